@@ -1,0 +1,1 @@
+//! Parameters, rules and profiles.

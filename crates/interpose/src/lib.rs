@@ -1,0 +1,1 @@
+//! Everything C can see: hooks, genuine functions, guard.

@@ -1,0 +1,1 @@
+//! Logging that is safe inside someone else's process.

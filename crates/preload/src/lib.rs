@@ -1,0 +1,1 @@
+//! libvma.so: a constructor over interpose.

@@ -1,0 +1,1 @@
+//! The real world for tests: namespaces, veth pairs, processes under the preload.

@@ -1,0 +1,50 @@
+//! The genuine libc functions, handed down by `interpose` (tests hand down libc itself). They are used for the
+//! application's descriptors only, so that cancellation points and other preload libraries keep working; our own
+//! I/O goes through `sys`.
+
+use libc::{
+    c_int, c_void, epoll_event, fd_set, msghdr, nfds_t, pollfd, sigset_t, size_t, sockaddr, socklen_t,
+    ssize_t, timespec,
+};
+
+/// A table of genuine functions.
+#[allow(missing_docs)]
+#[derive(Clone, Copy)]
+pub struct Os {
+    pub socket: unsafe extern "C-unwind" fn(c_int, c_int, c_int) -> c_int,
+    pub close: unsafe extern "C-unwind" fn(c_int) -> c_int,
+    pub bind: unsafe extern "C-unwind" fn(c_int, *const sockaddr, socklen_t) -> c_int,
+    pub connect: unsafe extern "C-unwind" fn(c_int, *const sockaddr, socklen_t) -> c_int,
+    pub listen: unsafe extern "C-unwind" fn(c_int, c_int) -> c_int,
+    pub accept4: unsafe extern "C-unwind" fn(c_int, *mut sockaddr, *mut socklen_t, c_int) -> c_int,
+    pub shutdown: unsafe extern "C-unwind" fn(c_int, c_int) -> c_int,
+    pub getsockname: unsafe extern "C-unwind" fn(c_int, *mut sockaddr, *mut socklen_t) -> c_int,
+    pub getpeername: unsafe extern "C-unwind" fn(c_int, *mut sockaddr, *mut socklen_t) -> c_int,
+    pub getsockopt: unsafe extern "C-unwind" fn(c_int, c_int, c_int, *mut c_void, *mut socklen_t) -> c_int,
+    pub setsockopt: unsafe extern "C-unwind" fn(c_int, c_int, c_int, *const c_void, socklen_t) -> c_int,
+    pub fcntl: unsafe extern "C-unwind" fn(c_int, c_int, usize) -> c_int,
+    pub ioctl: unsafe extern "C-unwind" fn(c_int, usize, usize) -> c_int,
+    pub dup: unsafe extern "C-unwind" fn(c_int) -> c_int,
+    pub dup3: unsafe extern "C-unwind" fn(c_int, c_int, c_int) -> c_int,
+    pub recvmsg: unsafe extern "C-unwind" fn(c_int, *mut msghdr, c_int) -> ssize_t,
+    pub sendmsg: unsafe extern "C-unwind" fn(c_int, *const msghdr, c_int) -> ssize_t,
+    pub read: unsafe extern "C-unwind" fn(c_int, *mut c_void, size_t) -> ssize_t,
+    pub pread64: unsafe extern "C-unwind" fn(c_int, *mut c_void, size_t, i64) -> ssize_t,
+    pub ppoll: unsafe extern "C-unwind" fn(*mut pollfd, nfds_t, *const timespec, *const sigset_t) -> c_int,
+    pub pselect: unsafe extern "C-unwind" fn(
+        c_int,
+        *mut fd_set,
+        *mut fd_set,
+        *mut fd_set,
+        *const timespec,
+        *const sigset_t,
+    ) -> c_int,
+    pub epoll_create1: unsafe extern "C-unwind" fn(c_int) -> c_int,
+    pub epoll_ctl: unsafe extern "C-unwind" fn(c_int, c_int, c_int, *mut epoll_event) -> c_int,
+    pub epoll_pwait:
+        unsafe extern "C-unwind" fn(c_int, *mut epoll_event, c_int, c_int, *const sigset_t) -> c_int,
+    /// Sets errno of the calling thread.
+    pub set_errno: unsafe extern "C-unwind" fn(c_int),
+    /// Errno of the calling thread.
+    pub errno: unsafe extern "C-unwind" fn() -> c_int,
+}

@@ -1,0 +1,69 @@
+//! What the engine asks of the memory that packets live in: a received frame, a place to write frames to, and the
+//! application's buffers on both sides.
+
+/// A received chunk of a packet, owned. Dropping it gives its memory back to the device.
+///
+/// A packet is one head frame and, where the device delivers packets larger than a frame (a local peer with
+/// segmentation offload), a tail of further frames that hold payload only: all headers are in the head.
+pub trait Frame {
+    /// The bytes of this chunk.
+    fn bytes(&self) -> &[u8];
+
+    /// Copies the chunk to ordinary memory and gives the device's memory back; later calls do nothing.
+    /// The engine calls it when data waits for too long or in too many frames (decision D5: a slow reader must not
+    /// pin the NIC's memory).
+    fn detach(&mut self);
+
+    /// Whether this chunk still occupies memory of the device.
+    fn is_attached(&self) -> bool;
+}
+
+/// Where frames are written for transmission.
+pub trait Outlet {
+    /// Memory for one frame of at most `len` bytes, or `None` when the transmit side is full. A reserved frame that
+    /// is not committed is reused by the next call.
+    fn reserve(&mut self, len: usize) -> Option<&mut [u8]>;
+
+    /// Sends the first `len` bytes of the frame that was reserved last.
+    fn commit(&mut self, len: usize);
+}
+
+/// Bytes that the application sends: a cursor over its buffers.
+pub trait Source {
+    /// Bytes left.
+    fn remaining(&self) -> usize;
+
+    /// Copies the next `into.len()` bytes; the caller asks for no more than `remaining()`.
+    fn copy_to(&mut self, into: &mut [u8]);
+}
+
+/// Room for bytes that the application receives: a cursor over its buffers.
+pub trait Sink {
+    /// Bytes of room left.
+    fn room(&self) -> usize;
+
+    /// Takes bytes, at most `room()` of them.
+    fn put(&mut self, bytes: &[u8]);
+}
+
+impl Source for &[u8] {
+    fn remaining(&self) -> usize {
+        self.len()
+    }
+    fn copy_to(&mut self, into: &mut [u8]) {
+        let (now, rest) = self.split_at(into.len());
+        into.copy_from_slice(now);
+        *self = rest;
+    }
+}
+
+impl Sink for &mut [u8] {
+    fn room(&self) -> usize {
+        self.len()
+    }
+    fn put(&mut self, bytes: &[u8]) {
+        let (now, rest) = core::mem::take(self).split_at_mut(bytes.len());
+        now.copy_from_slice(bytes);
+        *self = rest;
+    }
+}

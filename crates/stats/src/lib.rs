@@ -1,0 +1,1 @@
+//! Counters: declaration, layout in given memory, writer and reader.

@@ -1,0 +1,2 @@
+//! Socket benchmark, compatible with sockperf on the wire.
+fn main() {}

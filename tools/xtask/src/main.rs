@@ -1,0 +1,2 @@
+//! cargo x: demo, test, bench, check.
+fn main() {}
