@@ -163,6 +163,18 @@ pub unsafe fn sendfile64(out: c_int, input: c_int, offset: *mut i64, count: size
     Err(Stop::Kernel(Why::NotOurs))
 }
 
+/// splice(2), when one end may be a socket of ours.
+pub unsafe fn splice(
+    input: c_int,
+    input_offset: *mut i64,
+    output: c_int,
+    output_offset: *mut i64,
+    count: size_t,
+    flags: c_uint,
+) -> Answer<ssize_t> {
+    Err(Stop::Kernel(Why::NotOurs))
+}
+
 /// poll(2) is this with the timeout converted and no mask.
 pub unsafe fn ppoll(
     fds: *mut pollfd,
@@ -227,6 +239,10 @@ pub fn fork_done() {}
 
 /// At exit of the process: pending data gets its bounded time to leave.
 pub fn exiting() {}
+
+/// A panic of ours was caught at the hook: the call fails with EIO, and nothing that it may have left half done can be
+/// used again. Must not panic.
+pub fn panicked() {}
 
 /// Whether a descriptor number is one that the library keeps for itself (hidden from close, close_range, dup2).
 pub fn is_internal(fd: c_int) -> bool {

@@ -47,4 +47,22 @@ pub struct Os {
     pub set_errno: unsafe extern "C-unwind" fn(c_int),
     /// Errno of the calling thread.
     pub errno: unsafe extern "C-unwind" fn() -> c_int,
+    /// pthread_testcancel(3): a wait that spins calls it now and then, holding no lock.
+    pub testcancel: unsafe extern "C-unwind" fn(),
+    /// Signal handlers of the application that have run in the calling thread.
+    pub handled: fn() -> Handled,
+}
+
+/// How many of the application's signal handlers have run in one thread; the counts wrap. A wait compares before and
+/// after: any change of `without_restart` is EINTR; calls that SA_RESTART does not restart (poll, select, epoll_wait,
+/// and those with a socket timeout) look at `all`.
+///
+/// A handler that runs between the last look and the sleep would be missed; so, before sleeping, block all signals
+/// (`rt_sigprocmask`), look once more, sleep in `ppoll` with the mask that was, and restore it.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Handled {
+    /// Every handler.
+    pub all: u32,
+    /// Those installed without SA_RESTART.
+    pub without_restart: u32,
 }
