@@ -1,1 +1,29 @@
 //! Our own system calls, made directly so that our hooks never see them.
+//!
+//! A library that is preloaded and calls libc's `read` for itself walks into its own hook. Everything that this
+//! product does for itself (AF_XDP, netlink, shared memory, logs) goes through this crate; the application's calls
+//! go through the genuine libc functions, elsewhere. `libc` is used for types and constants only.
+//!
+//! Errors are errno values (`Err(libc::EAGAIN)`); `EINTR` is reported, never hidden, unless a function says so.
+//!
+//! Reading order: [`raw`] (the one instruction), [`fd`] (owned descriptors, hidden from the application by
+//! [`own_fd`]), [`clock`], [`futex`] and [`Mutex`], then the rest by need.
+
+pub mod clock;
+pub mod fd;
+pub mod file;
+pub mod futex;
+pub mod memory;
+mod mutex;
+pub mod own_fd;
+pub mod poll;
+pub mod process;
+pub mod raw;
+pub mod socket;
+pub mod thread;
+
+pub use fd::Fd;
+pub use mutex::{Mutex, MutexGuard};
+
+/// The outcome of a system call: a value, or errno.
+pub type Result<T> = core::result::Result<T, i32>;

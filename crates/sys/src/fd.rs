@@ -1,0 +1,138 @@
+//! Owned descriptors: high, close-on-exec, recorded in [`crate::own_fd`], closed on drop.
+
+use crate::raw::{int, syscall};
+use crate::{Result, own_fd};
+
+/// A descriptor of ours.
+#[derive(Debug, PartialEq, Eq)]
+pub struct Fd(i32);
+
+impl Fd {
+    /// Takes a descriptor that a system call just returned and moves it out of the numbers that applications expect
+    /// to get: programs count on the lowest free number, and on `FD_SETSIZE`.
+    pub fn adopt(low: usize) -> Fd {
+        let low = low as i32;
+        let high = fcntl(low, libc::F_DUPFD_CLOEXEC, lowest_own() as usize);
+        let fd = match high {
+            Ok(high) if (high as usize) < own_fd::CAPACITY => {
+                close(low);
+                high
+            }
+            Ok(high) => {
+                close(high);
+                low
+            }
+            // No room up there (a tiny RLIMIT_NOFILE): it stays where it is, and still hidden.
+            Err(_) => low,
+        };
+        own_fd::record(fd);
+        Fd(fd)
+    }
+
+    /// The number, for calls.
+    #[inline]
+    pub fn raw(&self) -> i32 {
+        self.0
+    }
+
+    /// A second descriptor of the same open file.
+    pub fn duplicate(&self) -> Result<Fd> {
+        let fd = fcntl(self.0, libc::F_DUPFD_CLOEXEC, lowest_own() as usize)?;
+        own_fd::record(fd);
+        Ok(Fd(fd))
+    }
+
+    /// Gives the descriptor up: no longer ours, not closed, its number stays.
+    pub fn release(self) -> i32 {
+        let fd = self.0;
+        own_fd::forget(fd);
+        core::mem::forget(self);
+        fd
+    }
+}
+
+impl Drop for Fd {
+    fn drop(&mut self) {
+        own_fd::forget(self.0);
+        close(self.0);
+    }
+}
+
+/// Half of what the process may open, but low enough that the kernel's table of descriptors stays small where the
+/// limit is a million; for the usual 1024, three quarters.
+fn lowest_own() -> u32 {
+    let limit = crate::process::limit(libc::RLIMIT_NOFILE as i32).map_or(1024, |limit| limit.soft);
+    if limit <= 1024 { (limit * 3 / 4) as u32 } else { (limit / 2).clamp(768, 4096) as u32 }
+}
+
+/// read(2).
+#[inline]
+pub fn read(fd: i32, buffer: &mut [u8]) -> Result<usize> {
+    // SAFETY: the buffer is ours and as long as said.
+    unsafe { syscall(libc::SYS_read, [int(fd), buffer.as_mut_ptr() as usize, buffer.len(), 0, 0, 0]) }
+}
+
+/// write(2).
+#[inline]
+pub fn write(fd: i32, bytes: &[u8]) -> Result<usize> {
+    // SAFETY: the bytes are ours and as many as said.
+    unsafe { syscall(libc::SYS_write, [int(fd), bytes.as_ptr() as usize, bytes.len(), 0, 0, 0]) }
+}
+
+/// close(2) of a plain number; owned descriptors are closed by dropping them.
+pub fn close(fd: i32) {
+    // SAFETY: close takes no pointer. Its errors leave nothing to do: the number is free either way.
+    let _ = unsafe { syscall(libc::SYS_close, [int(fd), 0, 0, 0, 0, 0]) };
+}
+
+/// fcntl(2) with an integer argument.
+pub fn fcntl(fd: i32, command: i32, argument: usize) -> Result<i32> {
+    // SAFETY: callers pass commands that take an integer.
+    unsafe { syscall(libc::SYS_fcntl, [int(fd), int(command), argument, 0, 0, 0]) }.map(|value| value as i32)
+}
+
+/// A non-blocking eventfd(2).
+pub fn eventfd() -> Result<Fd> {
+    let flags = libc::EFD_CLOEXEC | libc::EFD_NONBLOCK;
+    // SAFETY: eventfd2 takes no pointer.
+    unsafe { syscall(libc::SYS_eventfd2, [0, int(flags), 0, 0, 0, 0]) }.map(Fd::adopt)
+}
+
+/// Makes an eventfd readable. Never blocks: a counter at its limit is readable already.
+#[inline]
+pub fn signal(eventfd: i32) {
+    let _ = write(eventfd, &1u64.to_ne_bytes());
+}
+
+/// Makes an eventfd unreadable again; true if it was readable.
+#[inline]
+pub fn clear(eventfd: i32) -> bool {
+    read(eventfd, &mut [0; 8]).is_ok()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn our_descriptors_are_high_hidden_and_close_on_exec() {
+        let fd = eventfd().unwrap();
+        let number = fd.raw();
+        assert!(number >= lowest_own() as i32, "{number}");
+        assert!(own_fd::is_own(number));
+        assert_eq!(fcntl(number, libc::F_GETFD, 0), Ok(libc::FD_CLOEXEC));
+        drop(fd);
+        assert!(!own_fd::is_own(number));
+        assert_eq!(fcntl(number, libc::F_GETFD, 0), Err(libc::EBADF));
+    }
+
+    #[test]
+    fn an_eventfd_is_signalled_and_cleared() {
+        let fd = eventfd().unwrap();
+        assert!(!clear(fd.raw()));
+        signal(fd.raw());
+        signal(fd.raw());
+        assert!(clear(fd.raw()));
+        assert!(!clear(fd.raw()));
+    }
+}

@@ -1,0 +1,159 @@
+//! A mutual exclusion lock over a futex. No poisoning: what a panic leaves behind is the owner's decision.
+//!
+//! std's lock is not used because it sleeps through libc's `syscall`, which we hook.
+
+use core::cell::UnsafeCell;
+use core::ops::{Deref, DerefMut};
+use core::sync::atomic::{AtomicU32, Ordering};
+
+use crate::futex::{self, Scope};
+
+const FREE: u32 = 0;
+const HELD: u32 = 1;
+/// Held, and somebody may sleep for it.
+const CONTENDED: u32 = 2;
+
+/// Looks before the first sleep. A turn of a lane takes a few microseconds; sleeping and waking takes five.
+const SPINS: u32 = 200;
+
+/// A lock around a value.
+pub struct Mutex<T: ?Sized> {
+    state: AtomicU32,
+    value: UnsafeCell<T>,
+}
+
+// SAFETY: the lock gives access to one thread at a time.
+unsafe impl<T: ?Sized + Send> Sync for Mutex<T> {}
+// SAFETY: owning the lock is owning the value.
+unsafe impl<T: ?Sized + Send> Send for Mutex<T> {}
+
+impl<T> Mutex<T> {
+    /// A free lock.
+    pub const fn new(value: T) -> Mutex<T> {
+        Mutex { state: AtomicU32::new(FREE), value: UnsafeCell::new(value) }
+    }
+}
+
+impl<T: ?Sized> Mutex<T> {
+    /// Waits for the lock: spins shortly, then sleeps.
+    #[inline]
+    pub fn lock(&self) -> MutexGuard<'_, T> {
+        match self.try_lock() {
+            Some(guard) => guard,
+            None => self.lock_contended(),
+        }
+    }
+
+    /// Takes the lock if it is free.
+    #[inline]
+    pub fn try_lock(&self) -> Option<MutexGuard<'_, T>> {
+        match self.state.compare_exchange(FREE, HELD, Ordering::Acquire, Ordering::Relaxed) {
+            Ok(_) => Some(MutexGuard { lock: self, not_send: core::marker::PhantomData }),
+            Err(_) => None,
+        }
+    }
+
+    /// Does anybody hold it, at this moment?
+    #[inline]
+    pub fn is_locked(&self) -> bool {
+        self.state.load(Ordering::Relaxed) != FREE
+    }
+
+    /// The value without locking: `&mut` proves that nobody else has it.
+    pub fn get_mut(&mut self) -> &mut T {
+        self.value.get_mut()
+    }
+
+    /// Frees the lock whoever holds it: for the child of a fork, where the holder was a thread of the parent.
+    ///
+    /// # Safety
+    /// No thread of this process may be inside the lock; the value may be half changed and must be repaired or never
+    /// used again.
+    pub unsafe fn force_unlock(&self) {
+        self.state.store(FREE, Ordering::Release);
+    }
+
+    #[cold]
+    fn lock_contended(&self) -> MutexGuard<'_, T> {
+        for _ in 0..SPINS {
+            core::hint::spin_loop();
+            if self.state.load(Ordering::Relaxed) == FREE
+                && let Some(guard) = self.try_lock()
+            {
+                return guard;
+            }
+        }
+        while self.state.swap(CONTENDED, Ordering::Acquire) != FREE {
+            let _ = futex::wait(&self.state, CONTENDED, None, Scope::Private);
+        }
+        MutexGuard { lock: self, not_send: core::marker::PhantomData }
+    }
+
+    #[inline]
+    fn unlock(&self) {
+        if self.state.swap(FREE, Ordering::Release) == CONTENDED {
+            futex::wake(&self.state, 1, Scope::Private);
+        }
+    }
+}
+
+/// The right to the value, until dropped.
+#[must_use]
+pub struct MutexGuard<'a, T: ?Sized> {
+    lock: &'a Mutex<T>,
+    not_send: core::marker::PhantomData<*const ()>,
+}
+
+impl<T: ?Sized> Deref for MutexGuard<'_, T> {
+    type Target = T;
+    #[inline]
+    fn deref(&self) -> &T {
+        // SAFETY: this guard holds the lock.
+        unsafe { &*self.lock.value.get() }
+    }
+}
+
+impl<T: ?Sized> DerefMut for MutexGuard<'_, T> {
+    #[inline]
+    fn deref_mut(&mut self) -> &mut T {
+        // SAFETY: this guard holds the lock, and is borrowed mutably.
+        unsafe { &mut *self.lock.value.get() }
+    }
+}
+
+impl<T: ?Sized> Drop for MutexGuard<'_, T> {
+    #[inline]
+    fn drop(&mut self) {
+        self.lock.unlock();
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn two_threads_lose_no_increment() {
+        let counter = Mutex::new(0u64);
+        std::thread::scope(|scope| {
+            for _ in 0..4 {
+                scope.spawn(|| {
+                    for _ in 0..20_000 {
+                        *counter.lock() += 1;
+                    }
+                });
+            }
+        });
+        assert_eq!(*counter.lock(), 80_000);
+    }
+
+    #[test]
+    fn a_held_lock_cannot_be_taken_until_it_is_forced() {
+        let lock = Mutex::new(7);
+        core::mem::forget(lock.lock());
+        assert!(lock.try_lock().is_none());
+        // SAFETY: the guard was forgotten, nobody is inside.
+        unsafe { lock.force_unlock() };
+        assert_eq!(*lock.lock(), 7);
+    }
+}

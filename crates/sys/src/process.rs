@@ -1,0 +1,106 @@
+//! This process: identity, limits, randomness.
+
+use crate::Result;
+use crate::raw::{int, syscall};
+
+/// getpid(2), asked of the kernel each time: libc's answer may be cached across vfork.
+#[inline]
+pub fn pid() -> i32 {
+    // SAFETY: no arguments.
+    unsafe { syscall(libc::SYS_getpid, [0; 6]) }.unwrap_or(0) as i32
+}
+
+/// gettid(2).
+pub fn tid() -> i32 {
+    // SAFETY: no arguments.
+    unsafe { syscall(libc::SYS_gettid, [0; 6]) }.unwrap_or(0) as i32
+}
+
+/// sched_yield(2).
+pub fn yield_now() {
+    // SAFETY: no arguments.
+    let _ = unsafe { syscall(libc::SYS_sched_yield, [0; 6]) };
+}
+
+/// The processor that this thread runs on, at this moment.
+pub fn processor() -> u32 {
+    let mut processor = 0u32;
+    // SAFETY: the kernel writes one u32; the other pointers may be null.
+    let _ = unsafe { syscall(libc::SYS_getcpu, [&raw mut processor as usize, 0, 0, 0, 0, 0]) };
+    processor
+}
+
+/// Fills `buffer` with random bytes. Errors only where the kernel has no getrandom(2).
+pub fn random(mut buffer: &mut [u8]) -> Result<()> {
+    while !buffer.is_empty() {
+        // SAFETY: the buffer is ours and as long as said.
+        let got =
+            unsafe { syscall(libc::SYS_getrandom, [buffer.as_mut_ptr() as usize, buffer.len(), 0, 0, 0, 0]) };
+        match got {
+            Ok(got) => buffer = &mut buffer[got..],
+            Err(libc::EINTR) => {}
+            Err(errno) => return Err(errno),
+        }
+    }
+    Ok(())
+}
+
+/// A resource limit; `u64::MAX` is none.
+#[repr(C)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Limit {
+    /// The limit in force.
+    pub soft: u64,
+    /// What an unprivileged process may raise it to.
+    pub hard: u64,
+}
+
+/// getrlimit(2); `resource` is `libc::RLIMIT_*`.
+pub fn limit(resource: i32) -> Result<Limit> {
+    let mut limit = Limit { soft: 0, hard: 0 };
+    prlimit(resource, 0, &raw mut limit as usize).map(|_| limit)
+}
+
+/// setrlimit(2).
+pub fn set_limit(resource: i32, limit: Limit) -> Result<()> {
+    prlimit(resource, &raw const limit as usize, 0)
+}
+
+fn prlimit(resource: i32, new: usize, old: usize) -> Result<()> {
+    // SAFETY: both callers pass the address of a `Limit` of theirs, or null.
+    unsafe { syscall(libc::SYS_prlimit64, [0, int(resource), new, old, 0, 0]) }.map(|_| ())
+}
+
+/// Is there a process with this number (in our pid namespace)?
+pub fn exists(pid: i32) -> bool {
+    // SAFETY: kill takes no pointer; signal 0 only asks.
+    let answer = unsafe { syscall(libc::SYS_kill, [int(pid), 0, 0, 0, 0, 0]) };
+    answer != Err(libc::ESRCH)
+}
+
+/// The effective capabilities of this thread, one bit each (`CAP_NET_ADMIN` is bit 12).
+pub fn capabilities() -> Result<u64> {
+    const VERSION_3: u32 = 0x2008_0522;
+    let header = [VERSION_3, 0];
+    // Two records of effective, permitted, inheritable: the low and the high 32 capabilities.
+    let mut data = [0u32; 6];
+    // SAFETY: header and data have the sizes of version 3.
+    unsafe {
+        syscall(libc::SYS_capget, [header.as_ptr() as usize, data.as_mut_ptr() as usize, 0, 0, 0, 0])?;
+    }
+    Ok(data[0] as u64 | (data[3] as u64) << 32)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn this_process_exists_and_knows_its_limits() {
+        assert!(exists(pid()));
+        assert!(limit(libc::RLIMIT_NOFILE as i32).unwrap().soft > 2);
+        let mut bytes = [0u8; 32];
+        random(&mut bytes).unwrap();
+        assert_ne!(bytes, [0; 32]);
+    }
+}

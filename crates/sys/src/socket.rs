@@ -1,0 +1,160 @@
+//! Sockets of our own: netlink, AF_XDP, Unix. Addresses are given as the bytes of their sockaddr.
+
+use core::mem::{MaybeUninit, size_of, size_of_val};
+
+use crate::raw::{int, syscall};
+use crate::{Fd, Result};
+
+/// socket(2), close-on-exec.
+pub fn socket(domain: i32, kind: i32, protocol: i32) -> Result<Fd> {
+    // SAFETY: no pointer.
+    unsafe {
+        syscall(libc::SYS_socket, [int(domain), int(kind | libc::SOCK_CLOEXEC), int(protocol), 0, 0, 0])
+    }
+    .map(Fd::adopt)
+}
+
+/// bind(2). `A` is a sockaddr type of the kernel's.
+pub fn bind<A: Copy>(fd: i32, address: &A) -> Result<()> {
+    let pointer = core::ptr::from_ref(address) as usize;
+    // SAFETY: the address lives for the call and has the size said.
+    unsafe { syscall(libc::SYS_bind, [int(fd), pointer, size_of::<A>(), 0, 0, 0]) }.map(|_| ())
+}
+
+/// connect(2).
+pub fn connect<A: Copy>(fd: i32, address: &A) -> Result<()> {
+    let pointer = core::ptr::from_ref(address) as usize;
+    // SAFETY: the address lives for the call and has the size said.
+    unsafe { syscall(libc::SYS_connect, [int(fd), pointer, size_of::<A>(), 0, 0, 0]) }.map(|_| ())
+}
+
+/// setsockopt(2) with a plain value.
+pub fn set_option<T: Copy>(fd: i32, level: i32, name: i32, value: &T) -> Result<()> {
+    let pointer = core::ptr::from_ref(value) as usize;
+    // SAFETY: the value lives for the call and has the size said.
+    unsafe { syscall(libc::SYS_setsockopt, [int(fd), int(level), int(name), pointer, size_of::<T>(), 0]) }
+        .map(|_| ())
+}
+
+/// getsockopt(2) into a plain value that starts as `value`: an older kernel may fill less of it.
+pub fn option<T: Copy>(fd: i32, level: i32, name: i32, mut value: T) -> Result<T> {
+    let mut length = size_of::<T>() as u32;
+    let (pointer, length) = (&raw mut value as usize, &raw mut length as usize);
+    // SAFETY: value and length live for the call; the kernel writes no more than length says.
+    unsafe { syscall(libc::SYS_getsockopt, [int(fd), int(level), int(name), pointer, length, 0]) }?;
+    Ok(value)
+}
+
+/// sendto(2) without an address.
+#[inline]
+pub fn send(fd: i32, bytes: &[u8], flags: i32) -> Result<usize> {
+    // SAFETY: the bytes live for the call; no address.
+    unsafe { syscall(libc::SYS_sendto, [int(fd), bytes.as_ptr() as usize, bytes.len(), int(flags), 0, 0]) }
+}
+
+/// recvfrom(2) without an address.
+#[inline]
+pub fn receive(fd: i32, buffer: &mut [u8], flags: i32) -> Result<usize> {
+    // SAFETY: the buffer lives for the call; no address.
+    unsafe {
+        syscall(libc::SYS_recvfrom, [int(fd), buffer.as_mut_ptr() as usize, buffer.len(), int(flags), 0, 0])
+    }
+}
+
+/// Descriptors that one message may carry here.
+pub const DESCRIPTORS_MAX: usize = 16;
+
+/// Room for a control message with [`DESCRIPTORS_MAX`] descriptors.
+#[repr(C, align(8))]
+struct Control {
+    header: libc::cmsghdr,
+    fds: [i32; DESCRIPTORS_MAX],
+}
+
+/// sendmsg(2) with descriptors (SCM_RIGHTS); at least one byte must go along. More than [`DESCRIPTORS_MAX`]: EINVAL.
+pub fn send_descriptors(fd: i32, bytes: &[u8], descriptors: &[i32]) -> Result<usize> {
+    if descriptors.len() > DESCRIPTORS_MAX {
+        return Err(libc::EINVAL);
+    }
+    let mut iov = libc::iovec { iov_base: bytes.as_ptr().cast_mut().cast(), iov_len: bytes.len() };
+    // SAFETY: all-zero is a valid cmsghdr and array.
+    let mut control: Control = unsafe { MaybeUninit::zeroed().assume_init() };
+    control.header.cmsg_level = libc::SOL_SOCKET;
+    control.header.cmsg_type = libc::SCM_RIGHTS;
+    control.header.cmsg_len = (size_of::<libc::cmsghdr>() + size_of_val(descriptors)) as _;
+    control.fds[..descriptors.len()].copy_from_slice(descriptors);
+    let mut message = message(&mut iov);
+    if !descriptors.is_empty() {
+        message.msg_control = (&raw mut control).cast();
+        // CMSG_SPACE: the length, rounded up to 8.
+        message.msg_controllen = (control.header.cmsg_len as usize).next_multiple_of(8) as _;
+    }
+    let flags = int(libc::MSG_NOSIGNAL);
+    // SAFETY: message, iov, control and bytes live for the call.
+    unsafe { syscall(libc::SYS_sendmsg, [int(fd), &raw const message as usize, flags, 0, 0, 0]) }
+}
+
+/// recvmsg(2) with descriptors, which are ours (close-on-exec, high) from then on. Says how many bytes came.
+pub fn receive_descriptors(
+    fd: i32,
+    buffer: &mut [u8],
+    descriptors: &mut Vec<Fd>,
+    flags: i32,
+) -> Result<usize> {
+    let mut iov = libc::iovec { iov_base: buffer.as_mut_ptr().cast(), iov_len: buffer.len() };
+    // SAFETY: all-zero is a valid cmsghdr and array.
+    let mut control: Control = unsafe { MaybeUninit::zeroed().assume_init() };
+    let mut message = message(&mut iov);
+    message.msg_control = (&raw mut control).cast();
+    message.msg_controllen = size_of::<Control>() as _;
+    let flags = int(flags | libc::MSG_CMSG_CLOEXEC);
+    // SAFETY: message, iov, control and buffer live for the call.
+    let got = unsafe { syscall(libc::SYS_recvmsg, [int(fd), &raw mut message as usize, flags, 0, 0, 0]) }?;
+    let header = &control.header;
+    if message.msg_controllen as usize >= size_of::<libc::cmsghdr>()
+        && (header.cmsg_level, header.cmsg_type) == (libc::SOL_SOCKET, libc::SCM_RIGHTS)
+    {
+        let bytes = (header.cmsg_len as usize).saturating_sub(size_of::<libc::cmsghdr>());
+        let count = (bytes / size_of::<i32>()).min(DESCRIPTORS_MAX);
+        descriptors.extend(control.fds[..count].iter().map(|&fd| Fd::adopt(fd as usize)));
+    }
+    Ok(got)
+}
+
+fn message(iov: &mut libc::iovec) -> libc::msghdr {
+    // SAFETY: all-zero is a valid msghdr (no name, no control).
+    let mut message: libc::msghdr = unsafe { MaybeUninit::zeroed().assume_init() };
+    message.msg_iov = iov;
+    message.msg_iovlen = 1;
+    message
+}
+
+/// A connected pair of Unix sockets.
+pub fn pair(kind: i32) -> Result<(Fd, Fd)> {
+    let mut fds = [0i32; 2];
+    let arguments = [int(libc::AF_UNIX), int(kind | libc::SOCK_CLOEXEC), 0, fds.as_mut_ptr() as usize, 0, 0];
+    // SAFETY: the kernel writes two descriptors.
+    unsafe { syscall(libc::SYS_socketpair, arguments) }?;
+    Ok((Fd::adopt(fds[0] as usize), Fd::adopt(fds[1] as usize)))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn descriptors_travel_over_a_unix_socket_and_arrive_as_ours() {
+        let (a, b) = pair(libc::SOCK_SEQPACKET).unwrap();
+        let event = crate::fd::eventfd().unwrap();
+        assert_eq!(send_descriptors(a.raw(), b"x", &[event.raw(), event.raw()]), Ok(1));
+        let (mut byte, mut got) = ([0; 4], Vec::new());
+        assert_eq!(receive_descriptors(b.raw(), &mut byte, &mut got, 0), Ok(1));
+        assert_eq!(got.len(), 2);
+        crate::fd::signal(got[0].raw());
+        assert!(crate::fd::clear(event.raw()));
+        assert!(got.iter().all(|fd| crate::own_fd::is_own(fd.raw())));
+        assert_eq!(send_descriptors(a.raw(), b"y", &[]), Ok(1));
+        assert_eq!(receive_descriptors(b.raw(), &mut byte, &mut got, 0), Ok(1));
+        assert_eq!(got.len(), 2);
+    }
+}
