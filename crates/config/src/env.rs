@@ -1,0 +1,130 @@
+//! The environment: profile first, then every variable that is set explicitly, then what follows from both.
+
+use crate::choice::{Spec, TraceLevel};
+use crate::notice::{Notice, quoted};
+use crate::parameters::{Parameters, ROWS};
+use crate::profile;
+
+/// Names that begin so are ours to judge.
+const PREFIXES: [&str; 2] = ["VMA_", "SIDESTEP_"];
+
+/// Edits between an unknown name and a known one that still look like a slip of the finger.
+const SLIP_MAX: usize = 2;
+
+impl Parameters {
+    /// Reads the environment. Never fails: whatever cannot be used is told and replaced.
+    pub fn from_env<'a>(environment: impl Iterator<Item = (&'a str, &'a str)>) -> (Parameters, Vec<Notice>) {
+        let mut parameters = Parameters::default();
+        let mut notices = Vec::new();
+        let mut ours: Vec<(&str, &str)> = Vec::new();
+        for (name, value) in environment {
+            let known = Parameters::row(name).is_some();
+            if !known && PREFIXES.iter().any(|prefix| name.starts_with(prefix)) {
+                notices.push(unknown(name));
+            }
+            // As getenv(3): the first of several wins.
+            if known && !ours.iter().any(|(earlier, _)| *earlier == name) {
+                ours.push((name, value));
+            }
+        }
+        let value_of = |name: &str| ours.iter().find(|(known, _)| *known == name).map(|(_, value)| *value);
+
+        if let Some(text) = value_of("VMA_SPEC") {
+            notices.extend(parameters.set("VMA_SPEC", text));
+        }
+        notices.extend(profile::apply(parameters.spec, &mut parameters));
+        for (name, value) in ours.iter().filter(|(name, _)| *name != "VMA_SPEC") {
+            notices.extend(parameters.set(name, value));
+        }
+        notices.extend(parameters.settle(value_of("VMA_LOG_DETAILS").is_some()));
+        (parameters, notices)
+    }
+
+    /// Sets one parameter from its variable; what is told about it.
+    pub(crate) fn set(&mut self, name: &str, value: &str) -> Vec<Notice> {
+        let Some(row) = Parameters::row(name) else {
+            return vec![unknown(name)];
+        };
+        let mut notices = Vec::new();
+        if row.name != name {
+            notices.push(Notice::warning(format!("{name} is an old name; please use {}", row.name)));
+        }
+        match ((row.set)(self, value), row.unused) {
+            (Err(_), Some(why)) | (Ok(()), Some(why)) => {
+                notices.push(Notice::debug(format!("{name}={}: accepted, no effect: {why}", quoted(value))));
+            }
+            (Err(trouble), None) => notices.push(Notice::warning(format!("{name}: {trouble}"))),
+            (Ok(()), None) => {}
+        }
+        notices
+    }
+
+    /// What one parameter implies for another.
+    fn settle(&mut self, log_details_given: bool) -> Option<Notice> {
+        if self.select_poll_os_force {
+            self.select_poll_os_ratio = 1;
+            self.select_skip_os = 1;
+        }
+        if self.tracelevel >= TraceLevel::Debug && !log_details_given {
+            self.log_details = 2;
+        }
+        if self.tcp_timer_resolution_msec < self.timer_resolution_msec {
+            self.tcp_timer_resolution_msec = self.timer_resolution_msec;
+        }
+        // Moderated interrupts serve nobody who never sleeps.
+        if self.rx_poll == -1 || self.select_poll == -1 || self.spec == Spec::McdIrq {
+            self.cq_moderation_enable = false;
+        }
+        // Queue depths that VMA derives from one another.
+        self.rx_wre = self.rx_wre.max(2 * self.rx_wre_batching);
+        self.tx_wre = self.tx_wre.max(2 * self.tx_wre_batching);
+        if !self.cq_moderation_enable {
+            self.cq_aim_interval_msec = 0;
+        }
+        self.cq_moderation_count = self.cq_moderation_count.min(self.rx_wre / 2);
+        self.cq_aim_max_count = self.cq_aim_max_count.min(self.rx_wre / 2);
+        self.qp_compensation_level = self.qp_compensation_level.max(self.rx_wre_batching);
+        let polls_for_ever = self.select_poll == -1 && self.select_poll_os_ratio == 0;
+        polls_for_ever.then(|| {
+            Notice::debug(
+                "VMA_SELECT_POLL=-1 with VMA_SELECT_POLL_OS_RATIO=0: select, poll and epoll_wait look at the \
+                 kernel's descriptors only every VMA_SELECT_SKIP_OS calls"
+                    .to_owned(),
+            )
+        })
+    }
+}
+
+/// Tells of a name that nobody knows: loudly if it looks like a slip, quietly otherwise, as other programs may use
+/// the prefix too.
+fn unknown(name: &str) -> Notice {
+    let names = ROWS.iter().flat_map(|row| std::iter::once(&row.name).chain(row.aliases));
+    // A longer text cannot be a slip of a known name, and is not worth the comparison.
+    let nearest = (name.len() <= 64)
+        .then(|| names.map(|known| (distance(name, known), *known)).min())
+        .flatten()
+        .filter(|(edits, _)| *edits <= SLIP_MAX);
+    match nearest {
+        Some((_, known)) => Notice::warning(format!(
+            "{} is not a known variable; did you mean {known}? Ignored",
+            quoted(name)
+        )),
+        None => Notice::debug(format!("{} is not a known variable; ignored", quoted(name))),
+    }
+}
+
+/// Edits (insert, delete, replace) between two names.
+fn distance(a: &str, b: &str) -> usize {
+    let (a, b) = (a.as_bytes(), b.as_bytes());
+    let mut row: Vec<usize> = (0..=b.len()).collect();
+    for (i, x) in a.iter().enumerate() {
+        let mut diagonal = row[0];
+        row[0] = i + 1;
+        for (j, y) in b.iter().enumerate() {
+            let replaced = diagonal + usize::from(x != y);
+            diagonal = row[j + 1];
+            row[j + 1] = replaced.min(row[j] + 1).min(diagonal + 1);
+        }
+    }
+    row[b.len()]
+}

@@ -1,0 +1,33 @@
+//! What the reader of configuration has to tell the user: values here, written by whoever owns a log.
+
+use crate::choice::TraceLevel;
+
+/// One message about the configuration.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Notice {
+    /// How loud.
+    pub level: TraceLevel,
+    /// One line: what is wrong, where, and what is done about it.
+    pub text: String,
+}
+
+impl Notice {
+    pub(crate) fn warning(text: String) -> Notice {
+        Notice { level: TraceLevel::Warning, text }
+    }
+
+    pub(crate) fn debug(text: String) -> Notice {
+        Notice { level: TraceLevel::Debug, text }
+    }
+}
+
+/// The user's text as it may stand in a message: no control characters, no more than a line's worth.
+pub(crate) fn quoted(text: &str) -> String {
+    const LONGEST: usize = 80;
+    let mut shown: String =
+        text.chars().take(LONGEST).map(|c| if c.is_control() { '?' } else { c }).collect();
+    if text.chars().count() > LONGEST {
+        shown.push_str("...");
+    }
+    format!("'{shown}'")
+}

@@ -1,0 +1,376 @@
+//! THE TABLE of parameters: one row is the field, its default, its bounds, its environment variable and its place in
+//! the manual. A parameter is added here and read where it matters; nothing else.
+//!
+//! Every variable that VMA knows has a row, so that nobody's start script needs a change; a row marked `unused` says
+//! why it changes nothing here.
+
+use crate::choice::*;
+use crate::table::{Row, parameters};
+use crate::value::{Affinity, Bounds, Outside, Value, accepted, assign};
+
+parameters! {
+"Acceleration" {
+    /// Refuse instead of falling back: a TCP or UDP socket over IPv4 that should be accelerated and cannot be fails
+    /// with the reason in the log. For tests that prove acceleration.
+    strict: bool = false, env "SIDESTEP_STRICT", label "Strict";
+    /// Which interfaces are accelerated: `auto` (those that can, except where it would be unsafe), or patterns such
+    /// as `eth1,veth*`; `!eth0` excludes, and exclusion wins.
+    interfaces: String = "auto".to_owned(), env "SIDESTEP_INTERFACES", label "Interfaces";
+    /// How the XDP program is attached: `native` is in the driver, `generic` works on every interface and copies.
+    xdp_mode: XdpMode = XdpMode::Auto, env "SIDESTEP_XDP_MODE", label "XDP mode";
+    /// Packet buffers per interface, 4 KiB each, shared by receive and transmit.
+    frames: u32 = 16_384, in 256..=1_048_576 or nearest, env "SIDESTEP_FRAMES", label "Frames";
+    /// Entries of each receive ring; rounded up to a power of two.
+    rx_ring: u32 = 2048, in 64..=65_536 or nearest, env "SIDESTEP_RX_RING", label "Rx ring";
+    /// Entries of each transmit ring; rounded up to a power of two.
+    tx_ring: u32 = 2048, in 64..=65_536 or nearest, env "SIDESTEP_TX_RING", label "Tx ring";
+    /// Microseconds that small sends may gather behind a busy transmit ring before the kernel is told; 0 tells it at
+    /// once.
+    tx_coalesce_usec: u32 = 10, in 0..=100_000 or nearest,
+        env "SIDESTEP_TX_COALESCE_USEC", label "Tx coalesce (usec)";
+    /// Milliseconds that the process may live on at exit to get pending data acknowledged.
+    exit_linger_msec: u32 = 1000, in 0..=600_000 or nearest,
+        env "SIDESTEP_EXIT_LINGER_MSEC", label "Exit linger (msec)";
+    /// Who carries connections inside this host.
+    local: LocalTransport = LocalTransport::Kernel, env "SIDESTEP_LOCAL", label "Local transport";
+    /// A ready-made set of parameters, applied before the variables that are set explicitly.
+    spec: Spec = Spec::None, env "VMA_SPEC", label "VMA Spec";
+    /// First parameter of the 29west and wombat_fh profiles: microseconds between real writes to a pipe.
+    spec_param1: i32 = 1, in 0..=2_147_483_647 or default, env "VMA_SPEC_PARAM1", label "Param 1",
+        unused "writes to pipes are left to the kernel";
+    /// Second parameter of those profiles: writes to a pipe joined to one.
+    spec_param2: i32 = 1, in 0..=2_147_483_647 or default, env "VMA_SPEC_PARAM2", label "Param 2",
+        unused "writes to pipes are left to the kernel";
+    /// Whether sockets are accelerated unless the program asks otherwise by the extra API.
+    offloaded_sockets: bool = true, env "VMA_OFFLOADED_SOCKETS", label "Offloaded Sockets";
+    /// What happens on a call or option that acceleration does not support.
+    exception_handling: ExceptionHandling = ExceptionHandling::Debug,
+        env "VMA_EXCEPTION_HANDLING", label "Exception handling mode";
+}
+"Log" {
+    /// How much is logged, by name or number.
+    tracelevel: TraceLevel = TraceLevel::Info, env "VMA_TRACELEVEL", label "Log Level";
+    /// What precedes each line: 0 the level, 1 and the thread, 2 and the process, 3 and the time. 2 at least when the
+    /// level is DEBUG or finer.
+    log_details: i32 = 0, in 0..=3 or nearest, env "VMA_LOG_DETAILS", label "Log Details";
+    /// Colours, when the log goes to a terminal.
+    log_colors: bool = true, env "VMA_LOG_COLORS" also "LOG_COLORS", label "Log Colors";
+    /// Where the log goes; empty: standard error. `%d` becomes the process number.
+    log_file: String = String::new(), env "VMA_LOG_FILE", label "Log File";
+    /// Address of a callback in the program's memory.
+    log_cb_func_ptr: String = String::new(), env "VMA_LOG_CB_FUNC_PTR", label "Log callback",
+        unused "a pointer from the environment is not called";
+}
+"Statistics" {
+    /// Where each socket's statistics are written when it is closed; empty: nowhere. `%d` becomes the process number.
+    stats_file: String = String::new(), env "VMA_STATS_FILE", label "Stats File";
+    /// Directory of the file that `vma_stats` reads; empty: none. `%d` becomes the process number.
+    stats_shmem_dir: String = "/tmp/".to_owned(), env "VMA_STATS_SHMEM_DIR", label "Stats shared memory directory";
+    /// Sockets that `vma_stats` can see at once; more are counted together.
+    stats_fd_num: u32 = 100, in 0..=1024 or nearest, env "VMA_STATS_FD_NUM", label "Stats FD Num (max)";
+    /// Measures the share of time spent polling, shown by `vma_stats`.
+    cpu_usage_stats: bool = false, env "VMA_CPU_USAGE_STATS", label "Polling CPU idle usage";
+    /// Directory of VMA's service daemon.
+    vmad_notify_dir: String = "/tmp/vma".to_owned(), env "VMA_VMAD_NOTIFY_DIR", label "SERVICE output directory",
+        unused "there is no service daemon";
+    /// Samples of VMA's instrumented builds.
+    time_measure_num_samples: i32 = 10_000, in 0..=2_147_483_647 or default,
+        env "VMA_TIME_MEASURE_NUM_SAMPLES", label "Time measure samples", unused "no instrumented build";
+    /// Output of VMA's instrumented builds.
+    time_measure_dump_file: String = "/tmp/VMA_inst.dump".to_owned(),
+        env "VMA_TIME_MEASURE_DUMP_FILE", label "Time measure file", unused "no instrumented build";
+    /// Multicast counter of VMA's debug builds.
+    dbg_send_mcpkt_counter: i32 = 0, env "VMA_DBG_SEND_MCPKT_COUNTER", label "Debug mc counter",
+        unused "no debug build";
+    /// Multicast group of VMA's debug builds.
+    dbg_send_mcpkt_mcgroup: String = String::new(), env "VMA_DBG_SEND_MCPKT_MCGROUP", label "Debug mc group",
+        unused "no debug build";
+}
+"Rules and signals" {
+    /// The rules file: which programs and addresses are accelerated. `%d` becomes the process number.
+    config_file: String = "/etc/libvma.conf".to_owned(), env "VMA_CONFIG_FILE", label "Conf File";
+    /// Selects the rules whose application-id is this.
+    application_id: String = "VMA_DEFAULT_APPLICATION_ID".to_owned(),
+        env "VMA_APPLICATION_ID", label "Application ID";
+    /// Chains a handler before the program's on SIGINT.
+    handle_sigintr: bool = false, env "VMA_HANDLE_SIGINTR", label "SigIntr Ctrl-C Handle",
+        unused "waiting calls end on any signal as in the kernel";
+    /// Prints a backtrace on SIGSEGV.
+    handle_sigsegv: bool = false, env "VMA_HANDLE_SIGSEGV", label "SegFault Backtrace",
+        unused "the program's own handlers stay in place";
+}
+"Lanes" {
+    /// Which sockets share transmit rings.
+    ring_allocation_logic_tx: RingLogic = RingLogic::Interface,
+        env "VMA_RING_ALLOCATION_LOGIC_TX", label "Ring allocation logic TX";
+    /// Which sockets share receive rings.
+    ring_allocation_logic_rx: RingLogic = RingLogic::Interface,
+        env "VMA_RING_ALLOCATION_LOGIC_RX", label "Ring allocation logic RX";
+    /// Sends between checks whether a socket should change its ring; -1 never.
+    ring_migration_ratio_tx: i32 = 100, in -1..=2_147_483_647 or default,
+        env "VMA_RING_MIGRATION_RATIO_TX", label "Ring migration ratio TX",
+        unused "a socket stays on its lane";
+    /// Receives between checks whether a socket should change its ring; -1 never.
+    ring_migration_ratio_rx: i32 = 100, in -1..=2_147_483_647 or default,
+        env "VMA_RING_MIGRATION_RATIO_RX", label "Ring migration ratio RX",
+        unused "a socket stays on its lane";
+    /// Lanes per interface; 0: as many as there are queues.
+    ring_limit_per_interface: u32 = 0, env "VMA_RING_LIMIT_PER_INTERFACE", label "Ring limit per interface";
+    /// Bytes of the NIC's memory for transmit.
+    ring_dev_mem_tx: u32 = 0, env "VMA_RING_DEV_MEM_TX", label "Ring On Device Memory TX",
+        unused "AF_XDP has no device memory";
+}
+"Transmit" {
+    /// Connection requests per second that a listener takes; 0: no limit.
+    tcp_max_syn_rate: u32 = 0, in 0..=100_000 or nearest, env "VMA_TCP_MAX_SYN_RATE", label "TCP max syn rate";
+    /// TCP segment descriptors of the process.
+    tx_segs_tcp: u32 = 1_000_000, env "VMA_TX_SEGS_TCP", label "Tx Mem Segs TCP",
+        unused "send buffers are bounded per socket, as in the kernel";
+    /// Transmit buffers of the process.
+    tx_bufs: u32 = 200_000, env "VMA_TX_BUFS", label "Tx Mem Bufs", unused "SIDESTEP_FRAMES counts packet buffers";
+    /// Depth of VMA's transmit queue.
+    tx_wre: u32 = 2048, in 1..=1_048_576 or nearest, env "VMA_TX_WRE", label "Tx QP WRE",
+        unused "SIDESTEP_TX_RING sets the transmit ring";
+    /// Sends per completion.
+    tx_wre_batching: u32 = 64, in 1..=64 or nearest, env "VMA_TX_WRE_BATCHING", label "Tx QP WRE Batching",
+        unused "the kernel completes one frame at a time";
+    /// Largest send copied into the descriptor.
+    tx_max_inline: u32 = 204, env "VMA_TX_MAX_INLINE", label "Tx Max QP INLINE",
+        unused "AF_XDP descriptors carry no data";
+    /// Initial state of IP_MULTICAST_LOOP.
+    tx_mc_loopback: bool = true, env "VMA_TX_MC_LOOPBACK", label "Tx MC Loopback";
+    /// Whether a non-blocking UDP send without a free buffer fails with EAGAIN rather than dropping the datagram.
+    tx_nonblocked_eagains: bool = false, env "VMA_TX_NONBLOCKED_EAGAINS", label "Tx non-blocked eagains";
+    /// Bytes prefetched before a send.
+    tx_prefetch_bytes: u32 = 256, in 0..=65_536 or default, env "VMA_TX_PREFETCH_BYTES", label "Tx Prefetch Bytes",
+        unused "the copy into the frame prefetches";
+    /// Sends waiting for a ring.
+    tx_backlog_max: u32 = 100, env "VMA_TX_BACKLOG_MAX", label "Tx backlog max", unused "removed in VMA too";
+}
+"Receive" {
+    /// Receive buffers of the process.
+    rx_bufs: u32 = 200_000, env "VMA_RX_BUFS", label "Rx Mem Bufs", unused "SIDESTEP_FRAMES counts packet buffers";
+    /// Depth of VMA's receive queue.
+    rx_wre: u32 = 16_000, in 1..=1_048_576 or nearest, env "VMA_RX_WRE", label "Rx QP WRE",
+        unused "SIDESTEP_RX_RING sets the receive ring";
+    /// Buffers handed to the receive queue at once.
+    rx_wre_batching: u32 = 64, in 1..=1024 or nearest, env "VMA_RX_WRE_BATCHING", label "Rx QP WRE Batching",
+        unused "the fill ring is refilled every turn";
+    /// Least bytes that a UDP socket may queue, whatever SO_RCVBUF says.
+    rx_bytes_min: u32 = 65_536, env "VMA_RX_BYTES_MIN", label "Rx Byte Min Limit";
+    /// Polls of the receive rings before a blocking receive sleeps; -1 polls for ever, 0 is one poll.
+    rx_poll: i32 = 100_000, in -1..=100_000_000 or default, env "VMA_RX_POLL", label "Rx Poll Loops";
+    /// The same, before the socket has any accelerated traffic.
+    rx_poll_init: i32 = 0, in -1..=100_000_000 or default, env "VMA_RX_POLL_INIT", label "Rx Poll Init Loops";
+    /// Polls of the rings between looks at a UDP socket's kernel side; 0 never looks.
+    rx_udp_poll_os_ratio: u32 = 100, env "VMA_RX_UDP_POLL_OS_RATIO" also "VMA_RX_POLL_OS_RATIO" also "VMA_RX_SKIP_OS",
+        label "Rx UDP Poll OS Ratio";
+    /// Where receive time stamps come from.
+    hw_ts_conversion: TimestampConversion = TimestampConversion::Sync,
+        env "VMA_HW_TS_CONVERSION", label "HW TS Conversion",
+        unused "time stamps are taken in software";
+    /// Polls between sched_yield(2); 0 never yields.
+    rx_poll_yield: u32 = 0, env "VMA_RX_POLL_YIELD", label "Rx Poll Yield";
+    /// Bytes prefetched after a receive.
+    rx_prefetch_bytes: u32 = 256, in 32..=2044 or default, env "VMA_RX_PREFETCH_BYTES", label "Rx Prefetch Bytes",
+        unused "one cache line is prefetched per frame";
+    /// Bytes prefetched before a poll.
+    rx_prefetch_bytes_before_poll: u32 = 0, in 0..=2044 or default,
+        env "VMA_RX_PREFETCH_BYTES_BEFORE_POLL", label "Rx Prefetch Bytes Before Poll",
+        unused "one cache line is prefetched per frame";
+    /// Nanoseconds after which the rings are polled although a socket has data queued; 0 never.
+    rx_cq_drain_rate_nsec: u32 = 0, env "VMA_RX_CQ_DRAIN_RATE_NSEC", label "Rx CQ Drain Rate";
+    /// Streams joined in software.
+    gro_streams_max: u32 = 32, env "VMA_GRO_STREAMS_MAX", label "GRO max streams",
+        unused "segments are queued as they arrive";
+    /// Steers TCP by destination only.
+    tcp_3t_rules: bool = false, env "VMA_TCP_3T_RULES", label "TCP 3T rules", unused "the steering map has exact flows";
+    /// Steers connected UDP by destination only.
+    udp_3t_rules: bool = true, env "VMA_UDP_3T_RULES", label "UDP 3T rules", unused "UDP is steered by local address";
+    /// Steers multicast by hardware address.
+    eth_mc_l2_only_rules: bool = false, env "VMA_ETH_MC_L2_ONLY_RULES", label "ETH MC L2 only rules",
+        unused "the XDP program reads the IP header";
+    /// Flow tags for reused multicast flows.
+    mc_force_flowtag: bool = false, env "VMA_MC_FORCE_FLOWTAG", label "Force Flowtag for MC",
+        unused "AF_XDP has no flow tags";
+}
+"Waiting" {
+    /// Microseconds that select, poll and epoll_wait poll before they sleep; -1 polls for ever, 0 never.
+    select_poll: i32 = 100_000, in -1..=100_000_000 or default, env "VMA_SELECT_POLL", label "Select Poll (usec)";
+    /// Sets VMA_SELECT_POLL_OS_RATIO and VMA_SELECT_SKIP_OS to 1.
+    select_poll_os_force: bool = false, env "VMA_SELECT_POLL_OS_FORCE", label "Select Poll OS Force";
+    /// Polls of the rings between looks at the kernel's descriptors; 0 never looks while polling.
+    select_poll_os_ratio: u32 = 10, env "VMA_SELECT_POLL_OS_RATIO", label "Select Poll OS Ratio";
+    /// Yields between polls.
+    select_poll_yield: bool = false, env "VMA_SELECT_POLL_YIELD", label "Select Poll Yield";
+    /// Calls between looks at the kernel's descriptors when accelerated ones are ready.
+    select_skip_os: u32 = 4, in 0..=10_000 or default, env "VMA_SELECT_SKIP_OS", label "Select Skip OS";
+    /// Sleeps on interrupts.
+    select_cq_irq: bool = true, env "VMA_SELECT_CQ_IRQ", label "Select CQ IRQ", unused "sleeping is always by interrupt";
+    /// Milliseconds between turns of the background thread when nobody calls; 0: no turns but for timers.
+    progress_engine_interval: u32 = 10, in 0..=60_000 or nearest,
+        env "VMA_PROGRESS_ENGINE_INTERVAL", label "CQ Drain Interval (msec)";
+    /// Packets of one such turn; 0: no turns.
+    progress_engine_wce_max: u32 = 10_000, env "VMA_PROGRESS_ENGINE_WCE_MAX", label "CQ Drain WCE (max)";
+    /// Interrupt moderation.
+    cq_moderation_enable: bool = true, env "VMA_CQ_MODERATION_ENABLE", label "CQ Interrupts Moderation",
+        unused "interrupts are the driver's: use ethtool -C";
+    /// Packets per interrupt.
+    cq_moderation_count: u32 = 48, env "VMA_CQ_MODERATION_COUNT", label "CQ Moderation Count",
+        unused "interrupts are the driver's: use ethtool -C";
+    /// Microseconds per interrupt.
+    cq_moderation_period_usec: u32 = 50, env "VMA_CQ_MODERATION_PERIOD_USEC", label "CQ Moderation Period (usec)",
+        unused "interrupts are the driver's: use ethtool -C";
+    /// Largest packet count of adaptive moderation.
+    cq_aim_max_count: u32 = 560, env "VMA_CQ_AIM_MAX_COUNT", label "CQ AIM Max Count",
+        unused "interrupts are the driver's: use ethtool -C";
+    /// Longest period of adaptive moderation.
+    cq_aim_max_period_usec: u32 = 250, env "VMA_CQ_AIM_MAX_PERIOD_USEC", label "CQ AIM Max Period (usec)",
+        unused "interrupts are the driver's: use ethtool -C";
+    /// Interval of adaptive moderation.
+    cq_aim_interval_msec: u32 = 250, env "VMA_CQ_AIM_INTERVAL_MSEC", label "CQ AIM Interval (msec)",
+        unused "interrupts are the driver's: use ethtool -C";
+    /// Interrupts per second of adaptive moderation.
+    cq_aim_interrupts_rate_per_sec: u32 = 5000, env "VMA_CQ_AIM_INTERRUPTS_RATE_PER_SEC",
+        label "CQ AIM Interrupts Rate (per sec)", unused "interrupts are the driver's: use ethtool -C";
+    /// Packets taken from a ring in one turn.
+    cq_poll_batch_max: u32 = 16, in 1..=128 or default, env "VMA_CQ_POLL_BATCH_MAX", label "CQ Poll Batch (max)";
+    /// Keeps the receive queue full when buffers are short.
+    cq_keep_qp_full: bool = true, env "VMA_CQ_KEEP_QP_FULL", label "CQ Keeps QP Full",
+        unused "a share of the frames always stays with the fill ring";
+    /// Spare buffers per ring.
+    qp_compensation_level: u32 = 256, env "VMA_QP_COMPENSATION_LEVEL", label "QP Compensation Level",
+        unused "lanes take frames in batches of their own";
+}
+"TCP" {
+    /// Milliseconds of the background thread's tick.
+    timer_resolution_msec: u32 = 10, in 1..=60_000 or nearest,
+        env "VMA_TIMER_RESOLUTION_MSEC", label "Timer Resolution (msec)";
+    /// Milliseconds of TCP's tick; at least VMA_TIMER_RESOLUTION_MSEC.
+    tcp_timer_resolution_msec: u32 = 100, in 1..=60_000 or nearest,
+        env "VMA_TCP_TIMER_RESOLUTION_MSEC", label "TCP Timer Resolution (msec)",
+        unused "every timer is exact to the turn that runs it";
+    /// Who does TCP's timers and control segments.
+    tcp_ctl_thread: ControlThread = ControlThread::Off, env "VMA_TCP_CTL_THREAD", label "TCP control thread",
+        unused "whoever holds the lane does them, the background thread if nobody does";
+    /// Whether TCP offers time stamps (RFC 7323).
+    tcp_timestamp_option: Timestamps = Timestamps::Off,
+        env "VMA_TCP_TIMESTAMP_OPTION", label "TCP timestamp option";
+    /// Sets TCP_NODELAY on every TCP socket.
+    tcp_nodelay: bool = false, env "VMA_TCP_NODELAY", label "TCP nodelay";
+    /// Sets TCP_QUICKACK on every TCP socket.
+    tcp_quickack: bool = false, env "VMA_TCP_QUICKACK", label "TCP quickack";
+    /// Answers fcntl, ioctl and setsockopt of connected TCP without asking the kernel.
+    avoid_sys_calls_on_tcp_fd: bool = false, env "VMA_AVOID_SYS_CALLS_ON_TCP_FD", label "Avoid sys-calls on tcp fd";
+    /// Hides EPERM of SO_BINDTODEVICE.
+    allow_privileged_sock_opt: bool = true, env "VMA_ALLOW_PRIVILEGED_SOCK_OPT", label "Allow privileged sock opt";
+    /// Delay after a multicast join.
+    wait_after_join_msec: u32 = 0, in 0..=60_000 or nearest,
+        env "VMA_WAIT_AFTER_JOIN_MSEC", label "Delay after join (msec)";
+    /// Delay after a repeated registration.
+    wait_after_rereg_msec: u32 = 500, env "VMA_WAIT_AFTER_REREG_MSEC", label "Delay after rereg (msec)",
+        unused "InfiniBand only";
+    /// Largest IP packet; 0 follows the interface.
+    mtu: u32 = 0, in 0..=65_535 or default, env "VMA_MTU", label "MTU";
+    /// TCP's largest segment; 0 is the MTU less 40.
+    mss: u32 = 0, in 0..=65_495 or default, env "VMA_MSS", label "MSS";
+    /// TCP's congestion control.
+    tcp_cc_algo: CongestionControl = CongestionControl::NewReno, env "VMA_TCP_CC_ALGO", label "TCP CC Algorithm";
+    /// Window scale of TCP.
+    window_scaling: i32 = 3, in -2..=14 or default, env "VMA_WINDOW_SCALING", label "Window scaling",
+        unused "follows net.ipv4.tcp_window_scaling and the largest receive buffer";
+    /// Gives a descriptor back to the kernel only when its steering is gone.
+    deferred_close: bool = false, env "VMA_DEFERRED_CLOSE", label "Deferred close",
+        unused "steering is always taken away first";
+    /// Polls the receive ring in TCP sends.
+    rx_poll_on_tx_tcp: bool = false, env "VMA_RX_POLL_ON_TX_TCP", label "Polling Rx on Tx TCP";
+    /// getsockname of a TCP socket triggers a dummy send.
+    trigger_dummy_send_getsockname: bool = false,
+        env "VMA_TRIGGER_DUMMY_SEND_GETSOCKNAME", label "Trig dummy send getsockname()",
+        unused "nothing needs warming by empty sends";
+}
+"Threads and memory" {
+    /// Cores of the background thread: -1 (any), a mask, or a list.
+    internal_thread_affinity: Affinity = Affinity::default(),
+        env "VMA_INTERNAL_THREAD_AFFINITY", label "Internal Thread Affinity";
+    /// Cpuset of the background thread.
+    internal_thread_cpuset: String = String::new(), env "VMA_INTERNAL_THREAD_CPUSET", label "Internal Thread Cpuset",
+        unused "the thread stays in the program's cpuset; use VMA_INTERNAL_THREAD_AFFINITY";
+    /// The background thread wakes for each packet.
+    internal_thread_arm_cq: bool = false, env "VMA_INTERNAL_THREAD_ARM_CQ", label "Internal Thread Arm CQ";
+    /// How the program's threads use sockets.
+    thread_mode: ThreadMode = ThreadMode::Spin, env "VMA_THREAD_MODE", label "Thread mode",
+        unused "one lock spins briefly and then sleeps, which serves all modes";
+    /// How buffers return to the pool.
+    buffer_batching_mode: BufferBatching = BufferBatching::Reclaim,
+        env "VMA_BUFFER_BATCHING_MODE", label "Buffer batching mode",
+        unused "lanes take and give frames in batches of their own";
+    /// Where packet buffers come from.
+    mem_alloc_type: MemoryType = MemoryType::Contiguous, env "VMA_MEM_ALLOC_TYPE", label "Mem Allocate type";
+    /// Huge pages in very old versions.
+    hugetbl: String = String::new(), env "VMA_HUGETBL", label "Huge pages", unused "use VMA_MEM_ALLOC_TYPE=2";
+    /// Unicast ARP requests before a broadcast one.
+    neigh_uc_arp_quata: u32 = 3, env "VMA_NEIGH_UC_ARP_QUATA", label "Num of UC ARPs",
+        unused "the kernel resolves neighbours: net.ipv4.neigh.*.ucast_solicit";
+    /// Milliseconds between unicast ARP requests.
+    neigh_uc_arp_delay_msec: u32 = 10_000, env "VMA_NEIGH_UC_ARP_DELAY_MSEC", label "UC ARP delay (msec)",
+        unused "the kernel resolves neighbours: net.ipv4.neigh.*.retrans_time_ms";
+    /// Restarts of the neighbour's state machine.
+    neigh_num_err_retries: u32 = 1, env "VMA_NEIGH_NUM_ERR_RETRIES", label "Num of neigh restart retries",
+        unused "the kernel resolves neighbours";
+    /// Milliseconds between full reads of routes and neighbours.
+    netlink_timer: u32 = 10_000, env "VMA_NETLINK_TIMER", label "Netlink timer (msec)",
+        unused "changes are followed as the kernel reports them";
+}
+"Of VMA's hardware" {
+    /// The SocketXtreme API.
+    socketxtreme: bool = false, env "VMA_SOCKETXTREME", label "SocketXtreme mode",
+        unused "the extra API answers that it is not there";
+    /// BlueFlame doorbells.
+    bf: bool = true, env "VMA_BF", label "BF (Blue Flame)", unused "Mellanox hardware only";
+    /// Prepares verbs for fork.
+    fork: bool = true, env "VMA_FORK", label "fork() support", unused "fork always works";
+    /// dup2 closes the library's side of its target.
+    close_on_dup2: bool = true, env "VMA_CLOSE_ON_DUP2", label "close on dup2()",
+        unused "dup2 always closes its target, as in the kernel";
+    /// Warnings about IGMP versions.
+    suppress_igmp_warning: bool = false, env "VMA_SUPPRESS_IGMP_WARNING", label "Suppress IGMP warning",
+        unused "the kernel speaks IGMP";
+    /// Acceleration over InfiniBand.
+    ipoib: bool = true, env "VMA_IPOIB", label "IPoIB", unused "InfiniBand only";
+    /// Named by an old manual, never read.
+    igmp: String = String::new(), env "VMA_IGMP", label "IGMP", unused "never had a meaning";
+    /// Checksums in software.
+    rx_sw_csum: bool = true, env "VMA_RX_SW_CSUM", label "Rx SW CSUM",
+        unused "checksums are verified unless the kernel says that the driver did";
+    /// Keeps TCP timers in the background thread.
+    internal_thread_tcp_timer_handling: i32 = 0, env "VMA_INTERNAL_THREAD_TCP_TIMER_HANDLING",
+        label "Internal Thread TCP Handling", unused "removed in VMA too";
+    /// What a full transmit queue drops.
+    tx_drop_mode: i32 = 0, env "VMA_TX_DROP_MODE", label "Tx drop mode", unused "removed in VMA too";
+}
+}
+
+impl Parameters {
+    /// Replaces the first `%d` of every path and name by the process number, as VMA does.
+    pub fn expand_pid(&mut self, pid: u32) {
+        let pid = pid.to_string();
+        for text in [
+            &mut self.log_file,
+            &mut self.stats_file,
+            &mut self.stats_shmem_dir,
+            &mut self.config_file,
+            &mut self.application_id,
+            &mut self.vmad_notify_dir,
+        ] {
+            if text.contains("%d") {
+                *text = text.replacen("%d", &pid, 1);
+            }
+        }
+    }
+
+    /// The row of a parameter by the name of its environment variable.
+    pub fn row(name: &str) -> Option<&'static Row> {
+        ROWS.iter().find(|row| row.is_named(name))
+    }
+}
