@@ -1,1 +1,34 @@
 //! The real world for tests: namespaces, veth pairs, processes under the preload.
+//!
+//! Everything here runs outside the product: ordinary programs, ordinary files, the kernel's own tools (`ip`, `nft`,
+//! `ethtool`). Names on the machine begin with `rig-<pid>-`, so that what a killed run left behind is recognised and
+//! removed by the next one. Nothing outside such a namespace is ever reconfigured.
+//!
+//! Reading order: [`two_hosts`] builds the world, [`Program`] starts something in it, [`Running`] is the process,
+//! [`KernelCounters`] says what the kernel saw, [`sockperf`] puts these together. [`requirements`] comes before all.
+
+mod bpf;
+mod cleanup;
+mod counters;
+mod error;
+mod namespace;
+mod packages;
+mod process;
+mod requirements;
+pub mod skip;
+pub mod sockperf;
+mod two_hosts;
+
+pub use bpf::{ForeignProgram, attach_foreign_program};
+pub use cleanup::{on_signals, remove_leftovers};
+pub use counters::KernelCounters;
+pub use error::{Context, Error, Result};
+pub use namespace::{Namespace, run_tool};
+pub use packages::{Package, install};
+pub use process::{Finished, Program, Running};
+pub use requirements::{Missing, Requirements, requirements};
+pub use two_hosts::{Host, Options, Protocol, Router, TwoHosts, two_hosts};
+
+/// Programs started by the rig look for their port, their output or their end at this interval when the kernel has
+/// no event to offer (a port in `/proc/net/tcp` changes silently).
+pub(crate) const POLL_INTERVAL: std::time::Duration = std::time::Duration::from_millis(2);

@@ -1,0 +1,39 @@
+//! Installs Debian packages that a demonstration or a test needs, saying so.
+
+use std::process::Command;
+
+use crate::namespace::run_tool;
+use crate::requirements::installed;
+use crate::{Context, Error, Result};
+
+/// A program and the Debian package that has it.
+#[derive(Clone, Copy, Debug)]
+pub struct Package {
+    /// Name on the PATH.
+    pub program: &'static str,
+    /// Name for apt-get.
+    pub package: &'static str,
+}
+
+/// Installs those whose program is missing. Needs root for that; without it, the error says what to type.
+pub fn install(wanted: &[Package]) -> Result<()> {
+    let missing: Vec<&str> = wanted.iter().filter(|one| !installed(one.program)).map(|one| one.package).collect();
+    if missing.is_empty() {
+        return Ok(());
+    }
+    let list = missing.join(" ");
+    let by_hand = format!("install by hand: apt-get install {list}");
+    // SAFETY: geteuid takes nothing and cannot fail.
+    if unsafe { libc::geteuid() } != 0 || !installed("apt-get") {
+        return Err(Error::new(format!("missing programs; {by_hand}")));
+    }
+    eprintln!("installing {list} (apt-get)");
+    let apt = |words: &[&str]| run_tool(Command::new("apt-get").env("DEBIAN_FRONTEND", "noninteractive").args(words));
+    let mut words = vec!["install", "-y", "--no-install-recommends"];
+    words.extend(&missing);
+    // The package lists may be older than the archive; fetch them only when the first attempt fails.
+    if apt(&words).is_err() {
+        apt(&["update"]).and_then(|_| apt(&words)).context(&by_hand)?;
+    }
+    Ok(())
+}

@@ -1,0 +1,348 @@
+//! A program started in a namespace: pinned, under the preload or not, captured, with a deadline on everything.
+
+use std::ffi::{OsStr, OsString};
+use std::io::{self, Read};
+use std::os::fd::{AsRawFd, FromRawFd, OwnedFd, RawFd};
+use std::os::unix::process::{CommandExt, ExitStatusExt};
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, ExitStatus, Stdio};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::thread::JoinHandle;
+use std::time::{Duration, Instant};
+
+use crate::namespace::{check, enter};
+use crate::two_hosts::Protocol;
+use crate::{Context, Error, Namespace, POLL_INTERVAL, Result, cleanup};
+
+/// What is to be started, and how.
+#[derive(Clone, Debug)]
+pub struct Program {
+    namespace: RawFd,
+    name: OsString,
+    arguments: Vec<OsString>,
+    environment: Vec<(OsString, OsString)>,
+    preload: Option<PathBuf>,
+    cpu: Option<usize>,
+    user: Option<u32>,
+    directory: Option<PathBuf>,
+}
+
+impl Program {
+    /// `name` in `namespace`, which must outlive the start.
+    pub fn new(namespace: &Namespace, name: impl AsRef<OsStr>) -> Program {
+        Program {
+            namespace: namespace.handle(),
+            name: name.as_ref().to_owned(),
+            arguments: Vec::new(),
+            environment: Vec::new(),
+            preload: None,
+            cpu: None,
+            user: None,
+            directory: None,
+        }
+    }
+
+    /// More arguments, one per word of `words`.
+    pub fn words(mut self, words: &str) -> Program {
+        self.arguments.extend(words.split_whitespace().map(OsString::from));
+        self
+    }
+
+    /// One more argument, taken as it is.
+    pub fn argument(mut self, argument: impl AsRef<OsStr>) -> Program {
+        self.arguments.push(argument.as_ref().to_owned());
+        self
+    }
+
+    /// One variable of its environment.
+    pub fn environment(mut self, name: &str, value: impl AsRef<OsStr>) -> Program {
+        self.environment.push((name.into(), value.as_ref().to_owned()));
+        self
+    }
+
+    /// Under `LD_PRELOAD=library`; `None` leaves it to the kernel.
+    pub fn preload(mut self, library: Option<&Path>) -> Program {
+        self.preload = library.map(Path::to_owned);
+        self
+    }
+
+    /// Pinned to one CPU.
+    pub fn cpu(mut self, cpu: usize) -> Program {
+        self.cpu = Some(cpu);
+        self
+    }
+
+    /// Free to run on any CPU.
+    pub fn any_cpu(mut self) -> Program {
+        self.cpu = None;
+        self
+    }
+
+    /// Without privilege: as this user and group id.
+    pub fn user(mut self, id: u32) -> Program {
+        self.user = Some(id);
+        self
+    }
+
+    /// Started in this directory.
+    pub fn directory(mut self, directory: &Path) -> Program {
+        self.directory = Some(directory.to_owned());
+        self
+    }
+
+    /// Starts it. The process dies with the thread that started it, should that thread be killed.
+    pub fn start(&self) -> Result<Running> {
+        let shown = self.shown();
+        let mut command = Command::new(&self.name);
+        command.args(&self.arguments).stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
+        command.env_remove("LD_PRELOAD").envs(self.environment.iter().map(|(name, value)| (name, value)));
+        if let Some(library) = &self.preload {
+            command.env("LD_PRELOAD", library);
+        }
+        if let Some(directory) = &self.directory {
+            command.current_dir(directory);
+        }
+        let (namespace, cpu, user) = (self.namespace, self.cpu, self.user);
+        // SAFETY: `prepare` makes system calls only, as a forked child of a threaded process must.
+        unsafe { command.pre_exec(move || prepare(namespace, cpu, user)) };
+        let mut child = command.spawn().context(format_args!("start {shown}"))?;
+        let process = match pidfd(child.id()) {
+            Ok(process) => process,
+            Err(error) => {
+                let _ = child.kill();
+                return Err(error).context(format_args!("pidfd of {shown}"));
+            }
+        };
+        cleanup::process_started(child.id() as i32);
+        let stdout = child.stdout.take().map(Capture::of).unwrap_or_default();
+        let stderr = child.stderr.take().map(Capture::of).unwrap_or_default();
+        Ok(Running { child, process, stdout, stderr, shown })
+    }
+
+    /// Starts it and waits for its end.
+    pub fn run(&self, deadline: Duration) -> Result<Finished> {
+        self.start()?.finish(deadline)
+    }
+
+    fn shown(&self) -> String {
+        let words = std::iter::once(&self.name).chain(&self.arguments);
+        words.map(|word| word.to_string_lossy()).collect::<Vec<_>>().join(" ")
+    }
+}
+
+/// Between fork and exec. System calls only.
+fn prepare(namespace: RawFd, cpu: Option<usize>, user: Option<u32>) -> io::Result<()> {
+    // SAFETY: system calls on values and on one local, fully initialised set.
+    unsafe {
+        check(libc::setpgid(0, 0))?;
+        enter(namespace)?;
+        if let Some(cpu) = cpu {
+            let mut set: libc::cpu_set_t = std::mem::zeroed();
+            libc::CPU_SET(cpu, &mut set);
+            check(libc::sched_setaffinity(0, size_of::<libc::cpu_set_t>(), &set))?;
+        }
+        if let Some(user) = user {
+            check(libc::setgroups(0, std::ptr::null()))?;
+            check(libc::setgid(user))?;
+            check(libc::setuid(user))?;
+        }
+        // After setuid, which would clear it.
+        check(libc::prctl(libc::PR_SET_PDEATHSIG, libc::SIGKILL))
+    }
+}
+
+fn pidfd(pid: u32) -> io::Result<OwnedFd> {
+    // SAFETY: pidfd_open takes values; a result that is not negative is a descriptor that nobody else owns.
+    unsafe {
+        let fd = libc::syscall(libc::SYS_pidfd_open, pid, 0) as RawFd;
+        check(fd)?;
+        Ok(OwnedFd::from_raw_fd(fd))
+    }
+}
+
+/// A process that was started; killed with its group when dropped.
+#[derive(Debug)]
+pub struct Running {
+    child: Child,
+    process: OwnedFd,
+    stdout: Capture,
+    stderr: Capture,
+    shown: String,
+}
+
+impl Running {
+    /// Its process id.
+    pub fn pid(&self) -> u32 {
+        self.child.id()
+    }
+
+    /// What it wrote to standard output so far.
+    pub fn stdout(&self) -> String {
+        self.stdout.text()
+    }
+
+    /// What it wrote to standard error so far.
+    pub fn stderr(&self) -> String {
+        self.stderr.text()
+    }
+
+    /// Sends a signal to the process, not to its group.
+    pub fn signal(&self, signal: i32) -> Result<()> {
+        // SAFETY: kill takes values; the child is not reaped yet, so the id is still its own.
+        check(unsafe { libc::kill(self.pid() as i32, signal) }).context(format_args!("signal {}", self.shown))
+    }
+
+    /// Waits until the process has the port bound (UDP) or listening (TCP), as its namespace's tables say.
+    pub fn wait_for_port(&mut self, protocol: Protocol, port: u16, deadline: Duration) -> Result<()> {
+        let what = format!("{protocol:?} port {port}");
+        self.wait_until(&what, deadline, |running| has_port(running.pid(), protocol, port))
+    }
+
+    /// Waits until its standard output contains `text`.
+    pub fn wait_for_output(&mut self, text: &str, deadline: Duration) -> Result<()> {
+        self.wait_until(&format!("output {text:?}"), deadline, |running| running.stdout().contains(text))
+    }
+
+    fn wait_until(&mut self, what: &str, deadline: Duration, ready: impl Fn(&Running) -> bool) -> Result<()> {
+        let end = Instant::now() + deadline;
+        while !ready(self) {
+            if self.ended_within(POLL_INTERVAL)? && !ready(self) {
+                return Err(self.error(&format!("ended before {what}")));
+            }
+            if Instant::now() > end {
+                return Err(self.error(&format!("no {what} after {deadline:?}")));
+            }
+        }
+        Ok(())
+    }
+
+    /// Waits for its end; past the deadline it is killed and that is an error.
+    pub fn finish(mut self, deadline: Duration) -> Result<Finished> {
+        if !self.ended_within(deadline)? {
+            return Err(self.error(&format!("still running after {deadline:?}")));
+        }
+        // What it left running in its group would hold the pipes open. Not reaped yet, so the id is still its own.
+        cleanup::kill_group(self.child.id() as i32);
+        let status = self.child.wait().context(&self.shown)?;
+        let (stdout, stderr) = (self.stdout.to_end(), self.stderr.to_end());
+        Ok(Finished { status, stdout, stderr, shown: self.shown.clone() })
+    }
+
+    /// SIGKILL and reap.
+    pub fn kill(self) -> Result<Finished> {
+        self.signal(libc::SIGKILL)?;
+        self.finish(Duration::from_secs(10))
+    }
+
+    fn ended_within(&self, limit: Duration) -> Result<bool> {
+        let end = Instant::now() + limit;
+        loop {
+            let left = end.saturating_duration_since(Instant::now());
+            let milliseconds = left.as_millis().min(i32::MAX as u128) as i32;
+            let mut wanted = libc::pollfd { fd: self.process.as_raw_fd(), events: libc::POLLIN, revents: 0 };
+            // SAFETY: one initialised pollfd, count 1.
+            match unsafe { libc::poll(&mut wanted, 1, milliseconds) } {
+                -1 if io::Error::last_os_error().kind() == io::ErrorKind::Interrupted => {}
+                -1 => return Err(io::Error::last_os_error()).context("poll a process"),
+                0 => return Ok(false),
+                _ => return Ok(true),
+            }
+        }
+    }
+
+    fn error(&self, why: &str) -> Error {
+        let quoted = |name: &str, text: String| match text.trim() {
+            "" => String::new(),
+            text => format!("\n  its {name}:\n    {}", text.replace('\n', "\n    ")),
+        };
+        let (stdout, stderr) = (quoted("stdout", self.stdout()), quoted("stderr", self.stderr()));
+        Error::new(format!("{}: {why}{stdout}{stderr}", self.shown))
+    }
+}
+
+impl Drop for Running {
+    fn drop(&mut self) {
+        let pid = self.child.id() as i32;
+        if let Ok(None) = self.child.try_wait() {
+            cleanup::kill_group(pid);
+            let _ = self.child.wait();
+        }
+        cleanup::process_reaped(pid);
+    }
+}
+
+/// How a process ended, and what it said.
+#[derive(Clone, Debug)]
+pub struct Finished {
+    /// As wait(2) reports it.
+    pub status: ExitStatus,
+    /// All of it.
+    pub stdout: String,
+    /// All of it.
+    pub stderr: String,
+    shown: String,
+}
+
+impl Finished {
+    /// Itself if the exit status was 0; else an error that quotes its output.
+    pub fn success(self) -> Result<Finished> {
+        if self.status.success() {
+            return Ok(self);
+        }
+        let how = match self.status.signal() {
+            Some(signal) => format!("killed by signal {signal}"),
+            None => format!("exit status {}", self.status.code().unwrap_or(-1)),
+        };
+        Err(Error::new(format!("{}: {how}\n  stdout: {}\n  stderr: {}", self.shown, self.stdout, self.stderr)))
+    }
+}
+
+/// Reads a pipe to its end in a thread of its own, so that a talkative process never blocks.
+#[derive(Debug, Default)]
+struct Capture {
+    text: Arc<Mutex<Vec<u8>>>,
+    reader: Option<JoinHandle<()>>,
+}
+
+impl Capture {
+    fn of(mut pipe: impl Read + Send + 'static) -> Capture {
+        let text = Arc::new(Mutex::new(Vec::new()));
+        let into = Arc::clone(&text);
+        let reader = std::thread::spawn(move || {
+            let mut chunk = [0; 4096];
+            while let Ok(count @ 1..) = pipe.read(&mut chunk) {
+                into.lock().unwrap_or_else(PoisonError::into_inner).extend_from_slice(&chunk[..count]);
+            }
+        });
+        Capture { text, reader: Some(reader) }
+    }
+
+    fn text(&self) -> String {
+        String::from_utf8_lossy(&self.text.lock().unwrap_or_else(PoisonError::into_inner)).into_owned()
+    }
+
+    fn to_end(&mut self) -> String {
+        if let Some(reader) = self.reader.take() {
+            let _ = reader.join();
+        }
+        self.text()
+    }
+}
+
+/// `/proc/<pid>/net/{tcp,udp}` show the namespace of the process: `sl local_address rem_address st ...`.
+fn has_port(pid: u32, protocol: Protocol, port: u16) -> bool {
+    const LISTEN: &str = "0A";
+    let files = match protocol {
+        Protocol::Tcp => ["tcp", "tcp6"],
+        Protocol::Udp => ["udp", "udp6"],
+    };
+    files.iter().any(|file| {
+        let text = std::fs::read_to_string(format!("/proc/{pid}/net/{file}")).unwrap_or_default();
+        text.lines().skip(1).any(|line| {
+            let columns: Vec<&str> = line.split_whitespace().collect();
+            let local = columns.get(1).and_then(|address| address.rsplit_once(':'));
+            let matches = local.is_some_and(|(_, hex)| u16::from_str_radix(hex, 16) == Ok(port));
+            matches && (protocol == Protocol::Udp || columns.get(3) == Some(&LISTEN))
+        })
+    })
+}
