@@ -13,8 +13,10 @@ pub struct KernelCounters {
 impl KernelCounters {
     pub(crate) fn read(namespace: &Namespace, interface: &str) -> Result<KernelCounters> {
         let (snmp, dev) = namespace.inside(|| {
-            let snmp = std::fs::read_to_string("/proc/thread-self/net/snmp").context("/proc/thread-self/net/snmp");
-            let dev = std::fs::read_to_string("/proc/thread-self/net/dev").context("/proc/thread-self/net/dev");
+            let snmp =
+                std::fs::read_to_string("/proc/thread-self/net/snmp").context("/proc/thread-self/net/snmp");
+            let dev =
+                std::fs::read_to_string("/proc/thread-self/net/dev").context("/proc/thread-self/net/dev");
             (snmp, dev)
         })?;
         let mut values = parse_snmp(&snmp?);
@@ -24,7 +26,8 @@ impl KernelCounters {
 
     /// What was counted since `earlier`.
     pub fn since(&self, earlier: &KernelCounters) -> KernelCounters {
-        let difference = |(name, value): (&String, &u64)| (name.clone(), value.wrapping_sub(earlier.get(name)));
+        let difference =
+            |(name, value): (&String, &u64)| (name.clone(), value.wrapping_sub(earlier.get(name)));
         KernelCounters { values: self.values.iter().map(difference).collect() }
     }
 
@@ -45,7 +48,10 @@ impl KernelCounters {
 
     /// Datagrams or segments that the kernel's own transports received and sent, together.
     pub fn transport_packets(&self) -> u64 {
-        ["Udp.InDatagrams", "Udp.OutDatagrams", "Tcp.InSegs", "Tcp.OutSegs"].map(|name| self.get(name)).iter().sum()
+        ["Udp.InDatagrams", "Udp.OutDatagrams", "Tcp.InSegs", "Tcp.OutSegs"]
+            .map(|name| self.get(name))
+            .iter()
+            .sum()
     }
 
     /// Packets that came in and went out over the interface, whoever handled them.

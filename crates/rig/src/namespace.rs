@@ -100,7 +100,13 @@ pub(crate) fn enter(handle: RawFd) -> io::Result<()> {
     unsafe {
         check(libc::unshare(libc::CLONE_NEWNS))?;
         let no_data: *const libc::c_void = std::ptr::null();
-        check(libc::mount(c"none".as_ptr(), c"/".as_ptr(), no_data.cast(), libc::MS_SLAVE | libc::MS_REC, no_data))?;
+        check(libc::mount(
+            c"none".as_ptr(),
+            c"/".as_ptr(),
+            no_data.cast(),
+            libc::MS_SLAVE | libc::MS_REC,
+            no_data,
+        ))?;
         check(libc::mount(c"sysfs".as_ptr(), c"/sys".as_ptr(), c"sysfs".as_ptr(), 0, no_data))
     }
 }

@@ -17,7 +17,8 @@ pub struct Package {
 
 /// Installs those whose program is missing. Needs root for that; without it, the error says what to type.
 pub fn install(wanted: &[Package]) -> Result<()> {
-    let missing: Vec<&str> = wanted.iter().filter(|one| !installed(one.program)).map(|one| one.package).collect();
+    let missing: Vec<&str> =
+        wanted.iter().filter(|one| !installed(one.program)).map(|one| one.package).collect();
     if missing.is_empty() {
         return Ok(());
     }
@@ -28,7 +29,9 @@ pub fn install(wanted: &[Package]) -> Result<()> {
         return Err(Error::new(format!("missing programs; {by_hand}")));
     }
     eprintln!("installing {list} (apt-get)");
-    let apt = |words: &[&str]| run_tool(Command::new("apt-get").env("DEBIAN_FRONTEND", "noninteractive").args(words));
+    let apt = |words: &[&str]| {
+        run_tool(Command::new("apt-get").env("DEBIAN_FRONTEND", "noninteractive").args(words))
+    };
     let mut words = vec!["install", "-y", "--no-install-recommends"];
     words.extend(&missing);
     // The package lists may be older than the archive; fetch them only when the first attempt fails.

@@ -293,7 +293,10 @@ impl Finished {
             Some(signal) => format!("killed by signal {signal}"),
             None => format!("exit status {}", self.status.code().unwrap_or(-1)),
         };
-        Err(Error::new(format!("{}: {how}\n  stdout: {}\n  stderr: {}", self.shown, self.stdout, self.stderr)))
+        Err(Error::new(format!(
+            "{}: {how}\n  stdout: {}\n  stderr: {}",
+            self.shown, self.stdout, self.stderr
+        )))
     }
 }
 

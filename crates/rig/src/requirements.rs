@@ -20,7 +20,9 @@ impl fmt::Display for Missing {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Missing::Root => f.write_str("not root: namespaces and AF_XDP need it; run under sudo"),
-            Missing::Namespaces => f.write_str("no network namespaces (ip netns add fails): needs CONFIG_NET_NS, CAP_SYS_ADMIN"),
+            Missing::Namespaces => {
+                f.write_str("no network namespaces (ip netns add fails): needs CONFIG_NET_NS, CAP_SYS_ADMIN")
+            }
             Missing::AfXdp => f.write_str("no AF_XDP sockets: needs a kernel with CONFIG_XDP_SOCKETS"),
             Missing::Tool(name) => write!(f, "{name} is not installed"),
         }

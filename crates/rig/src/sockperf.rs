@@ -128,8 +128,10 @@ fn between(hosts: &TwoHosts, run: &Run<'_>, mode: &str) -> Result<(String, Strin
     // The client's end reaches the server as a closed stream, upon which a TCP server ends by itself.
     let _ = server.signal(libc::SIGINT);
     let server = server.finish(GRACE)?;
-    let witness =
-        Witness { client: hosts.left.counters()?.since(&before.0), server: hosts.right.counters()?.since(&before.1) };
+    let witness = Witness {
+        client: hosts.left.counters()?.since(&before.0),
+        server: hosts.right.counters()?.since(&before.1),
+    };
     Ok((client.stdout, server.stdout, witness))
 }
 
@@ -217,13 +219,17 @@ sockperf: ---> percentile 50.000 =    7.507
 
     #[test]
     fn silence_from_the_server_is_an_error_not_a_zero() {
-        assert!(parse_latency("sockperf: No messages were received from the server. Is the server down?").is_err());
+        assert!(
+            parse_latency("sockperf: No messages were received from the server. Is the server down?")
+                .is_err()
+        );
     }
 
     #[test]
     fn throughput_is_counted_at_the_receiver() {
         let client = "sockperf: Total of 1000 messages sent in 2.000 sec\n";
-        let server = "sockperf: Test end (interrupted by user)\nsockperf: Total 600 messages received and handled\n";
+        let server =
+            "sockperf: Test end (interrupted by user)\nsockperf: Total 600 messages received and handled\n";
         let result = parse_throughput(client, server).unwrap();
         assert_eq!((result.sent, result.received, result.rate()), (1000, 600, 300.0));
         assert_eq!(parse_throughput(client, "No messages were received on the server.").unwrap().received, 0);

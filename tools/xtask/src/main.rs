@@ -1,2 +1,60 @@
-//! cargo x: demo, test, bench, check.
-fn main() {}
+//! `cargo x`: the only entry to building, showing, testing, measuring and checking. One file per command.
+
+use std::process::ExitCode;
+
+use rig::{Error, Result};
+
+mod arguments;
+mod bench;
+mod build;
+mod check;
+mod demo;
+mod progress;
+mod table;
+mod test;
+
+const USAGE: &str = "\
+cargo x <command> [options]
+
+  demo                 two hosts, Debian's sockperf, without and with acceleration: one table (about a minute, root)
+      --json           the same as JSON
+      --seconds N      length of each run (default 2)
+      --library PATH   measure this library instead of building target/release/libvma.so
+  test                 everything: unit tests and whole products between namespaces (root for the latter)
+      --verbose        show all output; otherwise only failures, and all of it in target/x-test.log
+      [FILTER]         only tests whose name contains it
+  bench latency        raw AF_XDP floor, kernel blocking and spinning, accelerated, mixed; table, and JSON in target/bench
+  bench throughput     messages per second counted at the receiver; table, and JSON in target/bench
+      --rounds N       interleaved rounds (default 3), --seconds N, --library PATH, --quick
+  check                format, lints, structure of the house
+  help                 this text
+";
+
+fn main() -> ExitCode {
+    let words: Vec<String> = std::env::args().skip(1).collect();
+    match run(&words) {
+        Ok(code) => code,
+        Err(error) => {
+            eprintln!("error: {error}");
+            ExitCode::FAILURE
+        }
+    }
+}
+
+fn run(words: &[String]) -> Result<ExitCode> {
+    let (command, rest) = match words.split_first() {
+        Some((command, rest)) => (command.as_str(), rest),
+        None => ("help", &[][..]),
+    };
+    match command {
+        "demo" => demo::run(rest),
+        "test" => test::run(rest),
+        "bench" => bench::run(rest),
+        "check" => check::run(rest),
+        "help" | "--help" | "-h" => {
+            print!("{USAGE}");
+            Ok(ExitCode::SUCCESS)
+        }
+        other => Err(Error::new(format!("no command {other:?}; cargo x help lists them"))),
+    }
+}

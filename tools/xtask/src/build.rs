@@ -1,0 +1,50 @@
+//! Where things are, and the builds that the commands start from.
+
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use rig::{Context, Error, Result};
+
+/// The root of the workspace.
+pub(crate) fn root() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).ancestors().nth(2).unwrap_or(Path::new("/")).to_owned()
+}
+
+/// Cargo's target directory.
+pub(crate) fn target() -> PathBuf {
+    std::env::var_os("CARGO_TARGET_DIR").map_or_else(|| root().join("target"), PathBuf::from)
+}
+
+/// `cargo`, in the root of the workspace.
+pub(crate) fn cargo() -> Command {
+    let mut command = Command::new(std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into()));
+    command.current_dir(root());
+    command
+}
+
+/// Runs cargo to its end with its output on the terminal.
+pub(crate) fn run_cargo(words: &str) -> Result<()> {
+    let status = cargo().args(words.split_whitespace()).status().context("cargo")?;
+    if status.success() { Ok(()) } else { Err(Error::new(format!("cargo {words} failed"))) }
+}
+
+/// The library to measure: the one given, or a fresh release build.
+pub(crate) fn library(given: Option<String>) -> Result<PathBuf> {
+    let path = match given {
+        Some(path) => PathBuf::from(path),
+        None => {
+            eprintln!("building target/release/libvma.so");
+            run_cargo("build --quiet --release -p preload")?;
+            target().join("release/libvma.so")
+        }
+    };
+    path.canonicalize().context(path.display())
+}
+
+/// Stops with one line when namespaces cannot be made here.
+pub(crate) fn require_namespaces() -> Result<()> {
+    match rig::requirements().reason() {
+        Some(reason) => Err(Error::new(reason)),
+        None => Ok(()),
+    }
+}

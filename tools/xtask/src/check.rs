@@ -1,0 +1,48 @@
+//! `cargo x check`: format, lints, and the structure of the house.
+
+use std::process::ExitCode;
+
+use rig::Result;
+
+use crate::arguments::Arguments;
+use crate::build;
+
+mod floors;
+mod tidy;
+
+pub(crate) fn run(words: &[String]) -> Result<ExitCode> {
+    Arguments::new(words).end()?;
+    let mut failed = false;
+    for (title, words) in [
+        ("format", "fmt --all --check"),
+        ("lints", "clippy --quiet --workspace --all-targets -- -D warnings"),
+    ] {
+        println!("== {title}");
+        failed |= build::run_cargo(words).is_err();
+    }
+    println!("== structure");
+    let mut findings = tidy::findings(&build::root())?;
+    findings.extend(floors::findings()?);
+    for finding in &findings {
+        println!("{finding}");
+    }
+    failed |= findings.iter().any(|finding| finding.fatal);
+    println!("{}", if failed { "check failed" } else { "check passed" });
+    Ok(if failed { ExitCode::FAILURE } else { ExitCode::SUCCESS })
+}
+
+/// Something that is not as the house wants it.
+pub(crate) struct Finding {
+    /// File, or file and line, or crate.
+    pub(crate) place: String,
+    pub(crate) what: String,
+    /// Fails the check; otherwise it is a warning.
+    pub(crate) fatal: bool,
+}
+
+impl std::fmt::Display for Finding {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        let kind = if self.fatal { "error" } else { "warning" };
+        write!(f, "{kind}: {}: {}", self.place, self.what)
+    }
+}

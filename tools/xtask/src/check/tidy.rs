@@ -1,0 +1,168 @@
+//! Structure of the files: headers, lengths, unsafe in its rooms, banned marks, paths in documents.
+
+use std::path::{Path, PathBuf};
+
+use rig::{Context, Result};
+
+use super::Finding;
+
+/// Lines of a file without its tests.
+const LONG: usize = 600;
+const TOO_LONG: usize = 900;
+
+/// The rooms that may contain unsafe code, as prefixes of paths.
+const UNSAFE_ROOMS: [&str; 9] = [
+    "crates/sys/",
+    "crates/xdp/",
+    "crates/stats/src/segment",
+    "crates/logger/",
+    "crates/sockets/src/message",
+    "crates/interpose/",
+    "crates/preload/",
+    "crates/rig/",
+    "tools/sockperf/",
+];
+
+/// Documents whose paths must exist.
+const DOCUMENTS: [&str; 3] = ["ARCHITECTURE.md", "README.md", "CONTRIBUTING.md"];
+
+pub(super) fn findings(root: &Path) -> Result<Vec<Finding>> {
+    let mut findings = Vec::new();
+    for path in sources(root)? {
+        let shown = path.strip_prefix(root).unwrap_or(&path).to_string_lossy().into_owned();
+        let text = std::fs::read_to_string(&path).context(path.display())?;
+        findings.extend(of_source(&shown, &text));
+    }
+    for document in DOCUMENTS {
+        let Ok(text) = std::fs::read_to_string(root.join(document)) else {
+            findings.push(Finding {
+                place: document.to_owned(),
+                what: "does not exist".to_owned(),
+                fatal: true,
+            });
+            continue;
+        };
+        let dead = paths_in(&text).into_iter().filter(|path| !root.join(path).exists());
+        findings.extend(dead.map(|path| Finding {
+            place: document.to_owned(),
+            what: format!("names {path}, which does not exist"),
+            fatal: true,
+        }));
+    }
+    Ok(findings)
+}
+
+/// Every .rs and .c file that is ours.
+fn sources(root: &Path) -> Result<Vec<PathBuf>> {
+    let mut found = Vec::new();
+    let mut folders: Vec<PathBuf> = ["crates", "tools", "tests"].map(|folder| root.join(folder)).into();
+    while let Some(folder) = folders.pop() {
+        let Ok(entries) = std::fs::read_dir(&folder) else { continue };
+        for entry in entries {
+            let path = entry.context(folder.display())?.path();
+            if path.is_dir() {
+                folders.push(path);
+            } else if path.extension().is_some_and(|extension| extension == "rs" || extension == "c") {
+                found.push(path);
+            }
+        }
+    }
+    found.sort();
+    Ok(found)
+}
+
+fn of_source(path: &str, text: &str) -> Vec<Finding> {
+    let mut findings = Vec::new();
+    let mut add = |line: Option<usize>, what: String, fatal: bool| {
+        let place = line.map_or_else(|| path.to_owned(), |line| format!("{path}:{}", line + 1));
+        findings.push(Finding { place, what, fatal });
+    };
+    let rust = path.ends_with(".rs");
+    let header =
+        if rust { text.starts_with("//!") } else { text.starts_with("/*") || text.starts_with("//") };
+    if !header {
+        add(None, "does not begin by saying what it is for".to_owned(), true);
+    }
+    let length = text.lines().take_while(|line| line.trim() != "#[cfg(test)]").count();
+    if length > TOO_LONG {
+        add(None, format!("{length} lines; cut it by meaning (at most {TOO_LONG})"), true);
+    } else if length > LONG {
+        add(None, format!("{length} lines; {LONG} are enough for a file"), false);
+    }
+    let may_be_unsafe = UNSAFE_ROOMS.iter().any(|room| path.starts_with(room));
+    for (number, line) in text.lines().enumerate() {
+        let code = line.split("//").next().unwrap_or_default();
+        for mark in banned_marks().iter().filter(|mark| line.contains(mark.as_str())) {
+            add(Some(number), format!("{mark} must not stay in the tree"), true);
+        }
+        if rust && !may_be_unsafe && has_unsafe(code) {
+            add(
+                Some(number),
+                "unsafe outside its rooms (tools/xtask/src/check/tidy.rs lists them)".to_owned(),
+                true,
+            );
+        }
+    }
+    findings
+}
+
+/// Put together here, so that this file does not contain them.
+fn banned_marks() -> [String; 5] {
+    [["TO", "DO"], ["FIX", "ME"], ["XX", "X:"], ["todo", "!("], ["unimplemented", "!("]]
+        .map(|halves| halves.concat())
+}
+
+fn has_unsafe(code: &str) -> bool {
+    let mut words = code.split(|c: char| !(c.is_alphanumeric() || c == '_'));
+    // `#[unsafe(no_mangle)]` and lint names are not blocks.
+    words.any(|word| word == "unsafe") && !code.contains("#[") && !code.contains("#![") && !code.contains('"')
+}
+
+/// Words in backticks that look like paths of this repository.
+fn paths_in(text: &str) -> Vec<String> {
+    let quoted = text.split('`').skip(1).step_by(2);
+    let is_path = |word: &&str| {
+        let known = ["crates/", "tools/", "tests/", "docs/", ".ci/", "conf/", "include/"];
+        known.iter().any(|folder| word.starts_with(folder)) && !word.contains([' ', '*', '<', '{', '\n'])
+    };
+    quoted.filter(is_path).map(|word| word.split(':').next().unwrap_or(word).to_owned()).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_file_without_header_is_found() {
+        assert_eq!(of_source("crates/wire/src/a.rs", "fn f() {}\n").len(), 1);
+        assert!(of_source("crates/wire/src/a.rs", "//! For f.\nfn f() {}\n").is_empty());
+    }
+
+    #[test]
+    fn unsafe_is_allowed_in_its_rooms_only() {
+        let text = "//! For f.\nfn f() { unsafe { g() } }\n";
+        assert_eq!(of_source("crates/stack/src/a.rs", text).len(), 1);
+        assert!(of_source("crates/sys/src/a.rs", text).is_empty());
+        assert!(of_source("crates/stack/src/a.rs", "//! x\n#![forbid(unsafe_code)]\n").is_empty());
+        assert!(of_source("crates/stack/src/a.rs", "//! x\n// unsafe is a word\n").is_empty());
+    }
+
+    #[test]
+    fn long_files_warn_and_then_fail_but_tests_do_not_count() {
+        let lines = |count: usize| format!("//! x\n{}", "a\n".repeat(count));
+        assert!(!of_source("crates/wire/src/a.rs", &lines(700))[0].fatal);
+        assert!(of_source("crates/wire/src/a.rs", &lines(1000))[0].fatal);
+        assert!(
+            of_source("crates/wire/src/a.rs", &format!("//! x\n#[cfg(test)]\n{}", "a\n".repeat(1000)))
+                .is_empty()
+        );
+    }
+
+    #[test]
+    fn paths_in_documents_are_recognised() {
+        assert_eq!(
+            paths_in("see `crates/rig` and `cargo x` and `tests/api/a.c:3`"),
+            ["crates/rig", "tests/api/a.c"]
+        );
+    }
+}
