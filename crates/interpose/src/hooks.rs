@@ -1,0 +1,33 @@
+//! The rows, by what they are about. Files in reading order: [`socket`], [`data`], [`wait`], [`descriptor`],
+//! [`process`], [`signal`]; then the same functions under other names: [`fortified`], [`aliases`].
+
+mod aliases;
+pub(crate) mod data;
+pub(crate) mod descriptor;
+mod fortified;
+mod process;
+mod signal;
+pub(crate) mod socket;
+pub(crate) mod wait;
+
+/// Every exported name; a test compares it with what the linker exported.
+pub fn symbols() -> impl Iterator<Item = &'static str> {
+    [
+        socket::first::SYMBOLS,
+        socket::SYMBOLS,
+        data::SYMBOLS,
+        wait::first::SYMBOLS,
+        wait::SYMBOLS,
+        descriptor::SYMBOLS,
+        descriptor::shared::SYMBOLS,
+        descriptor::makers::SYMBOLS,
+        process::first::SYMBOLS,
+        process::SYMBOLS,
+        signal::SYMBOLS,
+        fortified::SYMBOLS,
+        aliases::SYMBOLS,
+    ]
+    .into_iter()
+    .flatten()
+    .copied()
+}

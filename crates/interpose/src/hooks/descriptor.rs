@@ -1,0 +1,154 @@
+//! Descriptors as such: closing, duplicating, controlling; and the calls that make other kinds of them, which matter
+//! only because the number they return may be one that we still remember.
+
+use crate::start::{gave, running, running_here};
+use crate::table::hooks;
+use libc::{F_DUPFD, F_DUPFD_CLOEXEC, c_int, c_uint};
+use sockets::{Answer, Stop, calls};
+
+/// Our own descriptors do not exist for the application.
+fn hidden(fd: c_int) -> Result<(), Stop> {
+    match calls::is_internal(fd) {
+        true => Err(Stop::Errno(libc::EBADF)),
+        false => Ok(()),
+    }
+}
+
+/// The answer; when it is the kernel's, the descriptor that `genuine` made, which is not ours.
+fn or_gave(answer: Answer<c_int>, genuine: impl FnOnce() -> c_int) -> Answer<c_int> {
+    match answer {
+        Err(Stop::Kernel(_)) => Ok(gave(genuine())),
+        answer => answer,
+    }
+}
+
+/// fcntl(2). The argument is a register's worth; the command says whether it means anything.
+unsafe fn control(
+    fd: c_int,
+    command: c_int,
+    argument: usize,
+    genuine: unsafe extern "C-unwind" fn(c_int, c_int, usize) -> c_int,
+) -> Answer<c_int> {
+    hidden(fd)?;
+    // SAFETY: the caller's promise.
+    unsafe {
+        match command {
+            F_DUPFD | F_DUPFD_CLOEXEC if running_here() => {
+                or_gave(calls::fcntl(fd, command, argument), || genuine(fd, command, argument))
+            }
+            F_DUPFD | F_DUPFD_CLOEXEC => Ok(genuine(fd, command, argument)),
+            _ => calls::fcntl(fd, command, argument),
+        }
+    }
+}
+
+hooks! { running_here:
+    fn close(fd: c_int) -> c_int {
+        hidden(fd)?;
+        calls::close(fd)
+    }
+
+    fn close_range(first: c_uint, last: c_uint, flags: c_int) -> c_int {
+        calls::close_range(first, last, flags)
+    }
+
+    fn closefrom(first: c_int) {
+        calls::close_range(first.max(0) as c_uint, c_uint::MAX, 0).map(|_| ())
+    }
+
+    fn dup(fd: c_int) -> c_int {
+        hidden(fd)?;
+        or_gave(calls::dup(fd), || genuine::dup(fd))
+    }
+
+    fn dup2(fd: c_int, to: c_int) -> c_int {
+        hidden(fd)?;
+        hidden(to)?;
+        match calls::dup3(fd, to, -1) {
+            Err(Stop::Kernel(_)) if fd == to => Ok(genuine::dup2(fd, to)),
+            answer => or_gave(answer, || genuine::dup2(fd, to)),
+        }
+    }
+
+    fn dup3(fd: c_int, to: c_int, flags: c_int) -> c_int {
+        hidden(fd)?;
+        hidden(to)?;
+        or_gave(calls::dup3(fd, to, flags), || genuine::dup3(fd, to, flags))
+    }
+}
+
+/// Rows that mean the same in a vfork child.
+pub(crate) mod shared {
+    use super::*;
+
+    hooks! { running:
+        fn fcntl(fd: c_int, command: c_int, argument: usize) -> c_int {
+            control(fd, command, argument, genuine::fcntl)
+        }
+
+        fn fcntl64(fd: c_int, command: c_int, argument: usize) -> c_int {
+            control(fd, command, argument, genuine::fcntl64)
+        }
+
+        fn ioctl(fd: c_int, request: usize, argument: usize) -> c_int {
+            calls::ioctl(fd, request, argument)
+        }
+    }
+}
+
+/// Calls that return a descriptor, or two, which is never a socket of ours.
+pub(crate) mod makers {
+    use super::*;
+    use libc::c_char;
+    type Sigset = *const libc::sigset_t;
+    type Path = *const c_char;
+
+    unsafe fn pair(made: c_int, fds: *const c_int) -> Answer<c_int> {
+        if made == 0 {
+            // SAFETY: the kernel filled both.
+            unsafe {
+                gave(*fds);
+                gave(*fds.add(1));
+            }
+        }
+        Ok(made)
+    }
+
+    hooks! { running_here:
+        fn pipe(fds: *mut c_int) -> c_int { pair(genuine::pipe(fds), fds) }
+        fn pipe2(fds: *mut c_int, flags: c_int) -> c_int { pair(genuine::pipe2(fds, flags), fds) }
+
+        fn open(path: Path, flags: c_int, mode: c_uint) -> c_int { Ok(gave(genuine::open(path, flags, mode))) }
+        fn open64(path: Path, flags: c_int, mode: c_uint) -> c_int { Ok(gave(genuine::open64(path, flags, mode))) }
+        fn openat(at: c_int, path: Path, flags: c_int, mode: c_uint) -> c_int {
+            Ok(gave(genuine::openat(at, path, flags, mode)))
+        }
+        fn openat64(at: c_int, path: Path, flags: c_int, mode: c_uint) -> c_int {
+            Ok(gave(genuine::openat64(at, path, flags, mode)))
+        }
+        fn __open_2(path: Path, flags: c_int) -> c_int { Ok(gave(genuine::__open_2(path, flags))) }
+        fn __open64_2(path: Path, flags: c_int) -> c_int { Ok(gave(genuine::__open64_2(path, flags))) }
+        fn __openat_2(at: c_int, path: Path, flags: c_int) -> c_int { Ok(gave(genuine::__openat_2(at, path, flags))) }
+        fn __openat64_2(at: c_int, path: Path, flags: c_int) -> c_int {
+            Ok(gave(genuine::__openat64_2(at, path, flags)))
+        }
+        fn creat(path: Path, mode: c_uint) -> c_int { Ok(gave(genuine::creat(path, mode))) }
+        fn creat64(path: Path, mode: c_uint) -> c_int { Ok(gave(genuine::creat64(path, mode))) }
+        fn mkstemp(path: *mut c_char) -> c_int { Ok(gave(genuine::mkstemp(path))) }
+        fn mkstemp64(path: *mut c_char) -> c_int { Ok(gave(genuine::mkstemp64(path))) }
+        fn mkostemp(path: *mut c_char, flags: c_int) -> c_int { Ok(gave(genuine::mkostemp(path, flags))) }
+        fn mkostemp64(path: *mut c_char, flags: c_int) -> c_int { Ok(gave(genuine::mkostemp64(path, flags))) }
+        fn shm_open(path: Path, flags: c_int, mode: c_uint) -> c_int { Ok(gave(genuine::shm_open(path, flags, mode))) }
+        fn memfd_create(name: Path, flags: c_uint) -> c_int { Ok(gave(genuine::memfd_create(name, flags))) }
+
+        fn eventfd(count: c_uint, flags: c_int) -> c_int { Ok(gave(genuine::eventfd(count, flags))) }
+        fn timerfd_create(clock: c_int, flags: c_int) -> c_int { Ok(gave(genuine::timerfd_create(clock, flags))) }
+        fn signalfd(fd: c_int, mask: Sigset, flags: c_int) -> c_int { Ok(gave(genuine::signalfd(fd, mask, flags))) }
+        fn inotify_init() -> c_int { Ok(gave(genuine::inotify_init())) }
+        fn inotify_init1(flags: c_int) -> c_int { Ok(gave(genuine::inotify_init1(flags))) }
+        fn pidfd_open(process: c_int, flags: c_uint) -> c_int { Ok(gave(genuine::pidfd_open(process, flags))) }
+        fn pidfd_getfd(pidfd: c_int, fd: c_int, flags: c_uint) -> c_int {
+            Ok(gave(genuine::pidfd_getfd(pidfd, fd, flags)))
+        }
+    }
+}

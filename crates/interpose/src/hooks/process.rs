@@ -1,0 +1,94 @@
+//! Processes, and system calls made by number. fork(3) is followed by `pthread_atfork`, daemon(3) and popen(3) use
+//! fork or spawn, and vfork must not be hooked: its child returns through the caller's frame.
+
+use crate::hooks::{data, descriptor, socket, wait};
+use crate::start::{become_child, enabled, gave, running};
+use crate::table::hooks;
+use libc::{c_int, c_long};
+
+/// Routes a system call that touches sockets or descriptors to its hook; `None`: none of those. Raw calls return
+/// through `syscall` like libc functions: -1 and errno.
+unsafe fn routed(
+    number: c_long,
+    a: usize,
+    b: usize,
+    c: usize,
+    d: usize,
+    e: usize,
+    f: usize,
+) -> Option<c_long> {
+    let fd = a as c_int;
+    // SAFETY: the application's arguments, which are the same as those of the function.
+    let result = unsafe {
+        match number {
+            libc::SYS_read => return Some(data::read(fd, b as _, c) as c_long),
+            libc::SYS_write => return Some(data::write(fd, b as _, c) as c_long),
+            libc::SYS_readv => return Some(data::readv(fd, b as _, c as c_int) as c_long),
+            libc::SYS_writev => return Some(data::writev(fd, b as _, c as c_int) as c_long),
+            libc::SYS_recvfrom => {
+                return Some(data::recvfrom(fd, b as _, c, d as c_int, e as _, f as _) as c_long);
+            }
+            libc::SYS_sendto => {
+                return Some(data::sendto(fd, b as _, c, d as c_int, e as _, f as _) as c_long);
+            }
+            libc::SYS_recvmsg => return Some(data::recvmsg(fd, b as _, c as c_int) as c_long),
+            libc::SYS_sendmsg => return Some(data::sendmsg(fd, b as _, c as c_int) as c_long),
+            libc::SYS_recvmmsg => data::recvmmsg(fd, b as _, c as _, d as c_int, e as _),
+            libc::SYS_sendmmsg => data::sendmmsg(fd, b as _, c as _, d as c_int),
+            libc::SYS_socket => socket::first::socket(fd, b as c_int, c as c_int),
+            libc::SYS_bind => socket::bind(fd, b as _, c as _),
+            libc::SYS_connect => socket::connect(fd, b as _, c as _),
+            libc::SYS_listen => socket::listen(fd, b as c_int),
+            libc::SYS_accept4 => socket::accept4(fd, b as _, c as _, d as c_int),
+            libc::SYS_shutdown => socket::shutdown(fd, b as c_int),
+            libc::SYS_getsockopt => socket::getsockopt(fd, b as c_int, c as c_int, d as _, e as _),
+            libc::SYS_setsockopt => socket::setsockopt(fd, b as c_int, c as c_int, d as _, e as _),
+            libc::SYS_close => descriptor::close(fd),
+            libc::SYS_close_range => descriptor::close_range(fd as _, b as _, c as c_int),
+            libc::SYS_dup => descriptor::dup(fd),
+            libc::SYS_dup3 => descriptor::dup3(fd, b as c_int, c as c_int),
+            libc::SYS_fcntl => descriptor::shared::fcntl(fd, b as c_int, c),
+            libc::SYS_ioctl => descriptor::shared::ioctl(fd, b, c),
+            libc::SYS_epoll_ctl => wait::epoll_ctl(fd, b as c_int, c as c_int, d as _),
+            libc::SYS_epoll_pwait => wait::epoll_pwait(fd, b as _, c as c_int, d as c_int, e as _),
+            libc::SYS_epoll_pwait2 => wait::epoll_pwait2(fd, b as _, c as c_int, d as _, e as _),
+            _ => return None,
+        }
+    };
+    Some(c_long::from(result))
+}
+
+hooks! { running:
+    // A C variadic; six words cover every system call.
+    fn syscall(number: c_long, a: usize, b: usize, c: usize, d: usize, e: usize, f: usize) -> c_long {
+        match routed(number, a, b, c, d, e, f) {
+            Some(result) => Ok(result),
+            None => Err(sockets::Stop::Kernel(sockets::Why::NotOurs)),
+        }
+    }
+
+    // libc's own dup2 puts /dev/null in place of the first three.
+    fn daemon(keep_directory: c_int, keep_open: c_int) -> c_int {
+        let result = genuine::daemon(keep_directory, keep_open);
+        if result == 0 && keep_open == 0 {
+            (0..3).for_each(|fd| _ = gave(fd));
+        }
+        Ok(result)
+    }
+}
+
+/// Rows that run before anything is started.
+pub(crate) mod first {
+    use super::*;
+
+    hooks! { enabled:
+        // The fork that runs no atfork handlers.
+        fn _Fork() -> c_int {
+            let child = genuine::_Fork();
+            if child == 0 {
+                become_child();
+            }
+            Ok(child)
+        }
+    }
+}

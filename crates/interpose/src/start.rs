@@ -1,0 +1,185 @@
+//! When we begin and end: constructor, first candidate socket, fork, exit, and processes in which we do nothing.
+//!
+//! The constructor does little, and the library works without it: constructors of other libraries may call hooks
+//! before ours has run. The heavy start waits for the first socket that could be accelerated, so that `ls` under the
+//! preload pays nothing.
+
+use crate::os::OS;
+use core::sync::atomic::Ordering::{Acquire, Relaxed, Release};
+use core::sync::atomic::{AtomicI32, AtomicU8};
+use libc::c_int;
+
+/// Nothing has happened yet.
+const FRESH: u8 = 0;
+/// The socket layer is being started, by the thread in `STARTER`.
+const STARTING: u8 = 1;
+/// Hooks ask the socket layer.
+const RUNNING: u8 = 2;
+/// Hooks pass everything through, for good.
+const OFF: u8 = 3;
+
+static STATE: AtomicU8 = AtomicU8::new(FRESH);
+static STARTER: AtomicI32 = AtomicI32::new(0);
+
+/// The process that this memory belongs to; 0 until [`constructed`].
+static PROCESS: AtomicI32 = AtomicI32::new(0);
+
+/// Whether hooks ask the socket layer.
+#[inline]
+pub(crate) fn running() -> bool {
+    STATE.load(Acquire) == RUNNING
+}
+
+/// Whether hooks that do not depend on sockets (signals) do anything.
+#[inline]
+pub(crate) fn enabled() -> bool {
+    match STATE.load(Relaxed) {
+        OFF => false,
+        FRESH => !privileged(),
+        _ => true,
+    }
+}
+
+/// Like [`running`], and not in a vfork child. Such a child runs in its parent's memory with its own descriptors: what
+/// it closes or duplicates must not change what its parent's numbers mean.
+#[inline]
+pub(crate) fn running_here() -> bool {
+    running() && own_process()
+}
+
+fn own_process() -> bool {
+    // SAFETY: no arguments. libc keeps no copy: this asks the kernel, which is the point.
+    unsafe { libc::getpid() == PROCESS.load(Relaxed) }
+}
+
+/// A program that runs with more rights than who started it: nobody may choose a library for it by environment.
+fn privileged() -> bool {
+    // SAFETY: reads the auxiliary vector.
+    unsafe { libc::getauxval(libc::AT_SECURE) != 0 }
+}
+
+/// The constructor of the library. May run after hooks were called, and may be called again.
+pub extern "C" fn constructed() {
+    if privileged() {
+        STATE.store(OFF, Relaxed);
+        return;
+    }
+    // SAFETY: no arguments.
+    let process = unsafe { libc::getpid() };
+    if PROCESS.compare_exchange(0, process, Relaxed, Relaxed).is_ok() {
+        // SAFETY: functions of this library, which is linked to stay loaded.
+        unsafe { libc::pthread_atfork(Some(before_fork), Some(after_fork), Some(forked_child)) };
+    }
+}
+
+/// The destructor of the library: pending data gets its time to leave.
+pub extern "C" fn exiting() {
+    if running_here() {
+        crate::guard::run(sockets::calls::exiting);
+    }
+}
+
+/// Before the first socket or epoll set that could be accelerated: starts the socket layer, once. Other threads wait
+/// for it; what the starting thread itself calls meanwhile passes through.
+#[inline]
+pub(crate) fn ensure() -> bool {
+    running() || begin()
+}
+
+#[cold]
+fn begin() -> bool {
+    constructed();
+    // SAFETY: no arguments.
+    let me = unsafe { libc::gettid() };
+    match STATE.compare_exchange(FRESH, STARTING, Acquire, Acquire) {
+        Ok(_) if !own_process() => {
+            STATE.store(FRESH, Release);
+            false
+        }
+        Ok(_) => {
+            STARTER.store(me, Relaxed);
+            quiet_panics();
+            let started = crate::guard::run(|| sockets::calls::start(OS)).is_some();
+            STATE.store(if started { RUNNING } else { OFF }, Release);
+            started
+        }
+        Err(STARTING) if STARTER.load(Relaxed) != me => {
+            while STATE.load(Acquire) == STARTING {
+                // SAFETY: no arguments.
+                unsafe { libc::sched_yield() };
+            }
+            running()
+        }
+        Err(_) => running(),
+    }
+}
+
+/// A panic says one line, written by the genuine function: std's own report would come back in through our hooks, and
+/// read files for a backtrace.
+fn quiet_panics() {
+    std::panic::set_hook(Box::new(|panic| {
+        struct Line {
+            bytes: [u8; 256],
+            len: usize,
+        }
+        impl core::fmt::Write for Line {
+            fn write_str(&mut self, text: &str) -> core::fmt::Result {
+                // The last byte is for the end of line; what does not fit is cut off.
+                let room = self.bytes.len() - 1 - self.len;
+                let part = &text.as_bytes()[..text.len().min(room)];
+                self.bytes[self.len..self.len + part.len()].copy_from_slice(part);
+                self.len += part.len();
+                Ok(())
+            }
+        }
+        let mut line = Line { bytes: [0; 256], len: 0 };
+        let _ = core::fmt::write(&mut line, format_args!("sidestep: internal error, please report: {panic}"));
+        for byte in &mut line.bytes[..line.len] {
+            if *byte == b'\n' {
+                *byte = b' ';
+            }
+        }
+        line.bytes[line.len] = b'\n';
+        // SAFETY: the bytes of the line.
+        unsafe { crate::hooks::data::genuine::write(2, line.bytes.as_ptr().cast(), line.len + 1) };
+    }));
+}
+
+extern "C" fn before_fork() {
+    if running_here() {
+        crate::guard::run(sockets::calls::fork_begins);
+    }
+}
+
+extern "C" fn after_fork() {
+    if running_here() {
+        crate::guard::run(sockets::calls::fork_done);
+    }
+}
+
+extern "C" fn forked_child() {
+    become_child();
+    if running() {
+        crate::guard::run(sockets::calls::fork_done);
+    }
+}
+
+/// In the child of any fork that copied our memory.
+pub(crate) fn become_child() {
+    // SAFETY: no arguments.
+    PROCESS.store(unsafe { libc::getpid() }, Relaxed);
+    if running() {
+        crate::guard::run(sockets::calls::forked_child);
+    } else if STATE.load(Relaxed) == STARTING {
+        // The thread that was starting is not in the child, and what it left is half done.
+        STATE.store(OFF, Relaxed);
+    }
+}
+
+/// The kernel gave out a descriptor by a call that makes no socket of ours. Returns it.
+pub(crate) fn gave(fd: c_int) -> c_int {
+    if fd >= 0 && running_here() {
+        sockets::calls::recycled(fd);
+    }
+    fd
+}
