@@ -16,6 +16,15 @@ pub trait Frame {
 
     /// Whether this chunk still occupies memory of the device.
     fn is_attached(&self) -> bool;
+
+    /// Keeps these bytes of the chunk only: from now on `bytes()` begins and ends with them. The caller asks for a
+    /// range within `bytes()`.
+    fn narrow(&mut self, keep: core::ops::Range<usize>);
+
+    /// A copy in ordinary memory: a multicast datagram has several receivers.
+    fn duplicate(&self) -> Self
+    where
+        Self: Sized;
 }
 
 /// Where frames are written for transmission.

@@ -29,14 +29,26 @@ pub mod error;
 pub mod event;
 pub mod frame;
 pub mod tcp;
+#[cfg(any(test, feature = "testing"))]
+pub mod testing;
 pub mod time;
 pub mod udp;
 
+mod budget;
+mod demux;
+mod event_queue;
+mod icmp;
+mod ingress;
+mod net;
+mod reassembly;
+mod slab;
 mod stack;
+mod timers;
 
 pub use error::{RecvError, SendError, SocketError};
 pub use event::{Event, Ready, Request};
 pub use frame::{Frame, Outlet, Sink, Source};
+pub use ingress::Dropped;
 pub use stack::{Config, Path, SocketId, Stack};
 pub use time::{Duration, Instant};
 pub use wire::addr::{Endpoint, MacAddr};

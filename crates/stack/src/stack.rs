@@ -3,14 +3,24 @@
 //! Each public method lives in the file where its work begins: `on_frame` in ingress.rs, `udp_*` in udp.rs,
 //! `tcp_*` under tcp/.
 
-use crate::{Event, Frame, Instant, MacAddr, Outlet, Ready, Request, SocketError};
+use crate::budget::Budget;
+use crate::demux::Demux;
+use crate::event_queue::Events;
+use crate::net::Net;
+use crate::reassembly::Reassembly;
+use crate::slab::Slab;
+use crate::timers::Timers;
+use crate::{
+    Dropped, Endpoint, Event, Frame, Instant, MacAddr, Outlet, Ready, Request, SocketError, tcp, udp,
+};
+use ahash::RandomState;
 use core::net::Ipv4Addr;
 
 /// Names a socket of one stack: index and generation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct SocketId {
-    index: u32,
-    generation: u32,
+    pub(crate) index: u32,
+    pub(crate) generation: u32,
 }
 
 impl SocketId {
@@ -55,55 +65,126 @@ pub struct Path {
 
 /// The engine of one interface. See the crate's page for the contract.
 pub struct Stack<F: Frame> {
-    _frames: core::marker::PhantomData<F>,
+    pub(crate) net: Net,
+    pub(crate) sockets: Slab<Socket<F>>,
+    pub(crate) demux: Demux,
+    pub(crate) timers: Timers,
+    pub(crate) events: Events,
+    pub(crate) budget: Budget,
+    pub(crate) reassembly: Reassembly<F>,
+    pub(crate) tcp: tcp::Shared<F>,
+    pub(crate) dropped: Dropped,
+    pub(crate) accept_partial_checksum: bool,
 }
 
-#[allow(unused_variables, missing_docs)] // the contract in signatures; bodies follow
+/// A socket of any kind.
+pub(crate) enum Socket<F: Frame> {
+    Udp(Box<udp::Udp<F>>),
+    Listener(Box<tcp::Listener>),
+    Tcp(Box<tcp::Connection<F>>),
+    TimeWait(Box<tcp::TimeWait>),
+}
+
 impl<F: Frame> Stack<F> {
     /// A stack without sockets.
     pub fn new(config: Config, now: Instant) -> Self {
-        todo!()
+        let word = |at: usize| {
+            let mut bytes = [0; 8];
+            bytes.copy_from_slice(&config.seed[at..at + 8]);
+            u64::from_le_bytes(bytes)
+        };
+        let hasher = RandomState::with_seeds(word(0), word(8), word(16), word(24));
+        Stack {
+            net: Net::new(&config, &hasher),
+            sockets: Slab::new(),
+            demux: Demux::new(hasher),
+            timers: Timers::new(now),
+            events: Events::default(),
+            budget: Budget::new(config.attached_frames_max),
+            reassembly: Reassembly::new(),
+            tcp: tcp::Shared::new(&config, now),
+            dropped: Dropped::default(),
+            accept_partial_checksum: config.accept_partial_checksum,
+        }
     }
 
-    // ---- what arrives -------------------------------------------------------------------------------------
-    /// A packet: `head` with all headers, `tail` with further payload (drained; usually empty).
-    pub fn on_frame(&mut self, now: Instant, head: F, tail: &mut Vec<F>, out: &mut impl Outlet) {
-        todo!()
-    }
+    // ---- what arrives, beside `on_frame` ------------------------------------------------------------------
+
     /// Fires the timers that are due.
     pub fn on_time(&mut self, now: Instant, out: &mut impl Outlet) {
-        todo!()
+        while let Some(id) = self.timers.expire(now) {
+            tcp::timers::expired(self, now, id, out);
+        }
     }
+
     /// When `on_time` must be called next.
     pub fn next_timer(&self) -> Option<Instant> {
-        todo!()
+        self.timers.next()
     }
+
     /// Sends what waits: tails of streams whose last `tcp_send` said `Push::Later`, what found the outlet full, what
     /// waited for a path or a neighbour.
     pub fn flush(&mut self, now: Instant, out: &mut impl Outlet) {
-        todo!()
+        if self.net.has_stalled() {
+            for to in self.net.take_stalled() {
+                self.release(now, to, out);
+            }
+        }
+        // Each of those that wait now has one try; the first that finds the outlet full again ends the round, and
+        // the next round begins behind it.
+        for _ in 0..self.net.waiting.outlet_len() {
+            let Some(id) = self.net.waiting.take_for_outlet() else { return };
+            match self.sockets.get(id) {
+                Some(Socket::Udp(_)) if out.reserve(udp::ROOM_TO_SEND).is_some() => {
+                    self.events.raise(id, Ready::OUT);
+                }
+                Some(Socket::Udp(_)) => self.net.waiting.for_outlet(id),
+                Some(_) => tcp::output::retry(self, now, id, out),
+                None => {}
+            }
+            if self.net.waiting.waits_for_outlet(id) {
+                return;
+            }
+        }
     }
+
     /// Whether `flush` has something to do (cheap; asked on each send).
+    #[inline]
     pub fn wants_flush(&self) -> bool {
-        todo!()
+        self.net.waiting.outlet_len() != 0 || self.net.has_stalled()
     }
 
     // ---- outputs ------------------------------------------------------------------------------------------
+
+    /// The oldest event.
+    #[inline]
     pub fn take_event(&mut self) -> Option<Event> {
-        todo!()
+        self.events.take()
     }
+
+    /// The oldest question.
+    #[inline]
     pub fn take_request(&mut self) -> Option<Request> {
-        todo!()
+        self.net.requests.pop_front()
+    }
+
+    /// Packets that went no further, since the stack was made.
+    pub fn dropped(&self) -> Dropped {
+        self.dropped
     }
 
     // ---- what the world is like ---------------------------------------------------------------------------
+
     /// The interface's own addresses: packets for others are not ours.
     pub fn set_addresses(&mut self, addresses: &[Ipv4Addr]) {
-        todo!()
+        self.net.set_addresses(addresses);
     }
+
+    /// Largest IP packet that the interface sends, bytes.
     pub fn set_mtu(&mut self, mtu: u32) {
-        todo!()
+        self.net.set_mtu(mtu);
     }
+
     /// Answers [`Request::Path`], or tells a change. `Err`: unreachable; its sockets learn it.
     pub fn set_path(
         &mut self,
@@ -112,12 +193,15 @@ impl<F: Frame> Stack<F> {
         path: Result<Path, SocketError>,
         out: &mut impl Outlet,
     ) {
-        todo!()
+        self.net.answer_path(now, to, path);
+        self.release(now, to, out);
     }
+
     /// Routes changed: every path in use is asked for again; the old one serves until the answer.
     pub fn forget_paths(&mut self) {
-        todo!()
+        self.net.forget_paths();
     }
+
     /// Answers [`Request::Neighbour`] or tells a change. `None`: it does not answer; its sockets learn it (EHOSTUNREACH).
     pub fn set_neighbour(
         &mut self,
@@ -126,30 +210,98 @@ impl<F: Frame> Stack<F> {
         mac: Option<MacAddr>,
         out: &mut impl Outlet,
     ) {
-        todo!()
+        for to in self.net.answer_neighbour(now, next_hop, mac) {
+            self.release(now, to, out);
+        }
+    }
+
+    /// Sends or fails what waited for a destination, if its path is known now.
+    fn release(&mut self, now: Instant, to: Ipv4Addr, out: &mut impl Outlet) {
+        let released = self.net.release(now, to, out);
+        if let Some(why) = released.why {
+            for id in released.failed {
+                udp::input::fail(self, id, why);
+            }
+        }
+        for id in released.waiters {
+            tcp::output::retry(self, now, id, out);
+        }
     }
 
     // ---- any socket ---------------------------------------------------------------------------------------
-    /// Current readiness; of a socket that is gone: `HUP | ERR`... see poll(2).
+
+    /// Current readiness by the rules of poll(2). Of a socket that is gone: everything, so that nobody waits for it.
     pub fn ready(&self, id: SocketId) -> Ready {
-        todo!()
+        match self.sockets.get(id) {
+            Some(Socket::Udp(udp)) => udp.ready(!self.net.waiting.waits_for_outlet(id)),
+            Some(Socket::Listener(listener)) => listener.ready(),
+            Some(Socket::Tcp(connection)) => connection.ready(),
+            Some(Socket::TimeWait(_)) | None => Ready::IN | Ready::OUT | Ready::RDHUP | Ready::HUP,
+        }
     }
+
     /// Takes the pending error (SO_ERROR).
     pub fn take_error(&mut self, id: SocketId) -> Option<SocketError> {
-        todo!()
+        match self.sockets.get_mut(id)? {
+            Socket::Udp(udp) => udp.error.take(),
+            Socket::Listener(listener) => listener.take_error(),
+            Socket::Tcp(connection) => connection.take_error(),
+            Socket::TimeWait(_) => None,
+        }
     }
+
     /// The owner's word for a socket, reported in its events.
     pub fn set_token(&mut self, id: SocketId, token: u64) {
-        todo!()
+        self.events.set_token(id, token);
     }
-    pub fn local(&self, id: SocketId) -> Option<crate::Endpoint> {
-        todo!()
+
+    /// The local endpoint.
+    pub fn local(&self, id: SocketId) -> Option<Endpoint> {
+        match self.sockets.get(id)? {
+            Socket::Udp(udp) => Some(udp.local),
+            Socket::Listener(listener) => Some(listener.local),
+            Socket::Tcp(connection) => Some(connection.local),
+            Socket::TimeWait(rest) => Some(rest.local),
+        }
     }
-    pub fn remote(&self, id: SocketId) -> Option<crate::Endpoint> {
-        todo!()
+
+    /// The peer's endpoint, if there is a peer.
+    pub fn remote(&self, id: SocketId) -> Option<Endpoint> {
+        match self.sockets.get(id)? {
+            Socket::Udp(udp) => udp.remote,
+            Socket::Listener(_) => None,
+            Socket::Tcp(connection) => Some(connection.remote),
+            Socket::TimeWait(rest) => Some(rest.remote),
+        }
     }
+
     /// Fails every socket with `why` and sends nothing more: the device is gone.
     pub fn abandon(&mut self, why: SocketError) {
-        todo!()
+        self.net.abandoned = true;
+        let ids: Vec<SocketId> = self.sockets.ids().collect();
+        for id in ids {
+            match self.sockets.get_mut(id) {
+                Some(Socket::Udp(udp)) => udp.error = Some(why),
+                Some(Socket::Listener(listener)) => listener.abandon(why),
+                Some(Socket::Tcp(connection)) => connection.abandon(why),
+                Some(Socket::TimeWait(_)) | None => {}
+            }
+            self.timers.set(id, None);
+            self.events.raise(id, Ready::IN | Ready::OUT | Ready::ERR);
+        }
+    }
+
+    /// Takes a socket in and begins to keep its events; `None`: the bound on sockets is reached.
+    pub(crate) fn open(&mut self, socket: Socket<F>, token: u64) -> Option<SocketId> {
+        let id = self.sockets.insert(socket)?;
+        self.events.open(id, token);
+        Some(id)
+    }
+
+    /// Removes a socket with its timer and undrained events. Its place in the tables of `demux` is the caller's.
+    pub(crate) fn forget(&mut self, id: SocketId) -> Option<Socket<F>> {
+        self.timers.set(id, None);
+        self.events.close(id);
+        self.sockets.remove(id)
     }
 }

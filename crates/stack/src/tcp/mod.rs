@@ -1,5 +1,13 @@
 //! TCP. The contract in signatures; see the crate's page.
 
+pub(crate) mod icmp;
+pub(crate) mod input;
+pub(crate) mod output;
+mod state;
+pub(crate) mod timers;
+
+pub(crate) use state::{Connection, Listener, Shared, TimeWait};
+
 use crate::{
     Duration, Endpoint, Frame, Instant, Outlet, RecvError, SendError, Sink, SocketId, Source, Stack,
 };

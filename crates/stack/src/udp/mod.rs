@@ -1,6 +1,10 @@
 //! UDP. The contract in signatures; see the crate's page.
 
-use crate::{Endpoint, Frame, Instant, Outlet, RecvError, SendError, SocketId, Source, Stack};
+pub(crate) mod input;
+
+use crate::{
+    Endpoint, Frame, Instant, Outlet, Ready, RecvError, SendError, SocketError, SocketId, Source, Stack,
+};
 use core::net::Ipv4Addr;
 
 /// Defaults of UDP sockets.
@@ -108,5 +112,22 @@ impl<F: Frame> Stack<F> {
     /// Datagrams dropped for want of buffer since the socket was made.
     pub fn udp_dropped(&self, id: SocketId) -> u64 {
         todo!()
+    }
+}
+
+/// Room that a datagram of ordinary size needs in the outlet, bytes.
+pub(crate) const ROOM_TO_SEND: usize = 1514;
+
+/// One socket.
+pub(crate) struct Udp<F: Frame> {
+    pub(crate) local: Endpoint,
+    pub(crate) remote: Option<Endpoint>,
+    pub(crate) error: Option<SocketError>,
+    _frames: core::marker::PhantomData<F>,
+}
+
+impl<F: Frame> Udp<F> {
+    pub(crate) fn ready(&self, _room: bool) -> Ready {
+        Ready::default()
     }
 }

@@ -1,0 +1,122 @@
+//! A bounded table keyed by IPv4 address whose users remember where in it their entry was.
+
+use ahash::RandomState;
+use core::net::Ipv4Addr;
+use std::collections::HashMap;
+
+struct Slot<T> {
+    key: Ipv4Addr,
+    used: bool,
+    value: T,
+}
+
+/// Entries by address. Beyond `max`, an entry that was not used lately makes room (CLOCK).
+pub(crate) struct Cache<T> {
+    slots: Vec<Slot<T>>,
+    index: HashMap<Ipv4Addr, u32, RandomState>,
+    hand: usize,
+    max: usize,
+}
+
+impl<T> Cache<T> {
+    pub(crate) fn new(max: usize, hasher: RandomState) -> Self {
+        Cache { slots: Vec::new(), index: HashMap::with_hasher(hasher), hand: 0, max }
+    }
+
+    /// Where the entry of `key` is. `hint` is where it was last time; without a change no hash is computed.
+    #[inline]
+    pub(crate) fn find(&mut self, key: Ipv4Addr, hint: u32) -> Option<u32> {
+        match self.slots.get_mut(hint as usize) {
+            Some(slot) if slot.key == key => {
+                slot.used = true;
+                Some(hint)
+            }
+            _ => {
+                let at = *self.index.get(&key)?;
+                self.slots[at as usize].used = true;
+                Some(at)
+            }
+        }
+    }
+
+    /// The entry at a place that [`Cache::find`] or [`Cache::insert`] just told.
+    #[inline]
+    pub(crate) fn at(&mut self, at: u32) -> &mut T {
+        &mut self.slots[at as usize].value
+    }
+
+    /// Takes an entry in for a key that has none. `pinned` says which entries must stay; `None`: all must.
+    pub(crate) fn insert(&mut self, key: Ipv4Addr, value: T, pinned: impl Fn(&T) -> bool) -> Option<u32> {
+        let slot = Slot { key, used: true, value };
+        let at = if self.slots.len() < self.max {
+            self.slots.push(slot);
+            self.slots.len() - 1
+        } else {
+            let at = self.victim(pinned)?;
+            self.index.remove(&self.slots[at].key);
+            self.slots[at] = slot;
+            at
+        };
+        self.index.insert(key, at as u32);
+        Some(at as u32)
+    }
+
+    /// Every entry with its key.
+    pub(crate) fn iter_mut(&mut self) -> impl Iterator<Item = (Ipv4Addr, &mut T)> {
+        self.slots.iter_mut().map(|slot| (slot.key, &mut slot.value))
+    }
+
+    fn victim(&mut self, pinned: impl Fn(&T) -> bool) -> Option<usize> {
+        for _ in 0..2 * self.slots.len() {
+            self.hand = (self.hand + 1) % self.slots.len();
+            let slot = &mut self.slots[self.hand];
+            if !core::mem::take(&mut slot.used) && !pinned(&slot.value) {
+                return Some(self.hand);
+            }
+        }
+        None
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn key(n: u32) -> Ipv4Addr {
+        Ipv4Addr::from_bits(n)
+    }
+
+    fn cache() -> Cache<u32> {
+        let mut cache = Cache::new(4, RandomState::with_seeds(1, 2, 3, 4));
+        for n in 0..4 {
+            assert_eq!(cache.insert(key(n), n, |_| false), Some(n));
+        }
+        cache
+    }
+
+    #[test]
+    fn full_table_gives_up_an_entry_that_was_not_used() {
+        let mut cache = cache();
+        cache.insert(key(4), 4, |_| false).unwrap();
+        let missing: Vec<u32> = (0..5).filter(|n| cache.find(key(*n), 0).is_none()).collect();
+        assert_eq!(missing.len(), 1);
+        assert_ne!(missing[0], 4);
+    }
+
+    #[test]
+    fn stale_hint_still_finds_the_entry() {
+        let mut cache = cache();
+        for hint in [0, 3, 99] {
+            let at = cache.find(key(2), hint).unwrap();
+            assert_eq!(*cache.at(at), 2);
+        }
+    }
+
+    #[test]
+    fn pinned_entries_stay() {
+        let mut cache = cache();
+        assert_eq!(cache.insert(key(9), 9, |_| true), None);
+        assert_eq!(cache.insert(key(9), 9, |value| *value != 1), Some(1));
+        assert!(cache.find(key(1), 1).is_none());
+    }
+}

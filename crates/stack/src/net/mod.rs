@@ -1,0 +1,245 @@
+//! The interface: addresses, paths to destinations, neighbours, and the one way by which every transport sends.
+//!
+//! A destination leads to a path, a path to its next hop, a next hop to a hardware address. What is unknown is asked
+//! of the owner once; until the answer comes, TCP sockets wait in the path's entry and are tried again, datagrams are
+//! held there as packets.
+
+mod cache;
+mod paths;
+mod waiting;
+
+#[cfg(test)]
+mod tests;
+
+use crate::ingress::IpMeta;
+use crate::{Config, Instant, MacAddr, Outlet, Request, SocketError, SocketId};
+use ahash::RandomState;
+use cache::Cache;
+use core::net::Ipv4Addr;
+use paths::{Neighbour, PathEntry};
+use siphasher::sip::SipHasher13;
+use std::collections::VecDeque;
+use waiting::Waiting;
+use wire::{ethernet, ipv4};
+
+pub(crate) use paths::Held;
+
+/// Bytes before the IP payload of a frame that we send.
+pub(crate) const HEADERS_LEN: usize = ethernet::HEADER_LEN + ipv4::HEADER_LEN;
+
+/// See the module's page.
+pub(crate) struct Net {
+    mac: MacAddr,
+    mtu: u32,
+    addresses: Vec<Ipv4Addr>,
+    paths: Cache<PathEntry>,
+    neighbours: Cache<Neighbour>,
+    pub(crate) requests: VecDeque<Request>,
+    pub(crate) waiting: Waiting,
+    /// Destinations whose held packets found the outlet full.
+    stalled: Vec<Ipv4Addr>,
+    held_bytes: usize,
+    ident_key: SipHasher13,
+    /// The device is gone: nothing is sent any more.
+    pub(crate) abandoned: bool,
+}
+
+/// A destination, and where its path was found last time. Kept by whoever sends there.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Route {
+    pub(crate) to: Ipv4Addr,
+    hint: u32,
+}
+
+impl Route {
+    pub(crate) fn new(to: Ipv4Addr) -> Route {
+        Route { to, hint: u32::MAX }
+    }
+}
+
+/// What the IP header of a packet to be sent says; its destination is the route's.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Ip {
+    pub(crate) src: Ipv4Addr,
+    pub(crate) protocol: u8,
+    pub(crate) tos: u8,
+    pub(crate) ttl: u8,
+    pub(crate) dont_fragment: bool,
+}
+
+/// What became of a packet.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Sent {
+    /// In the outlet.
+    Done,
+    /// The outlet is full; the socket is tried again by `flush`.
+    Full,
+    /// Path or neighbour are not known yet; the socket is tried again when they are.
+    Waiting,
+    /// There is no way.
+    Unreachable(SocketError),
+    /// Larger than the path's MTU, which this is (bytes of IP packet).
+    TooBig(u32),
+}
+
+/// The last link of a path that is known to the end.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Hop {
+    ether: [u8; ethernet::HEADER_LEN],
+    /// Largest IP packet, bytes.
+    pub(crate) mtu: u32,
+    /// Where the path's entry is.
+    at: u32,
+}
+
+impl Net {
+    pub(crate) fn new(config: &Config, hasher: &RandomState) -> Self {
+        let mut key = [0; 16];
+        key.copy_from_slice(&config.seed[16..]);
+        Net {
+            mac: config.mac,
+            mtu: config.mtu,
+            addresses: Vec::new(),
+            paths: Cache::new(PATHS_MAX, hasher.clone()),
+            neighbours: Cache::new(NEIGHBOURS_MAX, hasher.clone()),
+            requests: VecDeque::new(),
+            waiting: Waiting::default(),
+            stalled: Vec::new(),
+            held_bytes: 0,
+            ident_key: SipHasher13::new_with_key(&key),
+            abandoned: false,
+        }
+    }
+
+    /// Whether packets to `address` are for this host.
+    #[inline]
+    pub(crate) fn is_local(&self, address: Ipv4Addr) -> bool {
+        self.addresses.contains(&address)
+    }
+
+    pub(crate) fn mac(&self) -> MacAddr {
+        self.mac
+    }
+
+    /// The interface's MTU, bytes of IP packet.
+    pub(crate) fn mtu(&self) -> u32 {
+        self.mtu
+    }
+
+    pub(crate) fn set_addresses(&mut self, addresses: &[Ipv4Addr]) {
+        self.addresses.clear();
+        self.addresses.extend_from_slice(addresses);
+    }
+
+    /// The address that packets to `to` come from when nobody says: the one that shares the longest prefix.
+    pub(crate) fn source_for(&self, to: Ipv4Addr) -> Option<Ipv4Addr> {
+        let distance = |address: &&Ipv4Addr| address.to_bits() ^ to.to_bits();
+        self.addresses.iter().min_by_key(distance).copied()
+    }
+
+    /// Sends one IP packet of `len` bytes of payload, which `fill` writes. Nothing is written unless it is sent.
+    /// `id` is the socket that is tried again after `Full` and `Waiting`.
+    #[inline]
+    #[allow(clippy::too_many_arguments)] // the one way out: each argument is a fact about the packet
+    pub(crate) fn send(
+        &mut self,
+        now: Instant,
+        id: SocketId,
+        route: &mut Route,
+        ip: &Ip,
+        len: usize,
+        out: &mut impl Outlet,
+        fill: impl FnOnce(&mut [u8]),
+    ) -> Sent {
+        let hop = match self.hop(now, route) {
+            Ok(hop) => hop,
+            Err(Sent::Waiting) => {
+                self.wait_for_path(id, route);
+                return Sent::Waiting;
+            }
+            Err(why) => return why,
+        };
+        if ipv4::HEADER_LEN + len > hop.mtu as usize {
+            return Sent::TooBig(hop.mtu);
+        }
+        let (fragment, ident) = if ip.dont_fragment {
+            (ipv4::Fragment::DONT, 0)
+        } else {
+            (ipv4::Fragment::WHOLE, self.next_ident(&hop))
+        };
+        if self.emit(&hop, route.to, ip, ident, fragment, len, out, fill) {
+            return Sent::Done;
+        }
+        self.waiting.for_outlet(id);
+        Sent::Full
+    }
+
+    /// Writes one packet or fragment to a known hop; `false`: the outlet is full.
+    #[inline]
+    #[allow(clippy::too_many_arguments)]
+    pub(crate) fn emit(
+        &mut self,
+        hop: &Hop,
+        dst: Ipv4Addr,
+        ip: &Ip,
+        ident: u16,
+        fragment: ipv4::Fragment,
+        len: usize,
+        out: &mut impl Outlet,
+        fill: impl FnOnce(&mut [u8]),
+    ) -> bool {
+        write_packet(&hop.ether, dst, ip, ident, fragment, len, out, fill)
+    }
+
+    /// Answers a packet without a path: by the way it came (RST, SYN cookies, ICMP). `false`: the outlet is full.
+    #[inline]
+    pub(crate) fn reply(
+        &mut self,
+        to: &IpMeta,
+        ip: &Ip,
+        len: usize,
+        out: &mut impl Outlet,
+        fill: impl FnOnce(&mut [u8]),
+    ) -> bool {
+        if self.abandoned {
+            return false;
+        }
+        let ether = ethernet::Header::ipv4(to.from_mac, self.mac);
+        write_packet(&ether, to.src, ip, 0, ipv4::Fragment::DONT, len, out, fill)
+    }
+}
+
+#[inline]
+#[allow(clippy::too_many_arguments)]
+fn write_packet(
+    ether: &[u8; ethernet::HEADER_LEN],
+    dst: Ipv4Addr,
+    ip: &Ip,
+    ident: u16,
+    fragment: ipv4::Fragment,
+    len: usize,
+    out: &mut impl Outlet,
+    fill: impl FnOnce(&mut [u8]),
+) -> bool {
+    let Some(frame) = out.reserve(HEADERS_LEN + len) else { return false };
+    let fields = ipv4::Fields {
+        src: ip.src,
+        dst,
+        protocol: ip.protocol,
+        tos: ip.tos,
+        ttl: ip.ttl,
+        ident,
+        fragment,
+        payload_len: len,
+    };
+    frame[..ethernet::HEADER_LEN].copy_from_slice(ether);
+    frame[ethernet::HEADER_LEN..HEADERS_LEN].copy_from_slice(&fields.emit());
+    fill(&mut frame[HEADERS_LEN..HEADERS_LEN + len]);
+    out.commit(HEADERS_LEN + len);
+    true
+}
+
+/// Destinations remembered: more than a busy server's peers in a while, about 2 MiB.
+const PATHS_MAX: usize = 16_384;
+/// Next hops remembered, as Linux's gc_thresh3 by default (1024), four times.
+const NEIGHBOURS_MAX: usize = 4_096;

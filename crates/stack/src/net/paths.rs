@@ -1,0 +1,401 @@
+//! The path cache and the neighbour table, what waits in them, and path MTUs learned from ICMP.
+
+use super::{Hop, Net, Route, Sent};
+use crate::{Duration, Instant, MacAddr, Path, Request, SocketError, SocketId};
+use core::hash::Hasher;
+use core::net::Ipv4Addr;
+use std::collections::VecDeque;
+use wire::ethernet;
+
+/// One destination.
+pub(super) struct PathEntry {
+    state: PathState,
+    next_hop: Ipv4Addr,
+    /// Where the next hop's entry was last time.
+    hint: u32,
+    /// What routing says, and what all limits together allow, bytes of IP packet.
+    route_mtu: u32,
+    mtu: u32,
+    /// A limit learned from ICMP, and until when it counts.
+    learned: Option<(u32, Instant)>,
+    /// Routes changed since the answer: serve, but ask again.
+    stale: bool,
+    ident: u16,
+    /// Whether the neighbour's entry has us in its list.
+    listed: bool,
+    pub(super) pending: Option<Box<Pending>>,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum PathState {
+    Asked(Instant),
+    Known,
+    Failed(SocketError, Instant),
+}
+
+/// What waits for a path to be known to its end.
+#[derive(Default)]
+pub(super) struct Pending {
+    waiters: Vec<SocketId>,
+    held: VecDeque<Held>,
+}
+
+/// An IP packet that waits, and the socket that learns if it cannot leave.
+pub(crate) struct Held {
+    pub(crate) id: SocketId,
+    pub(crate) packet: Vec<u8>,
+}
+
+/// One next hop.
+pub(super) struct Neighbour {
+    state: NeighbourState,
+    /// Destinations behind it that wait.
+    waiting: Vec<Ipv4Addr>,
+}
+
+enum NeighbourState {
+    Asked(Instant),
+    Known([u8; ethernet::HEADER_LEN]),
+    Failed(Instant),
+}
+
+/// What a path's answer set free.
+#[derive(Default)]
+pub(crate) struct Released {
+    /// TCP sockets to try again.
+    pub(crate) waiters: Vec<SocketId>,
+    /// Sockets of packets that could not leave, if `why` says so.
+    pub(crate) failed: Vec<SocketId>,
+    pub(crate) why: Option<SocketError>,
+}
+
+impl Net {
+    /// The way to a destination, if it is known to the end; else asks for what is missing.
+    #[inline]
+    pub(crate) fn hop(&mut self, now: Instant, route: &mut Route) -> Result<Hop, Sent> {
+        if let Some(at) = self.paths.find(route.to, route.hint) {
+            route.hint = at;
+            let path = self.paths.at(at);
+            if path.state == PathState::Known
+                && path.learned.is_none()
+                && !path.stale
+                && let Some(neighbour) = self.neighbours.find(path.next_hop, path.hint)
+            {
+                path.hint = neighbour;
+                if let NeighbourState::Known(ether) = self.neighbours.at(neighbour).state
+                    && !self.abandoned
+                {
+                    return Ok(Hop { ether, mtu: path.mtu, at });
+                }
+            }
+        }
+        self.slow_hop(now, route)
+    }
+
+    #[cold]
+    fn slow_hop(&mut self, now: Instant, route: &mut Route) -> Result<Hop, Sent> {
+        if self.abandoned {
+            return Err(Sent::Unreachable(SocketError::Aborted));
+        }
+        let Some(at) = self.paths.find(route.to, route.hint) else {
+            self.insert_path(route.to, PathState::Asked(now))
+                .ok_or(Sent::Unreachable(SocketError::HostUnreachable))?;
+            self.requests.push_back(Request::Path(route.to));
+            return Err(Sent::Waiting);
+        };
+        route.hint = at;
+        let path = self.paths.at(at);
+        match path.state {
+            PathState::Asked(since) if now < since + ASK_AGAIN => return Err(Sent::Waiting),
+            PathState::Failed(why, until) if now < until => return Err(Sent::Unreachable(why)),
+            PathState::Known if !path.stale => {}
+            state => {
+                path.stale = false;
+                self.requests.push_back(Request::Path(route.to));
+                if state != PathState::Known {
+                    path.state = PathState::Asked(now);
+                    return Err(Sent::Waiting);
+                }
+            }
+        }
+        if path.learned.is_some_and(|(_, until)| now >= until) {
+            path.learned = None;
+        }
+        path.limit(self.mtu);
+        let (next_hop, mtu) = (path.next_hop, path.mtu);
+        let ether = self.neighbour(now, next_hop, at, route.to)?;
+        Ok(Hop { ether, mtu, at })
+    }
+
+    fn neighbour(
+        &mut self,
+        now: Instant,
+        next_hop: Ipv4Addr,
+        at: u32,
+        to: Ipv4Addr,
+    ) -> Result<[u8; ethernet::HEADER_LEN], Sent> {
+        let found = match self.neighbours.find(next_hop, self.paths.at(at).hint) {
+            Some(found) => found,
+            None => {
+                let state = match known_mac(next_hop) {
+                    Some(mac) => NeighbourState::Known(ethernet::Header::ipv4(mac, self.mac)),
+                    None => {
+                        self.requests.push_back(Request::Neighbour(next_hop));
+                        NeighbourState::Asked(now)
+                    }
+                };
+                self.insert_neighbour(next_hop, state)
+                    .ok_or(Sent::Unreachable(SocketError::HostUnreachable))?
+            }
+        };
+        let neighbour = self.neighbours.at(found);
+        match neighbour.state {
+            NeighbourState::Known(ether) => return Ok(ether),
+            NeighbourState::Failed(until) if now < until => {
+                return Err(Sent::Unreachable(SocketError::HostUnreachable));
+            }
+            NeighbourState::Asked(since) if now < since + ASK_AGAIN => {}
+            NeighbourState::Failed(_) | NeighbourState::Asked(_) => {
+                neighbour.state = NeighbourState::Asked(now);
+                self.requests.push_back(Request::Neighbour(next_hop));
+            }
+        }
+        if !core::mem::replace(&mut self.paths.at(at).listed, true) {
+            self.neighbours.at(found).waiting.push(to);
+        }
+        Err(Sent::Waiting)
+    }
+
+    /// The largest IP packet on the way to a destination as far as is known, bytes.
+    #[inline]
+    pub(crate) fn path_mtu(&mut self, now: Instant, route: &mut Route) -> u32 {
+        let Some(at) = self.paths.find(route.to, route.hint) else { return self.mtu };
+        route.hint = at;
+        let limit = self.mtu;
+        let path = self.paths.at(at);
+        if path.learned.is_some_and(|(_, until)| now >= until) {
+            path.learned = None;
+            path.limit(limit);
+        }
+        path.mtu
+    }
+
+    /// A router says that packets to `to` must be no larger than `mtu`. The caller made sure that it quoted a packet
+    /// of ours. Returns the path's MTU if that lowered it. A limit is never believed below 552 bytes (Linux's
+    /// min_pmtu), and forgotten after ten minutes (RFC 1191, 6.3).
+    pub(crate) fn lower_mtu(&mut self, now: Instant, to: Ipv4Addr, mtu: u32) -> Option<u32> {
+        let at = self.paths.find(to, u32::MAX)?;
+        let limit = self.mtu;
+        let path = self.paths.at(at);
+        let mtu = mtu.max(PMTU_MIN);
+        if path.state != PathState::Known || mtu >= path.mtu {
+            return None;
+        }
+        path.learned = Some((mtu, now + PMTU_LIFETIME));
+        path.limit(limit);
+        Some(path.mtu)
+    }
+
+    /// The identification of the next packet that may be fragmented: a counter per destination with a keyed start,
+    /// so that no peer learns how much others are sent.
+    #[inline]
+    pub(crate) fn next_ident(&mut self, hop: &Hop) -> u16 {
+        let path = self.paths.at(hop.at);
+        path.ident = path.ident.wrapping_add(1);
+        path.ident
+    }
+
+    /// Has a socket tried again when the path is known.
+    pub(crate) fn wait_for_path(&mut self, id: SocketId, route: &Route) {
+        if let Some(at) = self.paths.find(route.to, route.hint)
+            && self.waiting.for_path(id)
+        {
+            self.paths.at(at).pending.get_or_insert_default().waiters.push(id);
+        }
+    }
+
+    /// Keeps an IP packet until the path is known. When there is no room, the oldest of this path goes (as Linux's
+    /// unres_qlen does); `false`: this one.
+    pub(crate) fn hold(&mut self, route: &Route, held: Held) -> bool {
+        let Some(at) = self.paths.find(route.to, route.hint) else { return false };
+        let pending = self.paths.at(at).pending.get_or_insert_default();
+        let len = held.packet.len();
+        while pending.held.len() >= HELD_MAX || self.held_bytes + len > HELD_BYTES_MAX {
+            let Some(oldest) = pending.held.pop_front() else { return false };
+            self.held_bytes -= oldest.packet.len();
+        }
+        self.held_bytes += len;
+        pending.held.push_back(held);
+        true
+    }
+
+    /// Takes in what routing says about a destination.
+    pub(crate) fn answer_path(&mut self, now: Instant, to: Ipv4Addr, answer: Result<Path, SocketError>) {
+        let at = match self.paths.find(to, u32::MAX) {
+            Some(at) => at,
+            None => match self.insert_path(to, PathState::Asked(now)) {
+                Some(at) => at,
+                None => return,
+            },
+        };
+        let limit = self.mtu;
+        let path = self.paths.at(at);
+        path.stale = false;
+        match answer {
+            Ok(answer) => {
+                path.state = PathState::Known;
+                if path.next_hop != answer.next_hop {
+                    // The list of the former next hop may still name us: harmless, its answer tries us once more.
+                    path.listed = false;
+                }
+                path.next_hop = answer.next_hop;
+                path.route_mtu = answer.mtu.max(IPV4_MTU_MIN);
+                path.limit(limit);
+            }
+            Err(why) => path.state = PathState::Failed(why, now + FAILURE_LASTS),
+        }
+    }
+
+    /// Takes in the hardware address of a next hop; returns the destinations that waited for it.
+    pub(crate) fn answer_neighbour(
+        &mut self,
+        now: Instant,
+        next_hop: Ipv4Addr,
+        mac: Option<MacAddr>,
+    ) -> Vec<Ipv4Addr> {
+        let state = match mac {
+            Some(mac) => NeighbourState::Known(ethernet::Header::ipv4(mac, self.mac)),
+            None => NeighbourState::Failed(now + FAILURE_LASTS),
+        };
+        let Some(at) = self.neighbours.find(next_hop, u32::MAX) else {
+            self.insert_neighbour(next_hop, state);
+            return Vec::new();
+        };
+        let neighbour = self.neighbours.at(at);
+        neighbour.state = state;
+        let waiting = core::mem::take(&mut neighbour.waiting);
+        for to in &waiting {
+            if let Some(at) = self.paths.find(*to, u32::MAX) {
+                self.paths.at(at).listed = false;
+            }
+        }
+        waiting
+    }
+
+    /// Sends what a path held if it is known now; what else waited is the caller's to try. Nothing is released as
+    /// long as the path is not known to its end.
+    pub(crate) fn release(&mut self, now: Instant, to: Ipv4Addr, out: &mut impl crate::Outlet) -> Released {
+        let mut route = Route::new(to);
+        let Some(at) = self.paths.find(to, u32::MAX) else { return Released::default() };
+        let Some(mut pending) = self.paths.at(at).pending.take() else { return Released::default() };
+        let mut released = Released::default();
+        match self.hop(now, &mut route) {
+            Ok(hop) => {
+                while let Some(held) = pending.held.pop_front() {
+                    let len = ethernet::HEADER_LEN + held.packet.len();
+                    let Some(frame) = out.reserve(len) else {
+                        pending.held.push_front(held);
+                        break;
+                    };
+                    frame[..ethernet::HEADER_LEN].copy_from_slice(&hop.ether);
+                    frame[ethernet::HEADER_LEN..len].copy_from_slice(&held.packet);
+                    out.commit(len);
+                    self.held_bytes -= held.packet.len();
+                }
+                released.waiters = core::mem::take(&mut pending.waiters);
+                if !pending.held.is_empty() {
+                    self.stalled.push(to);
+                    self.paths.at(at).pending = Some(pending);
+                }
+            }
+            Err(Sent::Unreachable(why)) => {
+                self.held_bytes -= pending.held.iter().map(|held| held.packet.len()).sum::<usize>();
+                released.why = Some(why);
+                released.failed = pending.held.into_iter().map(|held| held.id).collect();
+                released.waiters = pending.waiters;
+            }
+            Err(_) => self.paths.at(at).pending = Some(pending),
+        }
+        for id in &released.waiters {
+            self.waiting.clear_path(*id);
+        }
+        released
+    }
+
+    /// Destinations whose held packets found the outlet full.
+    pub(crate) fn take_stalled(&mut self) -> Vec<Ipv4Addr> {
+        core::mem::take(&mut self.stalled)
+    }
+
+    pub(crate) fn has_stalled(&self) -> bool {
+        !self.stalled.is_empty()
+    }
+
+    pub(crate) fn forget_paths(&mut self) {
+        for (_, path) in self.paths.iter_mut() {
+            path.stale = true;
+        }
+    }
+
+    pub(crate) fn set_mtu(&mut self, mtu: u32) {
+        self.mtu = mtu;
+        for (_, path) in self.paths.iter_mut() {
+            path.limit(mtu);
+        }
+    }
+
+    fn insert_path(&mut self, to: Ipv4Addr, state: PathState) -> Option<u32> {
+        let mut key = self.ident_key;
+        key.write(&to.octets());
+        let entry = PathEntry {
+            state,
+            next_hop: to,
+            hint: u32::MAX,
+            route_mtu: self.mtu,
+            mtu: self.mtu,
+            learned: None,
+            stale: false,
+            ident: key.finish() as u16,
+            listed: false,
+            pending: None,
+        };
+        self.paths.insert(to, entry, |path| path.pending.is_some())
+    }
+
+    fn insert_neighbour(&mut self, next_hop: Ipv4Addr, state: NeighbourState) -> Option<u32> {
+        let entry = Neighbour { state, waiting: Vec::new() };
+        self.neighbours.insert(next_hop, entry, |neighbour| !neighbour.waiting.is_empty())
+    }
+}
+
+impl PathEntry {
+    fn limit(&mut self, interface: u32) {
+        let learned = self.learned.map_or(u32::MAX, |(mtu, _)| mtu);
+        self.mtu = self.route_mtu.min(interface).min(learned);
+    }
+}
+
+/// Groups have their hardware address by rule, not by ARP.
+fn known_mac(next_hop: Ipv4Addr) -> Option<MacAddr> {
+    if next_hop.is_multicast() {
+        Some(MacAddr::of_multicast(next_hop))
+    } else if next_hop.is_broadcast() {
+        Some(MacAddr::BROADCAST)
+    } else {
+        None
+    }
+}
+
+/// An unanswered question is asked again by the next packet after this time: the kernel gives a neighbour three
+/// probes, a second apart.
+const ASK_AGAIN: Duration = Duration::from_secs(4);
+/// How long a failure is believed, as Linux keeps a failed neighbour for its retransmission time.
+const FAILURE_LASTS: Duration = Duration::from_secs(1);
+/// Packets held per path, and bytes over all paths (Linux: unres_qlen_bytes, 208 KiB per neighbour).
+const HELD_MAX: usize = 101;
+const HELD_BYTES_MAX: usize = 1 << 20;
+/// What every link of IPv4 carries (RFC 791, 3.2).
+const IPV4_MTU_MIN: u32 = 68;
+/// Linux: net.ipv4.route.min_pmtu and mtu_expires.
+const PMTU_MIN: u32 = 552;
+const PMTU_LIFETIME: Duration = Duration::from_secs(600);

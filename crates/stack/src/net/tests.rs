@@ -1,0 +1,1 @@
+//! Paths, neighbours and what waits for them.
