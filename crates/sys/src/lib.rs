@@ -13,6 +13,7 @@ pub mod clock;
 pub mod fd;
 pub mod file;
 pub mod futex;
+pub mod identity;
 pub mod memory;
 mod mutex;
 pub mod own_fd;

@@ -1,0 +1,67 @@
+//! What an open descriptor is: needed before writing to a number that the application may have given another meaning.
+
+use crate::raw::{int, syscall};
+use crate::{Fd, Result};
+
+/// The file behind a descriptor.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Identity {
+    /// Device that holds the inode.
+    pub device: u64,
+    /// The inode.
+    pub inode: u64,
+    /// Type and permissions, as `st_mode`.
+    pub mode: u32,
+}
+
+impl Identity {
+    /// Whether the file is of this type (`libc::S_IFSOCK`, ...).
+    pub fn is(&self, kind: libc::mode_t) -> bool {
+        self.mode & libc::S_IFMT == kind
+    }
+}
+
+/// fstat(2), as far as it identifies the file.
+pub fn identity(fd: i32) -> Result<Identity> {
+    // SAFETY: all-zero bytes are a valid stat.
+    let mut status: libc::stat = unsafe { core::mem::zeroed() };
+    // SAFETY: the kernel's stat and libc's agree on 64-bit Linux, and it lives here.
+    unsafe { syscall(libc::SYS_fstat, [int(fd), &raw mut status as usize, 0, 0, 0, 0]) }?;
+    Ok(Identity { device: status.st_dev, inode: status.st_ino, mode: status.st_mode })
+}
+
+/// isatty(3).
+pub fn is_terminal(fd: i32) -> bool {
+    // Larger than the kernel's struct termios on any architecture.
+    let mut termios = [0u8; 128];
+    let arguments = [int(fd), libc::TCGETS as usize, termios.as_mut_ptr() as usize, 0, 0, 0];
+    // SAFETY: the buffer is ours and large enough.
+    unsafe { syscall(libc::SYS_ioctl, arguments) }.is_ok()
+}
+
+/// Lets an owned descriptor refer to another open file, atomically: its number stays, and stays ours.
+pub fn replace(number: i32, with: Fd) -> Result<()> {
+    let flags = libc::O_CLOEXEC;
+    // SAFETY: dup3 takes no pointer.
+    unsafe { syscall(libc::SYS_dup3, [int(with.raw()), int(number), int(flags), 0, 0, 0]) }.map(|_| ())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn descriptors_of_one_file_have_one_identity() {
+        let null = crate::file::open(c"/dev/null", libc::O_WRONLY, 0).unwrap();
+        let event = crate::fd::eventfd().unwrap();
+        let copy = null.duplicate().unwrap();
+        assert_eq!(identity(null.raw()), identity(copy.raw()));
+        assert_ne!(identity(null.raw()), identity(event.raw()));
+        assert!(identity(null.raw()).unwrap().is(libc::S_IFCHR));
+        assert!(!is_terminal(null.raw()));
+        let expected = identity(event.raw());
+        replace(copy.raw(), event).unwrap();
+        assert_eq!(identity(copy.raw()), expected);
+        assert_eq!(identity(-1), Err(libc::EBADF));
+    }
+}
