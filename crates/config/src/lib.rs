@@ -17,6 +17,8 @@ pub mod parameters;
 pub mod profile;
 pub mod rules;
 mod table;
+#[cfg(test)]
+mod tests;
 mod value;
 
 pub use choice::*;

@@ -1,0 +1,228 @@
+//! THE TABLE of counters: one row is a name, a kind, and what it means. A counter is added here and counted where the
+//! thing happens; nothing else.
+
+use crate::cell::{Cell, Count, Level, Peak, Shared, State};
+use crate::table::{Column, Kind, counters};
+
+counters! {
+/// The process as a whole; any thread counts.
+Process {
+    /// Sockets that were accelerated, ever.
+    sockets_accelerated: Shared;
+    /// Sockets that were left to the kernel though they might have been ours; the reasons have counters of their own.
+    sockets_left: Shared;
+    /// Sockets that are accelerated now.
+    sockets_open: Level;
+    /// Times that the background thread found work that no caller had done.
+    background_turns: Shared;
+    /// Changes of routes, addresses, links and neighbours taken over from the kernel.
+    netlink_updates: Shared;
+    /// Times that the kernel's reports overflowed and everything was read anew. Worry when it grows steadily.
+    netlink_resyncs: Shared;
+    /// Panics of the engine caught at a call. Worry when it is not 0: a defect, please report.
+    panics: Shared;
+    /// select and poll: calls that found one of our sockets ready.
+    poll_ready_ours: Shared;
+    /// select and poll: calls that found a descriptor of the kernel ready.
+    poll_ready_os: Shared;
+    /// select and poll: calls that timed out.
+    poll_timeouts: Shared;
+    /// select and poll: calls that failed.
+    poll_errors: Shared;
+    /// select and poll: rounds of polling that found something.
+    poll_hits: Shared;
+    /// select and poll: rounds of polling that gave up and slept.
+    poll_misses: Shared;
+    /// epoll: calls that found one of our sockets ready.
+    epoll_ready_ours: Shared;
+    /// epoll: calls that found a descriptor of the kernel ready.
+    epoll_ready_os: Shared;
+    /// epoll: calls that timed out.
+    epoll_timeouts: Shared;
+    /// epoll: calls that failed.
+    epoll_errors: Shared;
+    /// epoll: rounds of polling that found something.
+    epoll_hits: Shared;
+    /// epoll: rounds of polling that gave up and slept.
+    epoll_misses: Shared;
+    /// Percent of the last interval spent polling (VMA_CPU_USAGE_STATS).
+    polling_cpu_percent: State;
+}
+
+/// One lane: the rings of one interface and the engine behind them. Its lock's holder counts.
+Lane {
+    /// Index of the interface; 0: this block is not in use.
+    interface: State;
+    /// The first eight bytes of the interface's name, lowest byte first.
+    name_low: State;
+    /// The rest of the name.
+    name_high: State;
+    /// Queues of the interface that the lane covers.
+    queues: State;
+    /// Bits: 1 zero copy, 2 program in the driver.
+    mode: State;
+    /// Turns of the lane.
+    turns: Count;
+    /// Turns that found no frame.
+    turns_idle: Count;
+    /// Frames received.
+    rx_frames: Count;
+    /// Bytes of frames received.
+    rx_bytes: Count;
+    /// Frames sent.
+    tx_frames: Count;
+    /// Bytes of frames sent.
+    tx_bytes: Count;
+    /// System calls that told the kernel to send.
+    tx_kicks: Count;
+    /// Frames that found the transmit ring full. Worry when it grows: raise SIDESTEP_TX_RING.
+    tx_ring_full: Count;
+    /// Packets that the kernel dropped since our receive ring was full. Worry when it grows: poll more, or raise
+    /// SIDESTEP_RX_RING.
+    rx_ring_full: Count;
+    /// Packets that the kernel dropped for want of a frame in the fill ring. Worry when it grows: raise
+    /// SIDESTEP_FRAMES.
+    rx_fill_empty: Count;
+    /// Packets that the kernel dropped for another reason.
+    rx_dropped: Count;
+    /// Frames of the lane that are free.
+    frames_free: Level;
+    /// Times that no frame was free. Worry when it grows: raise SIDESTEP_FRAMES.
+    frames_exhausted: Count;
+    /// Received frames copied out of the NIC's memory, since a socket's queue was over its share.
+    rx_copied_out: Count;
+    /// Frames that no socket wanted. Worry when it is more than stray packets.
+    rx_unwanted: Count;
+    /// Frames with a wrong length, header or checksum. Worry when it grows: a bad link, or an attack.
+    rx_malformed: Count;
+    /// TCP segments received.
+    tcp_segments_in: Count;
+    /// TCP segments sent, without retransmissions.
+    tcp_segments_out: Count;
+    /// TCP segments sent again.
+    tcp_retransmits: Count;
+    /// Retransmission timeouts. Worry when it grows: loss that acknowledgments could not repair.
+    tcp_timeouts: Count;
+    /// Segments that came out of order.
+    tcp_out_of_order: Count;
+    /// Segments of data that had arrived before.
+    tcp_duplicates: Count;
+    /// Resets sent.
+    tcp_resets_out: Count;
+    /// Resets received.
+    tcp_resets_in: Count;
+    /// Connections opened by us.
+    tcp_active_opens: Count;
+    /// Connections accepted.
+    tcp_passive_opens: Count;
+    /// Connection requests dropped, for the backlog was full. Worry when it grows: the program accepts too slowly.
+    tcp_listen_overflows: Count;
+    /// Acknowledgments that an attacker might have sent, answered by a challenge (RFC 5961).
+    tcp_challenge_acks: Count;
+    /// UDP datagrams received.
+    udp_datagrams_in: Count;
+    /// UDP datagrams sent.
+    udp_datagrams_out: Count;
+    /// UDP datagrams dropped, for the socket's queue was full. Worry when it grows: the program reads too slowly.
+    udp_queue_full: Count;
+    /// Packets that wait for a neighbour's address.
+    neighbour_waiting: Level;
+    /// Packets dropped, for the neighbour did not answer.
+    neighbour_failed: Count;
+    /// Times that somebody waited for the lane's lock.
+    lock_contended: Count;
+    /// Interrupts asked for (times that a thread went to sleep on the lane).
+    interrupts_requested: Count;
+    /// Interrupts that came.
+    interrupts_received: Count;
+}
+
+/// One socket. Whoever acts on the socket counts, under the lane's lock; calls that the kernel carries out count in the
+/// `os_` columns.
+Socket {
+    /// Descriptor plus 1; 0: this block is free.
+    fd: State;
+    /// How often the block was handed out, to tell one socket from the next.
+    generation: State;
+    /// Bits: 1 accelerated, 2 TCP (else UDP), 4 non-blocking, 8 multicast loop, 16 reason is valid.
+    flags: State;
+    /// The number of the reason (see `Why`) if it is left to the kernel.
+    why: State;
+    /// Local address: IPv4 address times 65536 plus port.
+    local: State;
+    /// Remote address, likewise; 0: none.
+    remote: State;
+    /// State of TCP, RFC 9293's names in order: 0 CLOSED, 1 LISTEN, 2 SYN-SENT, ... 10 TIME-WAIT.
+    tcp_state: State;
+    /// Inode of the kernel's socket.
+    inode: State;
+    /// Lane, as its number plus 1.
+    lane: State;
+    /// Thread that received last.
+    rx_thread: State;
+    /// Thread that sent last.
+    tx_thread: State;
+    /// Packets (UDP) or receives (TCP) delivered.
+    rx_packets: Count;
+    /// Bytes delivered.
+    rx_bytes: Count;
+    /// Receives that would have blocked.
+    rx_eagain: Count;
+    /// Receives that failed.
+    rx_errors: Count;
+    /// Receives done by the kernel.
+    rx_os_packets: Shared;
+    /// Bytes received by the kernel.
+    rx_os_bytes: Shared;
+    /// Receives of the kernel that would have blocked.
+    rx_os_eagain: Shared;
+    /// Receives of the kernel that failed.
+    rx_os_errors: Shared;
+    /// Receives that found data while polling.
+    rx_poll_hit: Count;
+    /// Receives that polled in vain and slept.
+    rx_poll_miss: Count;
+    /// Bytes that wait for the program.
+    rx_queued_bytes: Level;
+    /// Packets that wait for the program.
+    rx_queued_packets: Level;
+    /// Most bytes that ever waited.
+    rx_queued_bytes_max: Peak;
+    /// Most packets that ever waited.
+    rx_queued_packets_max: Peak;
+    /// Bytes that may wait.
+    rx_bytes_limit: State;
+    /// Bytes dropped, for too many waited. Worry when it grows: the program reads too slowly.
+    rx_dropped_bytes: Count;
+    /// Packets dropped, for too many waited.
+    rx_dropped_packets: Count;
+    /// Packets lent to the program by the zero-copy API.
+    rx_zero_copy: Level;
+    /// Sends carried out.
+    tx_packets: Count;
+    /// Bytes sent.
+    tx_bytes: Count;
+    /// Sends that would have blocked.
+    tx_eagain: Count;
+    /// Sends that failed.
+    tx_errors: Count;
+    /// Sends done by the kernel.
+    tx_os_packets: Shared;
+    /// Bytes sent by the kernel.
+    tx_os_bytes: Shared;
+    /// Sends of the kernel that would have blocked.
+    tx_os_eagain: Shared;
+    /// Sends of the kernel that failed.
+    tx_os_errors: Shared;
+    /// Bytes not yet acknowledged or not yet sent.
+    tx_queued_bytes: Level;
+    /// TCP segments sent again.
+    tx_retransmits: Count;
+    /// Sends dropped silently since no buffer was free.
+    tx_dropped: Count;
+    /// Multicast groups joined: the first two addresses, 32 bits each.
+    groups_first: State;
+    /// The next two.
+    groups_second: State;
+}
+}
