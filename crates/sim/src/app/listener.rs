@@ -1,0 +1,60 @@
+//! An application that accepts connections, promptly or late, and hands each to a talker.
+
+use super::talker::{Plan, Talker};
+use super::{App, Cx};
+use stack::tcp::{Close, Options};
+use stack::{Endpoint, SocketId};
+
+/// The application.
+pub struct Listener {
+    pub local: Endpoint,
+    pub backlog: u32,
+    pub options: Options,
+    /// Waits up to so long before it accepts, ns.
+    pub delay_max: u64,
+    /// By the client's endpoint: the conversation, and what its server does.
+    pub guests: Vec<(Endpoint, usize, Plan)>,
+    pub id: Option<SocketId>,
+    pub accept_at: u64,
+}
+
+impl Listener {
+    pub fn act(&mut self, cx: &mut Cx<'_>) {
+        let Some(id) = self.id else { return self.open(cx) };
+        if cx.now.0 < self.accept_at {
+            return;
+        }
+        if self.accept_at == 0 && self.delay_max > 0 {
+            let delay = cx.chance.below(self.delay_max) + 1;
+            self.accept_at = cx.now.0 + delay;
+            return cx.again_after(delay);
+        }
+        self.accept_at = 0;
+        while let Some(accepted) = cx.stack.tcp_accept(id) {
+            let remote = cx.stack.remote(accepted);
+            let Some(at) = self.guests.iter().position(|(client, ..)| Some(*client) == remote) else {
+                return cx
+                    .ledger
+                    .alarm(|| format!("accepted a connection from {remote:?}, which nobody opened"));
+            };
+            let (_, conversation, plan) = self.guests.remove(at);
+            let token = cx.next + cx.born.len();
+            cx.stack.set_token(accepted, token as u64);
+            cx.born.push(App::Talker(Box::new(Talker::accepted(conversation, accepted, plan))));
+        }
+    }
+
+    fn open(&mut self, cx: &mut Cx<'_>) {
+        let own = cx.own as u64;
+        match cx.stack.tcp_listen(self.local, self.backlog, &self.options, own) {
+            Ok(id) => self.id = Some(id),
+            Err(error) => cx.ledger.alarm(|| format!("tcp_listen answered {error:?}")),
+        }
+    }
+
+    pub fn end(&mut self, cx: &mut Cx<'_>) {
+        if let Some(id) = self.id.take() {
+            cx.stack.tcp_close(cx.now, id, Close::Orderly, cx.ring);
+        }
+    }
+}

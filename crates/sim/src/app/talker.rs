@@ -1,0 +1,278 @@
+//! An application with one TCP connection: says its bytes, reads the other's, and ends it politely or not.
+
+use super::Cx;
+use crate::content;
+use crate::ledger::stream_of;
+use stack::tcp::{Close, Options, Push, Take};
+use stack::{Endpoint, Ready, RecvError, SendError, SocketError, SocketId};
+
+/// How a talker ends.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Ending {
+    /// Shuts its direction down after its bytes, reads to the end, closes.
+    Polite,
+    /// Reads to the end and says its bytes, then closes both directions at once.
+    Late,
+    /// Closes when its bytes are said, whatever comes.
+    Abrupt,
+    /// Resets after so many bytes in either direction.
+    Reset(u64),
+    /// Closes after it read so many bytes.
+    Sated(u64),
+}
+
+/// What one is to do.
+#[derive(Clone, Debug)]
+pub struct Plan {
+    pub bytes: u64,
+    /// Size of a write and of a read at most.
+    pub write_max: u64,
+    pub read_max: u64,
+    /// One in so many writes (reads) it rests up to `rest_max` ns; zero: never.
+    pub write_lazy: u64,
+    pub read_lazy: u64,
+    pub rest_max: u64,
+    /// Uses `Push::Later` and `Push::More` as well.
+    pub pushes: bool,
+    pub ending: Ending,
+    pub options: Options,
+}
+
+/// The application.
+pub struct Talker {
+    conversation: usize,
+    side: usize,
+    plan: Plan,
+    id: Option<SocketId>,
+    endpoints: Option<(Endpoint, Endpoint)>,
+    connected: bool,
+    can_write: bool,
+    can_read: bool,
+    write_at: u64,
+    read_at: u64,
+    said: u64,
+    shut: bool,
+    saw_end: bool,
+    done: bool,
+    buffer: Vec<u8>,
+}
+
+impl Talker {
+    /// Connects when it is first called.
+    pub fn client(conversation: usize, local: Endpoint, remote: Endpoint, plan: Plan) -> Talker {
+        Talker { endpoints: Some((local, remote)), ..Talker::new(conversation, 0, None, plan) }
+    }
+
+    /// Has a connection.
+    pub fn accepted(conversation: usize, id: SocketId, plan: Plan) -> Talker {
+        Talker { connected: true, ..Talker::new(conversation, 1, Some(id), plan) }
+    }
+
+    fn new(conversation: usize, side: usize, id: Option<SocketId>, plan: Plan) -> Talker {
+        Talker {
+            conversation,
+            side,
+            plan,
+            id,
+            endpoints: None,
+            connected: false,
+            can_write: true,
+            can_read: true,
+            write_at: 0,
+            read_at: 0,
+            said: 0,
+            shut: false,
+            saw_end: false,
+            done: false,
+            buffer: Vec::new(),
+        }
+    }
+
+    pub fn act(&mut self, cx: &mut Cx<'_>, edges: Ready) {
+        if self.done {
+            return;
+        }
+        let Some(id) = self.id else { return self.connect(cx) };
+        if edges.any(Ready::ERR)
+            && let Some(error) = cx.stack.take_error(id)
+        {
+            return self.fail(cx, error);
+        }
+        self.can_write |= edges.any(Ready::OUT | Ready::HUP);
+        self.can_read |= edges.any(Ready::IN | Ready::RDHUP | Ready::HUP);
+        if !self.connected {
+            if !edges.has(Ready::OUT) {
+                return;
+            }
+            self.connected = true;
+        }
+        // Both directions in turn, so that neither waits for the other.
+        let mut busy = true;
+        while busy && !self.done {
+            busy = self.write(cx, id);
+            busy |= !self.done && self.read(cx, id);
+            self.maybe_end(cx, id);
+        }
+    }
+
+    fn connect(&mut self, cx: &mut Cx<'_>) {
+        let Some((local, remote)) = self.endpoints else { return };
+        let own = cx.own as u64;
+        match cx.stack.tcp_connect(cx.now, local, remote, &self.plan.options, own, cx.ring) {
+            Ok(id) => self.id = Some(id),
+            Err(error) => cx.ledger.alarm(|| format!("tcp_connect answered {error:?}")),
+        }
+    }
+
+    /// One write; whether there is more to do at once.
+    fn write(&mut self, cx: &mut Cx<'_>, id: SocketId) -> bool {
+        if !self.can_write || self.shut || self.said == self.plan.bytes || cx.now.0 < self.write_at {
+            return false;
+        }
+        let len = cx.chance.magnitude(1, self.plan.write_max).min(self.plan.bytes - self.said) as usize;
+        self.buffer.resize(len, 0);
+        content::fill(stream_of(self.conversation, self.side), self.said, &mut self.buffer);
+        let push = match self.plan.pushes {
+            true => cx.chance.one_of(&[Push::Now, Push::Now, Push::Later, Push::More]),
+            false => Push::Now,
+        };
+        match cx.stack.tcp_send(cx.now, id, &mut self.buffer.as_slice(), push, cx.ring) {
+            Ok(taken) if taken > 0 && taken <= len => {
+                self.said += taken as u64;
+                cx.ledger.conversations[self.conversation].ends[self.side].accepted = self.said;
+            }
+            Err(SendError::WouldBlock) => {
+                self.can_write = false;
+                return false;
+            }
+            Err(SendError::Failed(error)) => {
+                self.fail(cx, error);
+                return false;
+            }
+            Err(SendError::Closed) => {
+                self.fail(cx, SocketError::BrokenPipe);
+                return false;
+            }
+            other => cx.ledger.alarm(|| format!("tcp_send of {len} bytes answered {other:?}")),
+        }
+        if self.plan.write_lazy != 0 && cx.chance.one_in(self.plan.write_lazy) {
+            self.write_at = self.rest(cx);
+        }
+        cx.ledger.violation.is_none()
+    }
+
+    /// One read; whether there is more to do at once.
+    fn read(&mut self, cx: &mut Cx<'_>, id: SocketId) -> bool {
+        if !self.can_read || self.saw_end || cx.now.0 < self.read_at {
+            return false;
+        }
+        let room = cx.chance.magnitude(1, self.plan.read_max) as usize;
+        self.buffer.resize(room, 0);
+        let peeked = match cx.chance.one_in(8) {
+            true => cx.stack.tcp_recv(cx.now, id, &mut self.buffer.as_mut_slice(), Take::Peek, cx.ring).ok(),
+            false => None,
+        };
+        match cx.stack.tcp_recv(cx.now, id, &mut self.buffer.as_mut_slice(), Take::Consume, cx.ring) {
+            Ok(taken) => {
+                if taken > room || peeked.is_some_and(|peeked| peeked != taken) {
+                    cx.ledger.alarm(|| format!("peek showed {peeked:?}, recv gave {taken}, room {room}"));
+                    return false;
+                }
+                if taken == 0 {
+                    self.saw_end = true;
+                    cx.ledger.on_end(self.conversation, self.side);
+                    return false;
+                }
+                cx.ledger.on_read(self.conversation, self.side, &self.buffer[..taken]);
+            }
+            Err(RecvError::WouldBlock) => {
+                self.can_read = false;
+                return false;
+            }
+            Err(RecvError::Failed(error)) => {
+                self.fail(cx, error);
+                return false;
+            }
+            other => cx.ledger.alarm(|| format!("tcp_recv answered {other:?}")),
+        }
+        if self.plan.read_lazy != 0 && cx.chance.one_in(self.plan.read_lazy) {
+            self.read_at = self.rest(cx);
+        }
+        cx.ledger.violation.is_none()
+    }
+
+    fn rest(&self, cx: &mut Cx<'_>) -> u64 {
+        let longest = if cx.healed { self.plan.rest_max.min(10_000_000) } else { self.plan.rest_max };
+        let span = cx.chance.below(longest) + 1;
+        cx.again_after(span);
+        cx.now.0 + span
+    }
+
+    fn maybe_end(&mut self, cx: &mut Cx<'_>, id: SocketId) {
+        if self.done {
+            return;
+        }
+        let said_all = self.said == self.plan.bytes;
+        let read = cx.ledger.conversations[self.conversation].ends[self.side].read;
+        match self.plan.ending {
+            Ending::Polite => {
+                if said_all && !self.shut {
+                    self.shut = true;
+                    self.finish(cx);
+                    if let Err(error) = cx.stack.tcp_shutdown_write(cx.now, id, cx.ring) {
+                        self.on_shutdown_error(cx, error);
+                    }
+                }
+                if self.shut && self.saw_end && !self.done {
+                    self.close(cx, Close::Orderly);
+                }
+            }
+            Ending::Late if said_all && self.saw_end => self.close(cx, Close::Orderly),
+            Ending::Abrupt if said_all => self.close(cx, Close::Orderly),
+            Ending::Reset(after) if self.said >= after || read >= after || self.saw_end => {
+                self.close(cx, Close::Abort);
+            }
+            Ending::Sated(after) if read >= after || self.saw_end => self.close(cx, Close::Orderly),
+            _ => {}
+        }
+    }
+
+    fn on_shutdown_error(&mut self, cx: &mut Cx<'_>, error: SendError) {
+        match error {
+            SendError::Failed(error) => self.fail(cx, error),
+            SendError::NotConnected => self.fail(cx, SocketError::Reset),
+            other => cx.ledger.alarm(|| format!("tcp_shutdown_write answered {other:?}")),
+        }
+    }
+
+    fn finish(&mut self, cx: &mut Cx<'_>) {
+        cx.ledger.conversations[self.conversation].ends[self.side].finished = true;
+    }
+
+    fn close(&mut self, cx: &mut Cx<'_>, how: Close) {
+        if how == Close::Orderly {
+            self.finish(cx);
+        }
+        if let Some(id) = self.id.take() {
+            cx.stack.tcp_close(cx.now, id, how, cx.ring);
+        }
+        self.done = true;
+        cx.ledger.conversations[self.conversation].ends[self.side].done = true;
+    }
+
+    fn fail(&mut self, cx: &mut Cx<'_>, error: SocketError) {
+        cx.ledger.on_error(self.conversation, self.side, error);
+        self.close(cx, Close::Orderly);
+    }
+
+    /// Ends a connection that cannot end by itself, such as one whose peer's RST was lost.
+    pub fn end(&mut self, cx: &mut Cx<'_>) {
+        if !self.done {
+            self.close(cx, Close::Abort);
+        }
+    }
+
+    pub fn is_done(&self) -> bool {
+        self.done
+    }
+}

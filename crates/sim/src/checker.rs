@@ -1,0 +1,63 @@
+//! The observer on the wire: reads every frame that a host sends, and knows every frame that was delivered to it, and
+//! says what must not be. Its knowledge of the protocols is its own (packet.rs).
+
+pub mod tcp;
+
+use crate::ledger::Ledger;
+use crate::packet::{self, Body};
+
+/// Ties a frame on its way to the connection that it was sent in: an old duplicate teaches nothing about the next
+/// connection between the same ports.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub struct Tag {
+    pub flow: u32,
+    pub generation: u32,
+}
+
+/// The observer.
+#[derive(Default)]
+pub struct Checker {
+    tcp: tcp::Flows,
+}
+
+impl Checker {
+    /// `host` sends a frame.
+    pub fn on_sent(&mut self, host: usize, frame: &[u8], mtu: u32, ledger: &mut Ledger) -> Tag {
+        let packet = match packet::parse(frame) {
+            Ok(Some(packet)) => packet,
+            Ok(None) => {
+                ledger.alarm(|| "sent a frame that is not IPv4".to_string());
+                return Tag::default();
+            }
+            Err(why) => {
+                ledger.alarm(|| format!("sent a malformed packet: {why}"));
+                return Tag::default();
+            }
+        };
+        if packet.len > mtu as usize {
+            ledger.alarm(|| format!("sent a packet of {} bytes, MTU {mtu}", packet.len));
+        }
+        if packet.len + 14 != frame.len() {
+            ledger.alarm(|| format!("sent {} bytes of frame for a packet of {}", frame.len(), packet.len));
+        }
+        if packet.source != 0x0a00_0001 + host as u32 || packet.ttl == 0 {
+            ledger.alarm(|| format!("sent with source {:x}, TTL {}", packet.source, packet.ttl));
+        }
+        if frame[6..12] != crate::host::mac(host).0 {
+            ledger.alarm(|| "sent with another's hardware address".to_string());
+        }
+        match packet.body {
+            Body::Tcp(segment) => self.tcp.on_sent(host, &packet, &segment, ledger),
+            _ => Tag::default(),
+        }
+    }
+
+    /// A frame is about to enter the stack of `host`.
+    pub fn on_delivered(&mut self, host: usize, frame: &[u8], tag: Tag) {
+        if let Ok(Some(packet)) = packet::parse(frame)
+            && let Body::Tcp(segment) = packet.body
+        {
+            self.tcp.on_delivered(host, &packet, &segment, tag);
+        }
+    }
+}

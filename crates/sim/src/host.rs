@@ -1,0 +1,205 @@
+//! A host: a stack, its card, its clock and its applications.
+
+use crate::app::{App, Cx};
+use crate::chance::Chance;
+use crate::checker::Tag;
+use crate::device::{Device, SimFrame, TxRing};
+use crate::ledger::Ledger;
+use crate::plan::HostPlan;
+use stack::{Instant, MacAddr, Ready, Request, Stack};
+use std::collections::VecDeque;
+use std::net::Ipv4Addr;
+use std::rc::Rc;
+
+/// One host.
+pub struct Host {
+    pub stack: Stack<SimFrame>,
+    pub device: Rc<Device>,
+    pub ring: TxRing,
+    pub plan: HostPlan,
+    pub apps: Vec<App>,
+    /// Frames that arrived while it was paused; more than the card's ring holds are lost.
+    pub waiting: VecDeque<(Vec<u8>, Tag)>,
+    pub paused: bool,
+    /// Its clock is so far ahead of the world's, ns.
+    pub ahead: u64,
+    /// When a wake for its timers is pending, ns of the world.
+    pub wake_at: u64,
+    /// Wakes in a row whose timer stayed due.
+    pub spins: u32,
+    pub chance: Chance,
+    tail: Vec<SimFrame>,
+    alarms: Vec<(u64, usize)>,
+    born: Vec<App>,
+}
+
+/// Address of host `index`.
+pub fn address(index: usize) -> Ipv4Addr {
+    Ipv4Addr::new(10, 0, 0, index as u8 + 1)
+}
+
+/// Hardware address of host `index`.
+pub fn mac(index: usize) -> MacAddr {
+    MacAddr([2, 0, 0, 0, 0, index as u8 + 1])
+}
+
+impl Host {
+    /// A host without applications. `seed` is the engine's secret.
+    pub fn new(index: usize, plan: HostPlan, mut chance: Chance) -> Host {
+        let mut seed = [0u8; 32];
+        seed.chunks_mut(8).for_each(|word| word.copy_from_slice(&chance.next().to_le_bytes()));
+        let config = stack::Config {
+            seed,
+            mac: mac(index),
+            mtu: plan.mtu,
+            accept_partial_checksum: false,
+            attached_frames_max: plan.attached_max,
+            tcp: plan.tcp.clone(),
+            udp: stack::udp::Settings { receive_buffer: 212_992 },
+        };
+        let ahead = plan.clock_start;
+        let mut stack = Stack::new(config, Instant(ahead));
+        stack.set_addresses(&[address(index)]);
+        let device = Rc::new(Device::default());
+        let ring = TxRing::new(&device, plan.tx_ring);
+        Host {
+            stack,
+            ring,
+            device,
+            plan,
+            apps: Vec::new(),
+            waiting: VecDeque::new(),
+            paused: false,
+            ahead,
+            wake_at: u64::MAX,
+            spins: 0,
+            chance,
+            tail: Vec::new(),
+            alarms: Vec::new(),
+            born: Vec::new(),
+        }
+    }
+
+    /// The host's clock when the world's says `now`.
+    pub fn clock(&self, now: u64) -> Instant {
+        Instant(now + self.ahead)
+    }
+
+    /// A packet from the wire enters the stack, perhaps in pieces as a card with small buffers delivers it.
+    pub fn receive(&mut self, now: u64, bytes: Vec<u8>) {
+        let clock = self.clock(now);
+        let headers = header_len(&bytes);
+        if self.plan.chunk != 0 && bytes.len() > headers + 1 && self.chance.one_in(2) {
+            let cut = headers + self.chance.below((bytes.len() - headers) as u64) as usize;
+            for piece in bytes[cut..].chunks(self.plan.chunk) {
+                let mut buffer = self.device.buffer();
+                buffer.extend_from_slice(piece);
+                self.tail.push(self.device.receive(buffer));
+            }
+            let mut head = bytes;
+            head.truncate(cut);
+            let head = self.device.receive(head);
+            self.stack.on_frame(clock, head, &mut self.tail, &mut self.ring);
+            self.tail.clear();
+        } else {
+            let head = self.device.receive(bytes);
+            self.stack.on_frame(clock, head, &mut self.tail, &mut self.ring);
+        }
+    }
+
+    /// Fires what is due.
+    pub fn fire(&mut self, now: u64) {
+        let clock = self.clock(now);
+        if self.stack.next_timer().is_some_and(|due| due <= clock) {
+            self.stack.on_time(clock, &mut self.ring);
+        }
+    }
+
+    /// Hands events to their applications until there are none.
+    pub fn drain_events(&mut self, now: u64, healed: bool, ledger: &mut Ledger) {
+        let mut left = 10_000;
+        while let Some(event) = self.stack.take_event() {
+            if let Ok(own) = usize::try_from(event.token)
+                && own < self.apps.len()
+            {
+                self.act(now, own, event.edges, healed, ledger);
+            }
+            left -= 1;
+            if left == 0 {
+                return ledger.alarm(|| "events without end".to_string());
+            }
+        }
+    }
+
+    /// Calls one application.
+    pub fn act(&mut self, now: u64, own: usize, edges: Ready, healed: bool, ledger: &mut Ledger) {
+        self.with_app(now, own, healed, ledger, |app, cx| app.act(cx, edges));
+        // A newborn looks at once: edges before its token was set went to nobody.
+        let first = self.apps.len();
+        self.apps.append(&mut self.born);
+        for newborn in first..self.apps.len() {
+            self.with_app(now, newborn, healed, ledger, |app, cx| {
+                app.act(cx, Ready::IN | Ready::OUT | Ready::ERR);
+            });
+        }
+    }
+
+    /// Ends one application.
+    pub fn end(&mut self, now: u64, own: usize, ledger: &mut Ledger) {
+        self.with_app(now, own, true, ledger, |app, cx| app.end(cx));
+    }
+
+    fn with_app(
+        &mut self,
+        now: u64,
+        own: usize,
+        healed: bool,
+        ledger: &mut Ledger,
+        call: impl FnOnce(&mut App, &mut Cx<'_>),
+    ) {
+        let clock = self.clock(now);
+        let next = self.apps.len();
+        let mut cx = Cx {
+            stack: &mut self.stack,
+            ring: &mut self.ring,
+            now: clock,
+            chance: &mut self.chance,
+            ledger,
+            alarms: &mut self.alarms,
+            born: &mut self.born,
+            own,
+            next,
+            healed,
+        };
+        call(&mut self.apps[own], &mut cx);
+    }
+
+    /// Sends what waits, if the stack wants to.
+    pub fn flush(&mut self, now: u64) {
+        if self.stack.wants_flush() {
+            let clock = self.clock(now);
+            self.stack.flush(clock, &mut self.ring);
+        }
+    }
+
+    /// The next question of the stack.
+    pub fn take_request(&mut self) -> Option<Request> {
+        self.stack.take_request()
+    }
+
+    /// Wishes of applications to be called again: ns from now, and whose.
+    pub fn take_alarm(&mut self) -> Option<(u64, usize)> {
+        self.alarms.pop()
+    }
+}
+
+/// All headers of a packet: a card's first buffer holds at least these.
+fn header_len(frame: &[u8]) -> usize {
+    let byte = |at: usize| frame.get(at).copied().unwrap_or(0);
+    let ip = 14 + usize::from(byte(14) & 15) * 4;
+    let transport = match byte(23) {
+        6 => usize::from(byte(ip + 12) >> 4) * 4,
+        _ => 8,
+    };
+    (ip + transport).clamp(42, frame.len().max(42))
+}

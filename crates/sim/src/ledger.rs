@@ -1,0 +1,172 @@
+//! What the applications did, on which the checkers of streams and datagrams stand; and the first violation.
+
+use crate::chance::mix;
+use crate::content;
+use stack::SocketError;
+
+/// Something that must not be.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Violation {
+    /// When, ns of the world.
+    pub at: u64,
+    /// At which host; `usize::MAX`: the world.
+    pub host: usize,
+    /// What.
+    pub what: String,
+}
+
+/// One end's side of a conversation over TCP.
+#[derive(Clone, Debug, Default)]
+pub struct End {
+    /// Bytes that the engine took from the application.
+    pub accepted: u64,
+    /// The application said that there is no more (after `accepted` bytes).
+    pub finished: bool,
+    /// Bytes that the application read.
+    pub read: u64,
+    /// It read the end of the stream.
+    pub saw_end: bool,
+    /// It is done with its socket.
+    pub done: bool,
+    /// The error that it was told.
+    pub error: Option<SocketError>,
+}
+
+/// A connection, as the two applications live it.
+#[derive(Clone, Debug, Default)]
+pub struct Conversation {
+    /// Client and server.
+    pub ends: [End; 2],
+    /// Its plan makes errors and lost ends legitimate.
+    pub rude: bool,
+}
+
+/// A datagram that was sent.
+#[derive(Clone, Copy, Debug)]
+pub struct Letter {
+    pub len: usize,
+    pub copies: u32,
+}
+
+/// All that the applications of a world did.
+#[derive(Default)]
+pub struct Ledger {
+    /// The world's time, ns.
+    pub now: u64,
+    /// The host whose turn it is.
+    pub host: usize,
+    pub violation: Option<Violation>,
+    pub conversations: Vec<Conversation>,
+    /// Datagrams by sender and number.
+    pub letters: Vec<Vec<Letter>>,
+    /// Whether the network may double datagrams.
+    pub doubles: bool,
+    pub letters_read: u64,
+    pub bytes_read: u64,
+}
+
+impl Ledger {
+    /// Reports a violation; the first one counts.
+    pub fn alarm(&mut self, what: impl FnOnce() -> String) {
+        if self.violation.is_none() {
+            self.violation = Some(Violation { at: self.now, host: self.host, what: what() });
+        }
+    }
+
+    /// `side` of a conversation read these bytes.
+    pub fn on_read(&mut self, conversation: usize, side: usize, bytes: &[u8]) {
+        let c = &self.conversations[conversation];
+        let (offset, accepted) = (c.ends[side].read, c.ends[1 - side].accepted);
+        if let Some(at) = content::first_difference(stream_of(conversation, 1 - side), offset, bytes) {
+            self.alarm(|| {
+                format!("conversation {conversation}: byte {} read is not the one sent", offset + at as u64)
+            });
+        }
+        let end = &mut self.conversations[conversation].ends[side];
+        end.read += bytes.len() as u64;
+        self.bytes_read += bytes.len() as u64;
+        let read = end.read;
+        if read > accepted {
+            self.alarm(|| format!("conversation {conversation}: {read} bytes read of {accepted} sent"));
+        }
+    }
+
+    /// `side` read the end of the stream.
+    pub fn on_end(&mut self, conversation: usize, side: usize) {
+        let c = &mut self.conversations[conversation];
+        c.ends[side].saw_end = true;
+        let (read, other) = (c.ends[side].read, &c.ends[1 - side]);
+        let (accepted, finished) = (other.accepted, other.finished);
+        if !finished || read != accepted {
+            self.alarm(|| {
+                format!(
+                    "conversation {conversation}: end of stream after {read} bytes; the other side sent {accepted}, \
+                     closed {finished}"
+                )
+            });
+        }
+    }
+
+    /// `side` was told an error.
+    pub fn on_error(&mut self, conversation: usize, side: usize, error: SocketError) {
+        let c = &mut self.conversations[conversation];
+        c.ends[side].error = Some(error);
+        if !c.rude {
+            self.alarm(|| format!("conversation {conversation}: side {side} got {error:?} without a cause"));
+        }
+    }
+
+    /// `sender` sends a datagram of `len` bytes: its bytes into `into`.
+    pub fn write_letter(&mut self, sender: usize, len: usize, into: &mut Vec<u8>) {
+        let number = self.letters[sender].len();
+        self.letters[sender].push(Letter { len, copies: 0 });
+        into.clear();
+        into.resize(len, 0);
+        content::fill(letter_stream(sender, number), 0, into);
+        if len >= 8 {
+            into[..4].copy_from_slice(&(sender as u32).to_be_bytes());
+            into[4..8].copy_from_slice(&(number as u32).to_be_bytes());
+        }
+    }
+
+    /// The engine refused the last datagram.
+    pub fn unwrite_letter(&mut self, sender: usize) {
+        self.letters[sender].pop();
+    }
+
+    /// A datagram was read.
+    pub fn on_letter(&mut self, bytes: &[u8]) {
+        self.letters_read += 1;
+        if bytes.len() < 8 {
+            return;
+        }
+        let word =
+            |at: usize| u32::from_be_bytes([bytes[at], bytes[at + 1], bytes[at + 2], bytes[at + 3]]) as usize;
+        let (sender, number) = (word(0), word(4));
+        let doubles = self.doubles;
+        let Some(letter) = self.letters.get_mut(sender).and_then(|l| l.get_mut(number)) else {
+            return self.alarm(|| format!("a datagram that nobody sent: {sender}/{number}"));
+        };
+        letter.copies += 1;
+        let Letter { len, copies } = *letter;
+        if len != bytes.len()
+            || content::first_difference(letter_stream(sender, number), 8, &bytes[8..]).is_some()
+        {
+            self.alarm(|| {
+                format!("datagram {sender}/{number}: {} bytes read, {len} sent, or others", bytes.len())
+            });
+        }
+        if copies > 1 && !doubles {
+            self.alarm(|| format!("datagram {sender}/{number} was delivered {copies} times"));
+        }
+    }
+}
+
+/// The content of what `side` says in a conversation.
+pub fn stream_of(conversation: usize, side: usize) -> u64 {
+    mix((conversation * 2 + side) as u64 + 1)
+}
+
+fn letter_stream(sender: usize, number: usize) -> u64 {
+    mix((sender as u64) << 32 | number as u64) ^ 0x5544_5000
+}

@@ -1,0 +1,421 @@
+//! What happens in a world, all from its seed. Swarm: each world has a random subset of the faults, so that the ones
+//! it has are not drowned by the others.
+
+use crate::app::App;
+use crate::app::listener::Listener;
+use crate::app::talker::{self, Ending, Talker};
+use crate::app::writer::{self, Writer};
+use crate::chance::Chance;
+use crate::host::address;
+use crate::link::Faults;
+use stack::tcp::{Congestion, Options, Settings};
+use stack::udp::MtuDiscover;
+use stack::{Duration, Endpoint};
+
+/// One host.
+#[derive(Clone, Debug)]
+pub struct HostPlan {
+    pub mtu: u32,
+    pub attached_max: u32,
+    /// Frames that its transmit ring holds.
+    pub tx_ring: usize,
+    /// Its card delivers packets in pieces of so many bytes; zero: whole.
+    pub chunk: usize,
+    pub clock_start: u64,
+    /// Timers fire up to so late, ns.
+    pub late_max: u64,
+    /// It stops from .0 to .1, ns.
+    pub pauses: Vec<(u64, u64)>,
+    /// At .0 its clock jumps ahead by .1, ns.
+    pub jumps: Vec<(u64, u64)>,
+    pub tcp: Settings,
+    pub up: Faults,
+    pub down: Faults,
+}
+
+/// A world.
+pub struct Plan {
+    pub seed: u64,
+    pub hosts: Vec<HostPlan>,
+    /// By host.
+    pub apps: Vec<Vec<App>>,
+    /// When each application starts, ns; by host.
+    pub starts: Vec<Vec<u64>>,
+    /// For each conversation, whether it may go wrong.
+    pub conversations: Vec<bool>,
+    /// Server's host, client's endpoint, conversation and the server's part: for the listeners.
+    guests: Vec<(usize, Endpoint, usize, talker::Plan)>,
+    pub senders: usize,
+    pub heals_at: u64,
+    /// Routers drop what is too big without a word.
+    pub black_hole: bool,
+    /// The world may deliver datagrams twice.
+    pub doubles: bool,
+    /// Frames that are lost, counted over the whole world from 0.
+    pub lose_frames: Vec<u64>,
+    pub faults: String,
+}
+
+const MS: u64 = 1_000_000;
+const SECOND: u64 = 1_000_000_000;
+
+/// Which faults a world has.
+#[derive(Clone, Copy, Debug, Default)]
+struct Swarm {
+    jitter: bool,
+    rate: bool,
+    loss: bool,
+    burst: bool,
+    reorder: bool,
+    duplicate: bool,
+    corrupt: bool,
+    outage: bool,
+    mtu: bool,
+    pause: bool,
+    jump: bool,
+    chunk: bool,
+    small_ring: bool,
+    lazy: bool,
+    rude: bool,
+    small_buffers: bool,
+    no_options: bool,
+}
+
+impl Swarm {
+    fn new(c: &mut Chance) -> Swarm {
+        if c.one_in(16) {
+            return Swarm::default();
+        }
+        let often = c.within(2, 6);
+        let mut on = || c.one_in(often);
+        Swarm {
+            jitter: on(),
+            rate: on(),
+            loss: on(),
+            burst: on(),
+            reorder: on(),
+            duplicate: on(),
+            corrupt: on(),
+            outage: on(),
+            mtu: on(),
+            pause: on(),
+            jump: on(),
+            chunk: on(),
+            small_ring: on(),
+            lazy: on(),
+            rude: on(),
+            small_buffers: on(),
+            no_options: on(),
+        }
+    }
+}
+
+impl Swarm {
+    /// The faults that are on, for people.
+    fn names(&self) -> String {
+        let all = format!("{self:?}");
+        let words = all.split([' ', ',', '{', '}']).filter(|word| !word.is_empty()).collect::<Vec<_>>();
+        let on = words.windows(2).filter(|pair| pair[1] == "true").map(|pair| pair[0].trim_end_matches(':'));
+        on.collect::<Vec<_>>().join(" ")
+    }
+}
+
+/// Which protocols a world speaks.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Scope {
+    Udp,
+    Tcp,
+    Both,
+}
+
+impl Plan {
+    /// The world of `seed`.
+    pub fn from_seed(seed: u64, scope: Scope) -> Plan {
+        let mut c = Chance::new(seed, 1);
+        let swarm = Swarm::new(&mut c);
+        let count = if c.one_in(4) { c.within(3, 4) } else { 2 } as usize;
+        let heals_at = c.magnitude(100 * MS, 20 * SECOND);
+        let hosts: Vec<HostPlan> = (0..count).map(|_| host(&mut c, &swarm, heals_at)).collect();
+        let mut plan = Plan {
+            seed,
+            hosts,
+            apps: (0..count).map(|_| Vec::new()).collect(),
+            starts: (0..count).map(|_| Vec::new()).collect(),
+            conversations: Vec::new(),
+            guests: Vec::new(),
+            senders: 0,
+            heals_at,
+            black_hole: swarm.mtu && c.one_in(4),
+            doubles: swarm.duplicate,
+            lose_frames: Vec::new(),
+            faults: swarm.names(),
+        };
+        if scope != Scope::Tcp && (scope == Scope::Udp || c.one_in(3)) {
+            plan.add_writers(&mut c, &swarm);
+        }
+        if scope != Scope::Udp {
+            plan.add_conversations(&mut c, &swarm);
+        }
+        plan
+    }
+
+    /// Two hosts, one connection, `bytes` each way, no fault.
+    pub fn quiet(seed: u64, bytes: [u64; 2]) -> Plan {
+        let mut c = Chance::new(seed, 1);
+        let swarm = Swarm::default();
+        let hosts = (0..2).map(|_| host(&mut c, &swarm, 0)).collect();
+        let mut plan = Plan {
+            seed,
+            hosts,
+            apps: vec![Vec::new(), Vec::new()],
+            starts: vec![Vec::new(), Vec::new()],
+            conversations: Vec::new(),
+            guests: Vec::new(),
+            senders: 0,
+            heals_at: 0,
+            black_hole: false,
+            doubles: false,
+            lose_frames: Vec::new(),
+            faults: String::new(),
+        };
+        let plans = bytes.map(|bytes| talker::Plan { bytes, ..talk(&mut c, &swarm, Ending::Polite) });
+        plan.add_conversation((0, 1), plans, 0, 1000, 80);
+        plan.add_listener(1, 80, 16, 0);
+        plan
+    }
+
+    fn add_writers(&mut self, c: &mut Chance, swarm: &Swarm) {
+        let endpoints: Vec<Endpoint> =
+            (0..self.hosts.len()).map(|h| Endpoint::new(address(h), 9000)).collect();
+        for host in 0..self.hosts.len() {
+            let mut peers: Vec<Endpoint> =
+                endpoints.iter().copied().filter(|e| *e.ip() != address(host)).collect();
+            let connect = self.hosts.len() == 2 && c.one_in(3);
+            if c.one_in(3) {
+                peers.truncate(1);
+            }
+            let start = c.below(10 * MS);
+            let plan = writer::Plan {
+                local: endpoints[host],
+                peers,
+                connect,
+                letters: c.magnitude(1, 64) as u32,
+                len_max: if c.one_in(4) { 8000 } else { 1400 },
+                gap_max: c.magnitude(1000, 20 * MS),
+                lazy: if swarm.lazy { c.within(1, 20) } else { 0 },
+                start,
+                options: stack::udp::Options {
+                    receive_buffer: if swarm.small_buffers { 4096 } else { 212_992 },
+                    tos: 0,
+                    ttl: 64,
+                    multicast_ttl: 1,
+                    mtu_discover: c.one_of(&[MtuDiscover::Dont, MtuDiscover::Want, MtuDiscover::Want]),
+                },
+            };
+            self.apps[host].push(App::Writer(Box::new(Writer::new(plan, self.senders))));
+            self.starts[host].push(start);
+            self.senders += 1;
+        }
+    }
+
+    fn add_conversations(&mut self, c: &mut Chance, swarm: &Swarm) {
+        let count = if c.one_in(8) { c.magnitude(4, 24) } else { c.within(1, 3) };
+        for i in 0..count {
+            let client = c.below(self.hosts.len() as u64) as usize;
+            let server = (client + 1 + c.below(self.hosts.len() as u64 - 1) as usize) % self.hosts.len();
+            let endings = endings(c, swarm);
+            let plans = endings.map(|ending| talk(c, swarm, ending));
+            let start = c.below(self.heals_at.min(SECOND));
+            self.add_conversation((client, server), plans, start, 1000 + i as u16, 80);
+        }
+        for host in 0..self.hosts.len() {
+            let backlog = if c.one_in(4) { c.within(1, 4) } else { 128 } as u32;
+            let delay = if swarm.lazy { c.magnitude(1, 500 * MS) } else { 0 };
+            self.add_listener(host, 80, backlog, delay);
+        }
+    }
+
+    fn add_conversation(
+        &mut self,
+        (client, server): (usize, usize),
+        plans: [talker::Plan; 2],
+        start: u64,
+        from_port: u16,
+        to_port: u16,
+    ) {
+        let index = self.conversations.len();
+        let rude = plans.iter().any(|p| !matches!(p.ending, Ending::Polite | Ending::Late))
+            || self.hosts[client]
+                .jumps
+                .iter()
+                .chain(&self.hosts[server].jumps)
+                .any(|(_, by)| *by > 10 * SECOND);
+        self.conversations.push(rude);
+        let (local, remote) =
+            (Endpoint::new(address(client), from_port), Endpoint::new(address(server), to_port));
+        let [first, second] = plans;
+        self.apps[client].push(App::Talker(Box::new(Talker::client(index, local, remote, first))));
+        self.starts[client].push(start);
+        self.guests.push((server, local, index, second));
+    }
+
+    fn add_listener(&mut self, host: usize, port: u16, backlog: u32, delay_max: u64) {
+        let guests = self
+            .guests
+            .extract_if(.., |(server, ..)| *server == host)
+            .map(|(_, client, index, plan)| (client, index, plan))
+            .collect();
+        let listener = Listener {
+            local: Endpoint::new(address(host), port),
+            backlog,
+            options: options(),
+            delay_max,
+            guests,
+            id: None,
+            accept_at: 0,
+        };
+        self.apps[host].push(App::Listener(listener));
+        self.starts[host].push(0);
+    }
+}
+
+fn endings(c: &mut Chance, swarm: &Swarm) -> [Ending; 2] {
+    if swarm.rude && c.one_in(2) {
+        let mut one = || match c.below(6) {
+            0 => Ending::Abrupt,
+            1 => Ending::Reset(c.magnitude(1, 100_000)),
+            2 => Ending::Sated(c.magnitude(1, 100_000)),
+            _ => Ending::Polite,
+        };
+        return [one(), one()];
+    }
+    match c.below(4) {
+        0 => [Ending::Late, Ending::Polite],
+        1 => [Ending::Polite, Ending::Late],
+        _ => [Ending::Polite, Ending::Polite],
+    }
+}
+
+fn talk(c: &mut Chance, swarm: &Swarm, ending: Ending) -> talker::Plan {
+    let bytes = match c.below(8) {
+        0 => 0,
+        1 => c.magnitude(1, 300_000),
+        _ => c.magnitude(1, 20_000),
+    };
+    let lazy = |c: &mut Chance| if swarm.lazy && c.one_in(2) { c.within(1, 20) } else { 0 };
+    let mut options = options();
+    options.nodelay = c.one_in(2);
+    options.cork = c.one_in(16);
+    options.quickack = c.one_in(8);
+    options.congestion =
+        c.one_of(&[Congestion::Cubic, Congestion::Cubic, Congestion::NewReno, Congestion::None]);
+    if swarm.small_buffers {
+        options.receive_buffer = c.one_in(2).then(|| c.magnitude(2304, 65536) as u32);
+        options.send_buffer = c.one_in(2).then(|| c.magnitude(4608, 65536) as u32);
+    }
+    if c.one_in(8) {
+        options.mss_max = c.within(88, 1460) as u16;
+    }
+    talker::Plan {
+        bytes,
+        write_max: c.magnitude(1, 65536).max(bytes / 64).max(1),
+        read_max: c.magnitude(1, 65536).max(bytes / 64).max(1),
+        write_lazy: lazy(c),
+        read_lazy: lazy(c),
+        rest_max: c.magnitude(MS, 300 * MS),
+        pushes: c.one_in(3),
+        ending,
+        options,
+    }
+}
+
+/// What sockets start with on Linux.
+fn options() -> Options {
+    Options {
+        nodelay: false,
+        cork: false,
+        quickack: false,
+        keepalive: false,
+        keepalive_idle: Duration::from_secs(7200),
+        keepalive_interval: Duration::from_secs(75),
+        keepalive_count: 9,
+        user_timeout: Duration::ZERO,
+        mss_max: 0,
+        receive_buffer: None,
+        send_buffer: None,
+        receive_low_water: 1,
+        not_sent_low_water: u32::MAX,
+        congestion: Congestion::Cubic,
+        urgent_inline: false,
+        tos: 0,
+        ttl: 64,
+        discover_mtu: true,
+    }
+}
+
+fn host(c: &mut Chance, swarm: &Swarm, heals_at: u64) -> HostPlan {
+    let no = |c: &mut Chance| swarm.no_options && c.one_in(2);
+    HostPlan {
+        mtu: if c.one_in(8) { c.one_of(&[576, 1280, 9000]) } else { 1500 },
+        attached_max: c.magnitude(4, 1024) as u32,
+        tx_ring: if swarm.small_ring { c.within(1, 16) as usize } else { 1024 },
+        chunk: if swarm.chunk { c.within(64, 2048) as usize } else { 0 },
+        clock_start: c.magnitude(1, 1 << 50),
+        late_max: if c.one_in(2) { 0 } else { c.magnitude(1, 5 * MS) },
+        pauses: spans(c, swarm.pause, heals_at, 5 * SECOND),
+        jumps: match swarm.jump {
+            true => {
+                let longest = if c.one_in(4) { 3600 * SECOND } else { 5 * SECOND };
+                vec![(c.below(heals_at.max(1)), c.magnitude(MS, longest))]
+            }
+            false => Vec::new(),
+        },
+        tcp: Settings {
+            rmem: [4096, 131_072, 6 << 20],
+            wmem: [4096, 16_384, 4 << 20],
+            options: options(),
+            syn_retries: 6,
+            synack_retries: 5,
+            retries2: 15,
+            fin_timeout: Duration::from_secs(c.within(1, 60)),
+            time_wait: Duration::from_secs(60),
+            sack: !no(c),
+            timestamps: !no(c),
+            window_scaling: !no(c),
+            time_wait_max: 1024,
+        },
+        up: faults(c, swarm, heals_at),
+        down: faults(c, swarm, heals_at),
+    }
+}
+
+fn spans(c: &mut Chance, on: bool, until: u64, longest: u64) -> Vec<(u64, u64)> {
+    if !on || c.one_in(2) {
+        return Vec::new();
+    }
+    let from = c.below(until.max(1));
+    vec![(from, (from + c.magnitude(MS, longest)).min(until))]
+}
+
+fn faults(c: &mut Chance, swarm: &Swarm, heals_at: u64) -> Faults {
+    let some = |on: bool, c: &mut Chance, most: f64| match on && c.one_in(2) {
+        true => most * c.magnitude(1, 1000) as f64 / 1000.0,
+        false => 0.0,
+    };
+    Faults {
+        delay: c.magnitude(1000, 50 * MS),
+        jitter: if swarm.jitter { c.magnitude(1, 20 * MS) } else { 0 },
+        rate_bps: if swarm.rate { c.magnitude(1_000_000, 1_000_000_000) } else { 0 },
+        queue_bytes: c.magnitude(20_000, 1_000_000),
+        loss: some(swarm.loss, c, 0.3),
+        burst: (swarm.burst && c.one_in(2)).then_some((0.02, 0.25, 0.9)),
+        reorder: (some(swarm.reorder, c, 0.3), c.magnitude(1, 100 * MS)),
+        duplicate: (some(swarm.duplicate, c, 0.3), c.magnitude(1, 100 * MS)),
+        corrupt: some(swarm.corrupt, c, 0.1),
+        outages: spans(c, swarm.outage, heals_at, 10 * SECOND),
+        mtus: match swarm.mtu && c.one_in(2) {
+            true => vec![(c.below(heals_at.max(1)), c.one_of(&[576, 1000, 1280, 1400, 1492]))],
+            false => Vec::new(),
+        },
+    }
+}

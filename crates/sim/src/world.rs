@@ -1,0 +1,477 @@
+//! A whole network in virtual time: hosts, the wires between them and a router in the middle. Everything that happens
+//! is an event in one queue; two runs of one plan do the same things in the same order.
+
+use crate::chance::Chance;
+use crate::checker::{Checker, Tag};
+use crate::host::{self, Host};
+use crate::ledger::{Conversation, Ledger, Violation};
+use crate::link::{Fate, Link};
+use crate::plan::Plan;
+use crate::router;
+use crate::trace::Trace;
+use stack::{Path, Ready, Request};
+use std::cmp::Ordering;
+use std::collections::BinaryHeap;
+
+/// A world and its time.
+pub struct World {
+    now: u64,
+    order: u64,
+    queue: BinaryHeap<Entry>,
+    hosts: Vec<Host>,
+    up: Vec<Link>,
+    down: Vec<Link>,
+    ledger: Ledger,
+    checker: Checker,
+    chance: Chance,
+    plan: Settings,
+    trace: Trace,
+    report: Report,
+}
+
+struct Settings {
+    heals_at: u64,
+    black_hole: bool,
+    lose_frames: Vec<u64>,
+}
+
+/// What a run was like.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Report {
+    pub violation: Option<Violation>,
+    /// A hash over every frame that was sent, and when.
+    pub digest: u64,
+    pub frames: u64,
+    pub events: u64,
+    /// Length of the world, ns.
+    pub span: u64,
+    pub bytes_read: u64,
+    pub letters_read: u64,
+    pub conversations_done: u64,
+}
+
+enum Event {
+    Arrive { host: usize, frame: Vec<u8>, tag: Tag },
+    Wake { host: usize },
+    Call { host: usize, app: usize },
+    Answer { host: usize, request: Request },
+    TxDone { host: usize },
+    Pause { host: usize, on: bool },
+    Jump { host: usize, by: u64 },
+    Heal,
+}
+
+struct Entry {
+    at: u64,
+    order: u64,
+    event: Event,
+}
+
+impl PartialEq for Entry {
+    fn eq(&self, other: &Entry) -> bool {
+        self.cmp(other) == Ordering::Equal
+    }
+}
+impl Eq for Entry {}
+impl PartialOrd for Entry {
+    fn partial_cmp(&self, other: &Entry) -> Option<Ordering> {
+        Some(self.cmp(other))
+    }
+}
+impl Ord for Entry {
+    /// The earliest first.
+    fn cmp(&self, other: &Entry) -> Ordering {
+        (other.at, other.order).cmp(&(self.at, self.order))
+    }
+}
+
+/// Runs a plan to its end.
+pub fn run(plan: Plan, trace: Trace) -> (Report, Trace) {
+    let mut world = World::new(plan, trace);
+    world.live();
+    (world.report, world.trace)
+}
+
+impl World {
+    fn new(plan: Plan, trace: Trace) -> World {
+        let seed = plan.seed;
+        let stream = |kind: u64, i: usize| Chance::new(seed, 100 + kind * 64 + i as u64);
+        let wires = |kind: u64| {
+            let faults = plan.hosts.iter().map(|h| if kind == 0 { h.up.clone() } else { h.down.clone() });
+            faults.enumerate().map(|(i, f)| Link::new(f, plan.heals_at, stream(kind, i))).collect::<Vec<_>>()
+        };
+        let (up, down) = (wires(0), wires(1));
+        let hosts = plan.hosts.into_iter().enumerate().map(|(i, h)| Host::new(i, h, stream(2, i)));
+        let mut world = World {
+            now: 0,
+            order: 0,
+            queue: BinaryHeap::new(),
+            hosts: hosts.collect(),
+            up,
+            down,
+            ledger: Ledger {
+                conversations: plan
+                    .conversations
+                    .iter()
+                    .map(|rude| Conversation { rude: *rude, ..Conversation::default() })
+                    .collect(),
+                letters: vec![Vec::new(); plan.senders],
+                doubles: plan.doubles,
+                ..Ledger::default()
+            },
+            checker: Checker::default(),
+            chance: stream(3, 0),
+            plan: Settings {
+                heals_at: plan.heals_at,
+                black_hole: plan.black_hole,
+                lose_frames: plan.lose_frames,
+            },
+            trace,
+            report: Report::default(),
+        };
+        for (host, (apps, starts)) in plan.apps.into_iter().zip(plan.starts).enumerate() {
+            for (app, start) in starts.into_iter().enumerate() {
+                world.push(start, Event::Call { host, app });
+            }
+            world.hosts[host].apps = apps;
+            for (from, to) in world.hosts[host].plan.pauses.clone() {
+                world.push(from, Event::Pause { host, on: true });
+                world.push(to, Event::Pause { host, on: false });
+            }
+            for (at, by) in world.hosts[host].plan.jumps.clone() {
+                world.push(at, Event::Jump { host, by });
+            }
+        }
+        world.push(plan.heals_at, Event::Heal);
+        world
+    }
+
+    fn push(&mut self, at: u64, event: Event) {
+        self.order += 1;
+        self.queue.push(Entry { at: at.max(self.now), order: self.order, event });
+    }
+
+    /// Three ages: the plan happens; the sockets of listeners and writers close; nothing is left.
+    fn live(&mut self) {
+        self.run_until(self.plan.heals_at + AFTER_HEALING);
+        self.check_done();
+        for host in 0..self.hosts.len() {
+            for app in 0..self.hosts[host].apps.len() {
+                self.ledger.host = host;
+                self.hosts[host].end(self.now, app, &mut self.ledger);
+            }
+            self.finish_turn(host);
+        }
+        self.run_until(self.now + AFTER_CLOSING);
+        self.check_empty();
+        self.report.violation = self.ledger.violation.take();
+        self.report.span = self.now;
+        self.report.bytes_read = self.ledger.bytes_read;
+        self.report.letters_read = self.ledger.letters_read;
+    }
+
+    /// Lets events happen until there are none before `end`, or something is wrong.
+    fn run_until(&mut self, end: u64) {
+        while self.ledger.violation.is_none() {
+            match self.queue.peek() {
+                Some(entry) if entry.at <= end => {}
+                _ => break,
+            }
+            let Some(Entry { at, event, .. }) = self.queue.pop() else { break };
+            self.now = at;
+            self.ledger.now = at;
+            self.report.events += 1;
+            if self.report.events > EVENTS_MAX {
+                self.ledger.host = usize::MAX;
+                self.ledger
+                    .alarm(|| format!("{EVENTS_MAX} events and no end: someone goes round in circles"));
+            }
+            self.happen(event);
+        }
+        if self.ledger.violation.is_none() {
+            self.now = self.now.max(end);
+            self.ledger.now = self.now;
+        }
+    }
+
+    fn happen(&mut self, event: Event) {
+        let host = match event {
+            Event::Arrive { host, frame, tag } => {
+                if self.hosts[host].paused {
+                    if self.hosts[host].waiting.len() < RX_RING {
+                        self.hosts[host].waiting.push_back((frame, tag));
+                    }
+                    return;
+                }
+                self.deliver(host, frame, tag);
+                host
+            }
+            Event::Wake { host } => {
+                if self.hosts[host].wake_at <= self.now {
+                    self.hosts[host].wake_at = u64::MAX;
+                }
+                if self.hosts[host].paused {
+                    return;
+                }
+                host
+            }
+            Event::Call { host, app } => {
+                if self.hosts[host].paused {
+                    return self.push(self.now + 1_000_000, Event::Call { host, app });
+                }
+                self.ledger.host = host;
+                let healed = self.now >= self.plan.heals_at;
+                self.hosts[host].act(self.now, app, Ready::default(), healed, &mut self.ledger);
+                host
+            }
+            Event::Answer { host, request } => {
+                if self.hosts[host].paused {
+                    return self.push(self.now + 1_000_000, Event::Answer { host, request });
+                }
+                self.answer(host, request);
+                host
+            }
+            Event::TxDone { host } => {
+                self.hosts[host].ring.empty();
+                if self.hosts[host].paused {
+                    return;
+                }
+                host
+            }
+            Event::Pause { host, on } => {
+                self.trace.note(self.now, host, || format!("pause {on}"));
+                self.hosts[host].paused = on;
+                if on {
+                    return;
+                }
+                while let Some((frame, tag)) = self.hosts[host].waiting.pop_front() {
+                    self.deliver(host, frame, tag);
+                }
+                host
+            }
+            Event::Jump { host, by } => {
+                self.trace.note(self.now, host, || format!("clock jumps by {} s", by as f64 / 1e9));
+                self.hosts[host].ahead += by;
+                if self.hosts[host].paused {
+                    return;
+                }
+                host
+            }
+            Event::Heal => return self.heal(),
+        };
+        self.finish_turn(host);
+    }
+
+    fn deliver(&mut self, host: usize, frame: Vec<u8>, tag: Tag) {
+        self.ledger.host = host;
+        self.checker.on_delivered(host, &frame, tag);
+        self.hosts[host].receive(self.now, frame);
+    }
+
+    fn heal(&mut self) {
+        self.trace.note(self.now, 0, || "the network heals".to_string());
+        for host in 0..self.hosts.len() {
+            for app in 0..self.hosts[host].apps.len() {
+                self.push(self.now, Event::Call { host, app });
+            }
+        }
+    }
+
+    fn answer(&mut self, host: usize, request: Request) {
+        let clock = self.hosts[host].clock(self.now);
+        let h = &mut self.hosts[host];
+        match request {
+            Request::Path(to) => {
+                let path = Path { next_hop: to, mtu: h.plan.mtu };
+                h.stack.set_path(clock, to, Ok(path), &mut h.ring);
+            }
+            Request::Neighbour(to) => {
+                let mac = host::mac(usize::from(to.octets()[3]) - 1);
+                h.stack.set_neighbour(clock, to, Some(mac), &mut h.ring);
+            }
+        }
+    }
+
+    /// What the owner of a stack does in every turn, after what arrived.
+    fn finish_turn(&mut self, host: usize) {
+        self.ledger.host = host;
+        let healed = self.now >= self.plan.heals_at;
+        let h = &mut self.hosts[host];
+        h.fire(self.now);
+        h.drain_events(self.now, healed, &mut self.ledger);
+        h.flush(self.now);
+        h.drain_events(self.now, healed, &mut self.ledger);
+        while let Some(request) = self.hosts[host].take_request() {
+            let delay = self.chance.magnitude(1, 2_000_000);
+            self.push(self.now + delay, Event::Answer { host, request });
+        }
+        while let Some((span, app)) = self.hosts[host].take_alarm() {
+            self.push(self.now + span, Event::Call { host, app });
+        }
+        let mut sent = std::mem::take(&mut self.hosts[host].ring.sent);
+        for frame in sent.drain(..) {
+            self.transmit(host, frame);
+        }
+        self.hosts[host].ring.sent = sent;
+        let h = &self.hosts[host];
+        if h.ring.was_full || h.ring.in_flight > 0 {
+            let span = self.chance.magnitude(1000, 100_000);
+            if !h.ring.is_draining() {
+                self.hosts[host].ring.start_draining();
+                self.push(self.now + span, Event::TxDone { host });
+            }
+        }
+        self.check_memory(host);
+        self.schedule_wake(host);
+    }
+
+    fn schedule_wake(&mut self, host: usize) {
+        let h = &mut self.hosts[host];
+        let Some(due) = h.stack.next_timer() else { return };
+        let mut at = due.0.saturating_sub(h.ahead).max(self.now);
+        if at == self.now {
+            h.spins += 1;
+            at += 1;
+            if h.spins > SPINS_MAX {
+                self.ledger.alarm(|| format!("the timer of {} ns stays due after on_time", due.0));
+            }
+        } else {
+            h.spins = 0;
+            at += h.chance.below(h.plan.late_max + 1);
+        }
+        if at < h.wake_at {
+            h.wake_at = at;
+            self.push(at, Event::Wake { host });
+        }
+    }
+
+    /// A frame leaves a host.
+    fn transmit(&mut self, host: usize, frame: Vec<u8>) {
+        let index = self.report.frames;
+        self.report.frames += 1;
+        let mut digest = self.report.digest ^ self.now;
+        for chunk in frame.chunks(8) {
+            let mut word = [0u8; 8];
+            word[..chunk.len()].copy_from_slice(chunk);
+            digest = (digest ^ u64::from_le_bytes(word)).wrapping_mul(0x9e37_79b9_7f4a_7c15).rotate_left(29);
+        }
+        self.report.digest = digest;
+        let mtu = self.hosts[host].plan.mtu;
+        let tag = self.checker.on_sent(host, &frame, mtu, &mut self.ledger);
+        if self.ledger.violation.is_some() {
+            return self.trace.frame(self.now, host, &frame, || "VIOLATION".to_string());
+        }
+        let to = frame.get(33).map_or(usize::MAX, |last| usize::from(*last).wrapping_sub(1));
+        if to >= self.hosts.len() || self.plan.lose_frames.contains(&index) {
+            return self
+                .trace
+                .frame(self.now, host, &frame, || format!("#{index} lost: nobody or on purpose"));
+        }
+        let path_mtu = self.up[host].mtu(self.now).min(self.down[to].mtu(self.now));
+        let len = u32::from(u16::from_be_bytes([frame[16], frame[17]]));
+        if len <= path_mtu {
+            return self.travel(host, to, frame, tag, index);
+        }
+        if !router::forbids_fragments(&frame) {
+            for piece in router::fragment(&frame, path_mtu as usize) {
+                self.travel(host, to, piece, tag, index);
+            }
+        } else if self.plan.black_hole {
+            self.trace.frame(self.now, host, &frame, || format!("#{index} swallowed, MTU {path_mtu}"));
+        } else {
+            self.trace.frame(self.now, host, &frame, || format!("#{index} too big for {path_mtu}"));
+            let back = router::too_big(&frame, path_mtu);
+            let at = self.now + 100_000;
+            self.push(at, Event::Arrive { host, frame: back, tag: Tag::default() });
+        }
+    }
+
+    fn travel(&mut self, from: usize, to: usize, mut frame: Vec<u8>, tag: Tag, index: u64) {
+        let fate = match self.up[from].enter(self.now, frame.len()) {
+            Fate::Arrives { at, flip, again } => match self.down[to].enter(at, frame.len()) {
+                Fate::Arrives { at, flip: flip2, again: again2 } => {
+                    Fate::Arrives { at, flip: flip.or(flip2), again: again2.or(again) }
+                }
+                lost => lost,
+            },
+            lost => lost,
+        };
+        self.trace.frame(self.now, from, &frame, || format!("#{index} {fate:?}"));
+        let Fate::Arrives { at, flip, again } = fate else { return };
+        if let Some(again) = again {
+            self.push(again, Event::Arrive { host: to, frame: frame.clone(), tag });
+        }
+        if let Some(word) = flip {
+            let bit = (word % ((frame.len() - 14) * 8) as u64) as usize;
+            frame[14 + bit / 8] ^= 1 << (bit % 8);
+        }
+        self.push(at, Event::Arrive { host: to, frame, tag });
+    }
+
+    fn check_memory(&mut self, host: usize) {
+        let h = &self.hosts[host];
+        let (attached, most) = (h.device.attached(), h.plan.attached_max as usize);
+        if attached > most + FRAMES_PER_PACKET {
+            self.ledger.alarm(|| format!("{attached} frames of the card are held, {most} are allowed"));
+        }
+        let bytes = h.device.living_bytes();
+        let sockets = h.apps.len() + 2;
+        if bytes > sockets * SOCKET_BYTES_MAX {
+            self.ledger.alarm(|| format!("{bytes} bytes of frames are held for {sockets} sockets"));
+        }
+    }
+
+    /// After the network healed and long enough: everything that could be done is done.
+    fn check_done(&mut self) {
+        self.ledger.host = usize::MAX;
+        for i in 0..self.ledger.conversations.len() {
+            let c = self.ledger.conversations[i].clone();
+            self.report.conversations_done += u64::from(c.ends.iter().all(|end| end.done));
+            if c.rude {
+                continue;
+            }
+            if !c.ends.iter().all(|end| end.done && end.saw_end) {
+                self.ledger
+                    .alarm(|| format!("conversation {i} hangs though the network healed: {:?}", c.ends));
+            }
+        }
+        for h in 0..self.hosts.len() {
+            if self.hosts[h].apps.iter().any(|app| app.is_late_writer()) {
+                self.ledger.alarm(|| format!("host {h} has a writer that never got to write"));
+            }
+        }
+    }
+
+    /// All sockets are closed and TIME-WAIT is over: no frame, timer, event or socket is left.
+    fn check_empty(&mut self) {
+        for i in 0..self.hosts.len() {
+            self.ledger.host = i;
+            let h = &mut self.hosts[i];
+            let (living, attached) = (h.device.living(), h.device.attached());
+            if living != 0 {
+                self.ledger.alarm(|| format!("{living} frames are left at the end, {attached} of the card"));
+            }
+            let now = h.clock(self.now);
+            if let Some(due) = h.stack.next_timer() {
+                let in_ns = due.0 as i64 - now.0 as i64;
+                self.ledger.alarm(|| format!("a timer is left at the end, due in {in_ns} ns"));
+            }
+            if h.stack.wants_flush() {
+                self.ledger.alarm(|| "something waits to be sent at the end".to_string());
+            }
+        }
+    }
+}
+
+/// Time for everything to get through after the network healed: retransmission timers may have backed off to two
+/// minutes, zero window probes as well.
+const AFTER_HEALING: u64 = 600_000_000_000;
+/// TIME-WAIT, FIN-WAIT-2, orphans' last retransmissions.
+const AFTER_CLOSING: u64 = 2_000_000_000_000;
+const EVENTS_MAX: u64 = 2_000_000;
+const SPINS_MAX: u32 = 1000;
+/// Frames that a paused host's card keeps.
+const RX_RING: usize = 256;
+/// A packet in pieces may exceed the budget by its pieces while it is taken in.
+const FRAMES_PER_PACKET: usize = 0;
+const SOCKET_BYTES_MAX: usize = 16 << 20;
