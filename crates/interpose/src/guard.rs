@@ -136,7 +136,7 @@ const RETURN_REGISTER: c_int = 0;
 
 /// The class of Rust panics. (Another Rust library in the process has the same, but its panics never come through
 /// our frames: we call back into nothing but libc and signal handlers.)
-const RUST: u64 = u64::from_be_bytes(*b"MOZ\0RUST");
+const RUST: u64 = u64::from_ne_bytes(*b"MOZ\0RUST");
 
 /// What the unwinder asks about the guard's frame (Itanium C++ ABI: Exception Handling, 2.5.2).
 unsafe extern "C" fn personality(
