@@ -1,0 +1,123 @@
+//! What the linker made of the library: it exports exactly the hooks, and nothing of ours calls a hooked name.
+
+mod common;
+
+use common::library;
+use std::collections::{BTreeMap, BTreeSet};
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use std::time::SystemTime;
+
+/// Names that `nm` prints with these options.
+fn names(options: &[&str], file: &Path) -> BTreeSet<String> {
+    let output = Command::new("nm").args(options).arg(file).output().expect("nm is needed");
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    String::from_utf8(output.stdout)
+        .unwrap()
+        .lines()
+        .filter_map(|line| line.split_whitespace().last())
+        .map(|name| name.split('@').next().unwrap().to_owned())
+        .collect()
+}
+
+fn hooks() -> BTreeSet<String> {
+    interpose::symbols().map(str::to_owned).collect()
+}
+
+#[test]
+fn the_library_exports_the_hooks_and_nothing_else() {
+    assert_eq!(interpose::symbols().count(), hooks().len(), "a name stands twice in the tables");
+    let exported = names(&["-D", "--defined-only"], &library());
+    let missing: Vec<_> = hooks().difference(&exported).cloned().collect();
+    let stray: Vec<_> = exported.difference(&hooks()).cloned().collect();
+    assert!(missing.is_empty(), "not exported: {missing:?}");
+    assert!(stray.is_empty(), "exported, but no hook: {stray:?}");
+}
+
+/// Every function that the library takes from elsewhere is named here, with the reason.
+#[test]
+fn the_library_imports_only_what_is_known_to_be_harmless() {
+    const ALLOWED: &[&str] = &[
+        // Memory and strings.
+        "malloc calloc realloc free posix_memalign memcpy memmove memset memcmp bcmp strlen",
+        // Of `interpose`: finding genuine functions, errno, who we are.
+        "dlsym __errno_location getpid gettid getauxval sched_yield clock_gettime __register_atfork",
+        // Unwinding.
+        "_Unwind_Backtrace _Unwind_DeleteException _Unwind_GetDataRelBase _Unwind_GetIP _Unwind_GetIPInfo",
+        "_Unwind_GetLanguageSpecificData _Unwind_GetRegionStart _Unwind_GetTextRelBase _Unwind_RaiseException",
+        "_Unwind_Resume _Unwind_SetGR _Unwind_SetIP",
+        // Thread-local storage and end of thread, of std.
+        "__tls_get_addr __cxa_thread_atexit_impl __cxa_finalize pthread_key_create pthread_key_delete",
+        "pthread_setspecific pthread_getspecific",
+        // Of std's report of a panic, which `start` replaces; linked, never run.
+        "abort dl_iterate_phdr fstat64 stat64 statx lseek64 mmap64 munmap readlink realpath getcwd getenv",
+        "strerror_r __xpg_strerror_r environ",
+        // What every shared object has.
+        "_ITM_deregisterTMCloneTable _ITM_registerTMCloneTable __gmon_start__",
+    ];
+    let allowed: BTreeSet<String> =
+        ALLOWED.iter().flat_map(|line| line.split_whitespace()).map(str::to_owned).collect();
+    let imported = names(&["-D", "--undefined-only"], &library());
+    let unknown: Vec<_> = imported.difference(&allowed).collect();
+    assert!(
+        unknown.is_empty(),
+        "new imports {unknown:?}: our own I/O goes through crate `sys`; if these are harmless, say why in this test"
+    );
+}
+
+/// The objects of these crates, as last compiled for this library.
+fn objects(crates: &[&str]) -> Vec<(String, PathBuf)> {
+    let mut newest: BTreeMap<String, (SystemTime, PathBuf)> = BTreeMap::new();
+    for entry in std::fs::read_dir(library().parent().unwrap()).unwrap() {
+        let entry = entry.unwrap();
+        let name = entry.file_name().into_string().unwrap();
+        let Some((krate, _)) = name.strip_prefix("lib").and_then(|rest| rest.split_once('-')) else {
+            continue;
+        };
+        if !name.ends_with(".rlib") || !crates.contains(&krate) {
+            continue;
+        }
+        let time = entry.metadata().unwrap().modified().unwrap();
+        if newest.get(krate).is_none_or(|(known, _)| *known < time) {
+            newest.insert(krate.to_owned(), (time, entry.path()));
+        }
+    }
+    assert!(newest.contains_key("sockets"), "no objects found to look at");
+    newest.into_iter().map(|(krate, (_, path))| (krate, path)).collect()
+}
+
+/// Every crate that runs inside the process.
+const INSIDE: [&str; 8] = ["wire", "stats", "sys", "logger", "stack", "xdp", "netlink", "sockets"];
+
+/// A call of ours to a hooked name would bind to our own hook. So the objects of every crate inside the process, other
+/// than std's, must not refer to one: hook entries during our own work are zero.
+#[test]
+fn no_crate_of_ours_calls_a_hooked_name() {
+    for (krate, path) in objects(&[&INSIDE[..], &["config", "rustix"]].concat()) {
+        let calls: Vec<String> =
+            names(&["--undefined-only"], &path).intersection(&hooks()).cloned().collect();
+        assert!(calls.is_empty(), "{krate} calls {calls:?}, which are our own hooks: use crate `sys`");
+    }
+}
+
+/// And none may use the parts of std that do I/O or park threads: those calls are std's, where the check above cannot
+/// see them.
+#[test]
+fn no_crate_of_ours_uses_std_for_input_output_or_locks() {
+    // As they stand in mangled names.
+    const FORBIDDEN: &[&str] = &[
+        "3std2fs",
+        "3std3net",
+        "3std7process",
+        "3std2io5stdio",
+        "4sync6poison5mutex",
+        "4sync6poison7condvar",
+        "3std6thread",
+    ];
+    for (krate, path) in objects(&INSIDE) {
+        for symbol in names(&["--undefined-only"], &path) {
+            let forbidden = FORBIDDEN.iter().find(|part| symbol.contains(*part));
+            assert!(forbidden.is_none(), "{krate} uses {symbol}: that is I/O or a lock of std's");
+        }
+    }
+}
