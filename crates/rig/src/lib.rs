@@ -26,7 +26,7 @@ pub use error::{Context, Error, Result};
 pub use namespace::{Namespace, run_tool};
 pub use packages::{Package, install};
 pub use process::{Finished, Program, Running};
-pub use requirements::{Missing, Requirements, requirements};
+pub use requirements::{Missing, Requirements, is_root, requirements};
 pub use two_hosts::{Host, Options, Protocol, Router, TwoHosts, two_hosts};
 
 /// Programs started by the rig look for their port, their output or their end at this interval when the kernel has

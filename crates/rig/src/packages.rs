@@ -3,7 +3,7 @@
 use std::process::Command;
 
 use crate::namespace::run_tool;
-use crate::requirements::installed;
+use crate::requirements::{installed, is_root};
 use crate::{Context, Error, Result};
 
 /// A program and the Debian package that has it.
@@ -24,8 +24,7 @@ pub fn install(wanted: &[Package]) -> Result<()> {
     }
     let list = missing.join(" ");
     let by_hand = format!("install by hand: apt-get install {list}");
-    // SAFETY: geteuid takes nothing and cannot fail.
-    if unsafe { libc::geteuid() } != 0 || !installed("apt-get") {
+    if !is_root() || !installed("apt-get") {
         return Err(Error::new(format!("missing programs; {by_hand}")));
     }
     eprintln!("installing {list} (apt-get)");

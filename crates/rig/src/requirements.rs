@@ -47,8 +47,7 @@ impl Requirements {
 /// Looks at the machine. Makes one namespace and removes it again.
 pub fn requirements() -> Requirements {
     let mut missing = Vec::new();
-    // SAFETY: geteuid takes nothing and cannot fail.
-    if unsafe { libc::geteuid() } != 0 {
+    if !is_root() {
         missing.push(Missing::Root);
         return Requirements { missing };
     }
@@ -64,6 +63,12 @@ pub fn requirements() -> Requirements {
         missing.push(Missing::AfXdp);
     }
     Requirements { missing }
+}
+
+/// Whether the effective user is root.
+pub fn is_root() -> bool {
+    // SAFETY: geteuid takes nothing and cannot fail.
+    unsafe { libc::geteuid() == 0 }
 }
 
 /// Whether a program of this name is on the PATH.

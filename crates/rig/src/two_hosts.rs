@@ -151,12 +151,15 @@ fn set_up(namespace: &Namespace, interface: &str, address: &str, options: &Optio
 impl Host {
     fn configure(&self, options: &Options) -> Result<()> {
         set_up(&self.namespace, self.interface, &format!("{}/24", self.address), options)?;
-        self.namespace.ip(&format!("address add {}/64 dev {} nodad", self.address6, self.interface))?;
+        // IPv6 does not exist on links below its minimum (RFC 8200 section 5).
+        if options.mtu >= 1280 {
+            self.namespace.ip(&format!("address add {}/64 dev {} nodad", self.address6, self.interface))?;
+        }
         Ok(())
     }
 
     /// A program to be started here, pinned to the host's CPU.
-    pub fn program(&self, name: &str) -> Program {
+    pub fn program(&self, name: impl AsRef<std::ffi::OsStr>) -> Program {
         Program::new(&self.namespace, name).cpu(self.cpu)
     }
 

@@ -7,7 +7,7 @@ use super::Finding;
 use crate::build;
 
 /// What each crate may name of ours, and nothing else.
-const MAY_USE: [(&str, &[&str]); 17] = [
+const MAY_USE: [(&str, &[&str]); 18] = [
     ("preload", &["interpose"]),
     ("interpose", &["sockets", "config", "logger", "sys", "stats"]),
     ("sockets", &["stack", "xdp", "netlink", "wire", "sys", "config", "stats", "logger"]),
@@ -23,6 +23,7 @@ const MAY_USE: [(&str, &[&str]); 17] = [
     ("rig", &[]),
     ("tests", &["rig"]),
     ("sockperf", &[]),
+    ("middlebox", &[]),
     ("vma-stats", &["stats", "sys"]),
     ("xtask", &["rig"]),
 ];

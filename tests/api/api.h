@@ -1,0 +1,205 @@
+/* What the API programs share. A program defines client() and server(); the runner starts the server on one host and,
+ * once it has said ready(), the client on the other. A role that returns has passed; a CHECK that fails ends it. */
+#ifndef API_H
+#define API_H
+
+#define _GNU_SOURCE
+#include <arpa/inet.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <netinet/in.h>
+#include <netinet/tcp.h>
+#include <poll.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/epoll.h>
+#include <sys/ioctl.h>
+#include <sys/select.h>
+#include <sys/socket.h>
+#include <sys/time.h>
+#include <sys/uio.h>
+#include <sys/wait.h>
+#include <time.h>
+#include <unistd.h>
+
+#define CHECK(expression) \
+    do { \
+        if (!(expression)) \
+            failed(__FILE__, __LINE__, #expression); \
+    } while (0)
+
+/* The call must return -1 with this errno. */
+#define CHECK_ERRNO(call, code) \
+    do { \
+        errno = 0; \
+        long long result = (long long)(call); \
+        if (result != -1 || errno != (code)) { \
+            fprintf(stderr, "result %lld, wanted -1 with %s\n", result, strerror(code)); \
+            failed(__FILE__, __LINE__, #call); \
+        } \
+    } while (0)
+
+static inline void failed(const char *file, int line, const char *what)
+{
+    int code = errno;
+    const char *name = strrchr(file, '/');
+    fprintf(stderr, "%s:%d: %s (errno %d, %s)\n", name ? name + 1 : file, line, what, code, strerror(code));
+    exit(1);
+}
+
+/* The server's address, a free port (and the ones above it), and the client's address. */
+struct place {
+    const char *address;
+    int port;
+    const char *client;
+};
+
+void client(struct place place);
+void server(struct place place);
+
+/* The server may be spoken to. */
+static inline void ready(void)
+{
+    CHECK(write(1, "ready\n", 6) == 6);
+}
+
+static inline struct sockaddr_in at(const char *address, int port)
+{
+    struct sockaddr_in name = {.sin_family = AF_INET, .sin_port = htons((unsigned short)port)};
+    CHECK(inet_pton(AF_INET, address, &name.sin_addr) == 1);
+    return name;
+}
+
+#define NAME(of) ((struct sockaddr *)&(of)), sizeof(of)
+
+static inline int udp_bound(const char *address, int port)
+{
+    struct sockaddr_in name = at(address, port);
+    int fd = socket(AF_INET, SOCK_DGRAM, 0);
+    CHECK(fd >= 0);
+    CHECK(bind(fd, NAME(name)) == 0);
+    return fd;
+}
+
+static inline int udp_connected(const char *address, int port)
+{
+    struct sockaddr_in name = at(address, port);
+    int fd = socket(AF_INET, SOCK_DGRAM, 0);
+    CHECK(fd >= 0);
+    CHECK(connect(fd, NAME(name)) == 0);
+    return fd;
+}
+
+static inline int tcp_listening(const char *address, int port)
+{
+    struct sockaddr_in name = at(address, port);
+    int one = 1;
+    int fd = socket(AF_INET, SOCK_STREAM, 0);
+    CHECK(fd >= 0);
+    CHECK(setsockopt(fd, SOL_SOCKET, SO_REUSEADDR, &one, sizeof one) == 0);
+    CHECK(bind(fd, NAME(name)) == 0);
+    CHECK(listen(fd, 16) == 0);
+    return fd;
+}
+
+static inline int tcp_connected(const char *address, int port)
+{
+    struct sockaddr_in name = at(address, port);
+    int fd = socket(AF_INET, SOCK_STREAM, 0);
+    CHECK(fd >= 0);
+    CHECK(connect(fd, NAME(name)) == 0);
+    return fd;
+}
+
+/* Listens, says ready, takes one connection. */
+static inline int tcp_serve_one(struct place place)
+{
+    int listener = tcp_listening(place.address, place.port);
+    ready();
+    int fd = accept(listener, NULL, NULL);
+    CHECK(fd >= 0);
+    CHECK(close(listener) == 0);
+    return fd;
+}
+
+static inline void send_all(int fd, const void *data, size_t length)
+{
+    for (size_t done = 0; done < length;) {
+        ssize_t count = send(fd, (const char *)data + done, length - done, MSG_NOSIGNAL);
+        CHECK(count > 0);
+        done += (size_t)count;
+    }
+}
+
+static inline void recv_all(int fd, void *data, size_t length)
+{
+    for (size_t done = 0; done < length;) {
+        ssize_t count = recv(fd, (char *)data + done, length - done, 0);
+        CHECK(count > 0);
+        done += (size_t)count;
+    }
+}
+
+/* One byte each way keeps the roles in step: tell() lets the peer's await() return. */
+static inline void tell(int fd)
+{
+    CHECK(send(fd, "!", 1, MSG_NOSIGNAL) == 1);
+}
+
+static inline void await(int fd)
+{
+    char byte = 0;
+    CHECK(recv(fd, &byte, 1, 0) == 1);
+    CHECK(byte == '!');
+}
+
+/* Returns when the peer has closed. */
+static inline void await_end(int fd)
+{
+    char byte;
+    CHECK(recv(fd, &byte, 1, 0) == 0);
+}
+
+static inline void set_nonblocking(int fd)
+{
+    CHECK(fcntl(fd, F_SETFL, fcntl(fd, F_GETFL) | O_NONBLOCK) == 0);
+}
+
+/* Events of one descriptor within five seconds; 0 if there are none. */
+static inline short polled(int fd, short wanted)
+{
+    struct pollfd one = {.fd = fd, .events = wanted};
+    CHECK(poll(&one, 1, 5000) >= 0);
+    return one.revents;
+}
+
+static inline int option(int fd, int level, int name)
+{
+    int value = -1;
+    socklen_t length = sizeof value;
+    CHECK(getsockopt(fd, level, name, &value, &length) == 0);
+    return value;
+}
+
+static inline long long now_ms(void)
+{
+    struct timespec now;
+    CHECK(clock_gettime(CLOCK_MONOTONIC, &now) == 0);
+    return now.tv_sec * 1000LL + now.tv_nsec / 1000000;
+}
+
+int main(int count, char **words)
+{
+    if (count != 5) {
+        fprintf(stderr, "usage: %s client|server SERVER-ADDRESS PORT CLIENT-ADDRESS\n", words[0]);
+        return 2;
+    }
+    alarm(20);
+    struct place place = {.address = words[2], .port = atoi(words[3]), .client = words[4]};
+    (strcmp(words[1], "client") == 0 ? client : server)(place);
+    return 0;
+}
+
+#endif

@@ -1,0 +1,140 @@
+//! Where acceleration is impossible the program works all the same, through the kernel, and the log says why.
+//! `SIDESTEP_STRICT=1` makes it an error instead.
+
+use std::path::{Path, PathBuf};
+
+use rig::{Finished, Host, Options, Program, Protocol, attach_foreign_program};
+use tests::{DEADLINE, World, compile, expects_bypass, world};
+
+const PORT: u16 = 9100;
+/// User and group `nobody`.
+const NOBODY: u32 = 65534;
+
+/// One MiB from left to right; returns what the two ends did.
+fn transfer(client: Program, server: Program, address: &str) -> rig::Result<(Finished, Finished)> {
+    let mut server = server.words(&format!("receive listen {address} {PORT} 1")).start()?;
+    server.wait_for_port(Protocol::Tcp, PORT, DEADLINE)?;
+    let client = client.words(&format!("send connect {address} {PORT} 1")).run(DEADLINE)?.success()?;
+    Ok((client, server.finish(DEADLINE)?.success()?))
+}
+
+/// The program under the preload on `host`.
+fn preloaded(world: &World, host: &Host, program: &Path) -> Program {
+    host.program(program).preload(Some(&world.library))
+}
+
+/// A copy of library and program that every user may read, wherever the build folder is.
+fn readable_by_all(world: &World, program: &Path) -> (PathBuf, PathBuf, PathBuf) {
+    use std::os::unix::fs::PermissionsExt;
+    let folder = std::env::temp_dir().join(format!("rig-{}-readable", std::process::id()));
+    std::fs::create_dir_all(&folder).unwrap();
+    std::fs::set_permissions(&folder, std::fs::Permissions::from_mode(0o755)).unwrap();
+    let copied = ["libvma.so", "transfer"].map(|name| folder.join(name));
+    for (from, to) in [world.library.as_path(), program].iter().zip(&copied) {
+        std::fs::copy(from, to).unwrap();
+        std::fs::set_permissions(to, std::fs::Permissions::from_mode(0o755)).unwrap();
+    }
+    let [library, program] = copied;
+    (folder, library, program)
+}
+
+/// The log has exactly so many warnings.
+fn assert_warnings(finished: &Finished, count: usize) {
+    let warnings = finished.stderr.lines().filter(|line| line.contains("WARNING")).count();
+    if expects_bypass() {
+        assert_eq!(warnings, count, "{}", finished.stderr);
+    }
+}
+
+#[test]
+fn without_privilege_the_kernel_carries_the_socket_and_one_warning_says_why() {
+    let Some(world) = world(&Options::default()) else { return };
+    let program = compile("apps/transfer.c").unwrap();
+    let (folder, library, program) = readable_by_all(&world, &program);
+    let start = |host: &Host| host.program(&program).preload(Some(&library)).user(NOBODY);
+    let (left, right) = (&world.hosts.left, &world.hosts.right);
+    let result = transfer(start(left), start(right), &right.address.to_string());
+    std::fs::remove_dir_all(folder).unwrap();
+    let (client, server) = result.unwrap();
+    assert_warnings(&client, 1);
+    assert_warnings(&server, 1);
+}
+
+#[test]
+fn strict_mode_refuses_instead_of_falling_back() {
+    let Some(world) = world(&Options::default()) else { return };
+    let program = compile("apps/transfer.c").unwrap();
+    let (folder, library, program) = readable_by_all(&world, &program);
+    let words = format!("send connect {} {PORT} 1", world.hosts.right.address);
+    let client = world.hosts.left.program(&program).preload(Some(&library)).user(NOBODY).words(&words);
+    let finished = client.environment("SIDESTEP_STRICT", "1").run(DEADLINE).unwrap();
+    std::fs::remove_dir_all(folder).unwrap();
+    if !expects_bypass() {
+        return;
+    }
+    assert!(!finished.status.success(), "a strict run fell back: {}", finished.stderr);
+    // Refused by us, not by the peer that does not listen.
+    assert!(!finished.stderr.contains("Connection refused"), "{}", finished.stderr);
+}
+
+#[test]
+fn loopback_stays_with_the_kernel_without_a_warning() {
+    let Some(world) = world(&Options::default()) else { return };
+    let program = compile("apps/transfer.c").unwrap();
+    let host = &world.hosts.left;
+    let start = || preloaded(&world, host, &program);
+    let (client, _) = transfer(start(), start(), "127.0.0.1").unwrap();
+    assert_warnings(&client, 0);
+}
+
+#[test]
+fn the_hosts_own_address_stays_with_the_kernel() {
+    let Some(world) = world(&Options::default()) else { return };
+    let program = compile("apps/transfer.c").unwrap();
+    let host = &world.hosts.left;
+    let start = || preloaded(&world, host, &program);
+    transfer(start(), start(), &host.address.to_string()).unwrap();
+}
+
+#[test]
+fn ipv6_stays_with_the_kernel() {
+    let Some(world) = world(&Options::default()) else { return };
+    let server = world.hosts.right.program("/usr/bin/python3").preload(Some(&world.library));
+    let address = world.hosts.right.address6;
+    let mut server = server.words(&format!("-u -m http.server 8000 --bind {address}")).start().unwrap();
+    server.wait_for_port(Protocol::Tcp, 8000, DEADLINE).unwrap();
+    let curl = world.hosts.left.program("curl").preload(Some(&world.library));
+    let words = format!("-sS -g --max-time 30 http://[{address}]:8000/");
+    let said = curl.words(&words).run(DEADLINE).and_then(Finished::success).unwrap().stdout;
+    assert!(said.contains("Directory listing"), "{said}");
+}
+
+#[test]
+fn a_foreign_xdp_program_is_left_in_place_and_named() {
+    let Some(world) = world(&Options::default()) else { return };
+    let program = compile("apps/transfer.c").unwrap();
+    let (left, right) = (&world.hosts.left, &world.hosts.right);
+    let foreign = attach_foreign_program(left).unwrap();
+    let (client, _) =
+        transfer(preloaded(&world, left, &program), right.program(&program), &right.address.to_string())
+            .unwrap();
+    assert!(left.has_xdp_program().unwrap(), "the foreign program is gone");
+    drop(foreign);
+    assert_warnings(&client, 1);
+}
+
+#[test]
+fn a_second_process_on_a_busy_queue_goes_through_the_kernel() {
+    let Some(world) = world(&Options::default()) else { return };
+    let program = compile("apps/transfer.c").unwrap();
+    let (left, right) = (&world.hosts.left, &world.hosts.right);
+    let address = right.address.to_string();
+    let first = preloaded(&world, right, &program).words(&format!("receive listen {address} 9200 1"));
+    let mut first = first.start().unwrap();
+    first.wait_for_port(Protocol::Tcp, 9200, DEADLINE).unwrap();
+    transfer(left.program(&program), preloaded(&world, right, &program), &address).unwrap();
+    // The first one still works.
+    let client = left.program(&program).words(&format!("send connect {address} 9200 1"));
+    client.run(DEADLINE).and_then(Finished::success).unwrap();
+    first.finish(DEADLINE).and_then(Finished::success).unwrap();
+}

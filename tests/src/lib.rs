@@ -1,0 +1,89 @@
+//! What the whole-product tests share: the library under test, two hosts or a recorded skip, and the programs in C.
+//!
+//! `api.rs` runs the programs of `api/` on the kernel (the oracle) and accelerated; `product/` has one file per
+//! promise of the product; `apps/` are programs as users write them.
+
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use std::time::Duration;
+
+use rig::skip::{skipped, test_name, without_namespaces};
+use rig::sockperf::Witness;
+use rig::{KernelCounters, Options, Result, TwoHosts, run_tool};
+
+/// For the end of any program that is not itself told how long to run. Generous: it only matters when a test fails.
+pub const DEADLINE: Duration = Duration::from_secs(60);
+
+/// Where the library under test is: `SIDESTEP_LIBRARY`, or the workspace's release build.
+pub fn library() -> Option<PathBuf> {
+    if let Some(path) = std::env::var_os("SIDESTEP_LIBRARY") {
+        return Some(path.into());
+    }
+    let target =
+        std::env::var_os("CARGO_TARGET_DIR").map_or_else(|| folder().join("../target"), PathBuf::from);
+    target.join("release/libvma.so").canonicalize().ok()
+}
+
+/// Two hosts and the library, or `None` with the reason recorded: `let Some(world) = world(..) else { return };`
+pub fn world(options: &Options) -> Option<World> {
+    if without_namespaces() {
+        return None;
+    }
+    let Some(library) = library() else {
+        skipped(&test_name(), "no target/release/libvma.so: cargo build --release -p preload");
+        return None;
+    };
+    let hosts = rig::two_hosts(options).expect("two hosts in namespaces");
+    Some(World { hosts, library })
+}
+
+/// Two hosts, and the library that their programs run under.
+#[derive(Debug)]
+pub struct World {
+    /// Joined, up, addressed.
+    pub hosts: TwoHosts,
+    /// Absolute path of `libvma.so`.
+    pub library: PathBuf,
+}
+
+/// This folder.
+pub fn folder() -> &'static Path {
+    Path::new(env!("CARGO_MANIFEST_DIR"))
+}
+
+/// Compiles a C program of this folder into cargo's scratch folder; returns the executable.
+pub fn compile(source: &str) -> Result<PathBuf> {
+    let source = folder().join(source);
+    let name = source.file_stem().unwrap_or_default().to_owned();
+    let scratch = option_env!("CARGO_TARGET_TMPDIR").map_or_else(std::env::temp_dir, PathBuf::from);
+    // A name of its own for each test process: two may compile the same source at once.
+    let executable = scratch.join(format!("{}-{}", name.to_string_lossy(), std::process::id()));
+    let mut compiler = Command::new("cc");
+    compiler.args(["-std=gnu11", "-O1", "-Wall", "-Wextra", "-Werror", "-pthread", "-o"]);
+    compiler.arg(&executable).arg(&source);
+    run_tool(&mut compiler)?;
+    Ok(executable)
+}
+
+/// Whether packets are expected to go past the kernel: `SIDESTEP_EXPECT_BYPASS` is set. Without it the programs must
+/// work all the same.
+pub fn expects_bypass() -> bool {
+    std::env::var_os("SIDESTEP_EXPECT_BYPASS").is_some()
+}
+
+/// The kernels' own UDP and TCP saw next to nothing of what the interfaces carried.
+pub fn assert_bypassed(witness: &Witness) {
+    for (end, counters) in [("client", &witness.client), ("server", &witness.server)] {
+        assert_host_bypassed(end, counters);
+    }
+}
+
+/// As [`assert_bypassed`], for one host.
+pub fn assert_host_bypassed(host: &str, counters: &KernelCounters) {
+    if !expects_bypass() {
+        return skipped(&test_name(), "SIDESTEP_EXPECT_BYPASS is not set: the bypass was not checked");
+    }
+    let (kernel, wire) = (counters.transport_packets(), counters.wire_packets());
+    assert!(wire > 0, "{host}: nothing went over the interface");
+    assert!(kernel * 50 <= wire, "{host}: the kernel's UDP and TCP handled {kernel} of {wire} packets");
+}
