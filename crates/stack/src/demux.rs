@@ -58,6 +58,8 @@ impl Demux {
 /// Flows and local endpoints of one protocol.
 pub(crate) struct Table {
     flows: HashMap<FlowKey, SocketId, RandomState>,
+    /// Flows that an older socket lost to a newer one.
+    pub(crate) displaced: usize,
     bound: HashMap<Endpoint, Vec<SocketId>, RandomState>,
 }
 
@@ -79,7 +81,11 @@ impl FlowKey {
 
 impl Table {
     fn new(hasher: RandomState) -> Self {
-        Table { flows: HashMap::with_hasher(hasher.clone()), bound: HashMap::with_hasher(hasher) }
+        Table {
+            flows: HashMap::with_hasher(hasher.clone()),
+            displaced: 0,
+            bound: HashMap::with_hasher(hasher),
+        }
     }
 
     /// The socket of a flow.
@@ -95,15 +101,19 @@ impl Table {
         remote: Endpoint,
         id: SocketId,
     ) -> Option<SocketId> {
-        self.flows.insert(FlowKey::new(local, remote), id)
+        let former = self.flows.insert(FlowKey::new(local, remote), id);
+        self.displaced += usize::from(former.is_some());
+        former
     }
 
-    /// Takes a flow from a socket; nothing happens if another has it.
-    pub(crate) fn remove_flow(&mut self, local: Endpoint, remote: Endpoint, id: SocketId) {
+    /// Takes a flow from a socket; `false`: another has it, nothing happened.
+    pub(crate) fn remove_flow(&mut self, local: Endpoint, remote: Endpoint, id: SocketId) -> bool {
         let key = FlowKey::new(local, remote);
-        if self.flows.get(&key) == Some(&id) {
+        let has = self.flows.get(&key) == Some(&id);
+        if has {
             self.flows.remove(&key);
         }
+        has
     }
 
     /// Adds a socket to a local endpoint, whose address may be unspecified.

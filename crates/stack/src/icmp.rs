@@ -78,17 +78,16 @@ fn kind_of(message: &icmpv4::Message, quoted_len: usize) -> Kind {
     match (message.kind(), message.code()) {
         (icmpv4::UNREACHABLE, 2) => unreachable(SocketError::ProtocolUnreachable, true),
         (icmpv4::UNREACHABLE, 3) => unreachable(SocketError::Refused, true),
-        (icmpv4::UNREACHABLE, 4) => Kind::TooBig(match message.next_hop_mtu() {
-            0 => plateau_below(quoted_len),
-            mtu => u32::from(mtu),
-        }),
-        (icmpv4::UNREACHABLE, 0 | 6 | 11) => {
-            unreachable(SocketError::NetUnreachable, matches!(message.code(), 6))
-        }
-        (icmpv4::UNREACHABLE, 9 | 10 | 13..=15) => unreachable(SocketError::HostUnreachable, true),
-        (icmpv4::UNREACHABLE, _) => {
-            unreachable(SocketError::HostUnreachable, matches!(message.code(), 7 | 8))
-        }
+        // A packet that would have fit was not the cause: somebody guesses (RFC 5927, 7).
+        (icmpv4::UNREACHABLE, 4) => match message.next_hop_mtu() {
+            0 => Kind::TooBig(plateau_below(quoted_len)),
+            mtu if usize::from(mtu) < quoted_len => Kind::TooBig(u32::from(mtu)),
+            _ => Kind::Ignored,
+        },
+        (icmpv4::UNREACHABLE, 0 | 11) => unreachable(SocketError::NetUnreachable, false),
+        (icmpv4::UNREACHABLE, 6 | 9) => unreachable(SocketError::NetUnreachable, true),
+        (icmpv4::UNREACHABLE, 7 | 8 | 10 | 13..=15) => unreachable(SocketError::HostUnreachable, true),
+        (icmpv4::UNREACHABLE, _) => unreachable(SocketError::HostUnreachable, false),
         (icmpv4::TIME_EXCEEDED, _) => unreachable(SocketError::HostUnreachable, false),
         _ => Kind::Ignored,
     }

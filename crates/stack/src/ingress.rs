@@ -1,6 +1,7 @@
 //! `on_frame`: from a frame to the transport it is for. Each check stands in the order of the layers; what fails one
 //! is counted and dropped without an answer.
 
+use crate::reassembly::Place;
 use crate::{Frame, Instant, MacAddr, Outlet, Stack, icmp, tcp, udp};
 use core::net::Ipv4Addr;
 use core::ops::Range;
@@ -119,7 +120,7 @@ impl<F: Frame> Stack<F> {
         if !may_be_source(src) || self.net.is_local(src) {
             return Err(Drop::Martian);
         }
-        if !self.net.is_local(dst) && !(to_group && ip.protocol() == ipv4::UDP && !dst.is_loopback()) {
+        if !self.net.is_local(dst) && !(ip.protocol() == ipv4::UDP && is_for_group(dst, ether.dst)) {
             return Err(Drop::NotOurs);
         }
         let meta = IpMeta {
@@ -134,7 +135,11 @@ impl<F: Frame> Stack<F> {
         };
         let range = ether.len + ip.len()..bytes.len().min(ether.len + total);
         if ip.is_fragment() {
-            return self.take_fragment(now, meta, head, range, tail, out);
+            let place = Place::of(&ip);
+            if !tail.is_empty() {
+                return Err(Drop::Fragments);
+            }
+            return self.take_fragment(now, meta, place, head, range, out);
         }
         self.deliver(now, &meta, head, range, tail, out)
     }
@@ -152,7 +157,7 @@ impl<F: Frame> Stack<F> {
     ) -> Result<(), Drop> {
         match meta.protocol {
             ipv4::TCP if !meta.to_group => {
-                self.verify(meta, &head.bytes()[range.clone()], tail, TCP_CHECKSUM)?;
+                self.verify(meta, &head.bytes()[range.clone()], tail, meta.len, TCP_CHECKSUM)?;
                 tcp::input::on_segment(self, now, meta, head, range, tail, out);
                 Ok(())
             }
@@ -164,11 +169,18 @@ impl<F: Frame> Stack<F> {
         }
     }
 
-    /// Checks the checksum of a transport, whose field is at `at`.
+    /// Checks the checksum of `len` bytes of a transport, whose field is at `at`.
     #[inline]
-    pub(crate) fn verify(&self, meta: &IpMeta, head: &[u8], tail: &[F], at: usize) -> Result<(), Drop> {
+    pub(crate) fn verify(
+        &self,
+        meta: &IpMeta,
+        head: &[u8],
+        tail: &[F],
+        len: usize,
+        at: usize,
+    ) -> Result<(), Drop> {
         let field = head.get(at..at + 2).ok_or(Drop::Transport)?;
-        let pseudo = Sum::pseudo(meta.src, meta.dst, meta.protocol, meta.len);
+        let pseudo = Sum::pseudo(meta.src, meta.dst, meta.protocol, len);
         if self.accept_partial_checksum && field == pseudo.partial().to_be_bytes() {
             return Ok(());
         }
@@ -193,6 +205,14 @@ pub(crate) fn sum_of<F: Frame>(start: Sum, head: &[u8], tail: &[F]) -> Sum {
 fn may_be_source(address: Ipv4Addr) -> bool {
     // 0/8, 127/8, and from 224/4 up to the limited broadcast address.
     !matches!(address.octets()[0], 0 | 127 | 224..)
+}
+
+/// Whether a packet that is not for an address of ours is a multicast, or a broadcast. Which broadcast addresses the
+/// link has only routing knows: what came to all stations is taken for one.
+#[inline]
+fn is_for_group(dst: Ipv4Addr, mac: MacAddr) -> bool {
+    dst.is_multicast() && mac.is_group()
+        || mac == MacAddr::BROADCAST && (dst.is_broadcast() || may_be_source(dst))
 }
 
 /// Where TCP's header has its checksum.

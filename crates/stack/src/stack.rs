@@ -75,6 +75,9 @@ pub struct Stack<F: Frame> {
     pub(crate) tcp: tcp::Shared<F>,
     pub(crate) dropped: Dropped,
     pub(crate) accept_partial_checksum: bool,
+    /// Room for the receivers of one datagram and for one datagram to be fragmented: kept to allocate once.
+    pub(crate) receivers: Vec<SocketId>,
+    pub(crate) assembled: Vec<u8>,
 }
 
 /// A socket of any kind.
@@ -105,6 +108,8 @@ impl<F: Frame> Stack<F> {
             tcp: tcp::Shared::new(&config, now),
             dropped: Dropped::default(),
             accept_partial_checksum: config.accept_partial_checksum,
+            receivers: Vec::new(),
+            assembled: Vec::new(),
         }
     }
 
@@ -115,11 +120,17 @@ impl<F: Frame> Stack<F> {
         while let Some(id) = self.timers.expire(now) {
             tcp::timers::expired(self, now, id, out);
         }
+        if self.reassembly.next().is_some_and(|deadline| deadline <= now) {
+            self.dropped.fragments += self.reassembly.expire(now) as u64;
+        }
     }
 
     /// When `on_time` must be called next.
     pub fn next_timer(&self) -> Option<Instant> {
-        self.timers.next()
+        match (self.timers.next(), self.reassembly.next()) {
+            (Some(a), Some(b)) => Some(a.min(b)),
+            (a, b) => a.or(b),
+        }
     }
 
     /// Sends what waits: tails of streams whose last `tcp_send` said `Push::Later`, what found the outlet full, what

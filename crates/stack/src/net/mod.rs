@@ -24,6 +24,8 @@ use wire::{ethernet, ipv4};
 
 pub(crate) use paths::Held;
 
+/// Bytes before the IP packet of a frame that we send.
+pub(crate) const LINK_LEN: usize = ethernet::HEADER_LEN;
 /// Bytes before the IP payload of a frame that we send.
 pub(crate) const HEADERS_LEN: usize = ethernet::HEADER_LEN + ipv4::HEADER_LEN;
 
@@ -162,16 +164,23 @@ impl Net {
         if ipv4::HEADER_LEN + len > hop.mtu as usize {
             return Sent::TooBig(hop.mtu);
         }
-        let (fragment, ident) = if ip.dont_fragment {
-            (ipv4::Fragment::DONT, 0)
-        } else {
-            (ipv4::Fragment::WHOLE, self.next_ident(&hop))
-        };
+        let (fragment, ident) = self.whole(&hop, ip);
         if self.emit(&hop, route.to, ip, ident, fragment, len, out, fill) {
             return Sent::Done;
         }
         self.waiting.for_outlet(id);
         Sent::Full
+    }
+
+    /// Flags and identification of a packet that leaves whole. What cannot be fragmented needs no identification
+    /// (RFC 6864, 4.1).
+    #[inline]
+    pub(crate) fn whole(&mut self, hop: &Hop, ip: &Ip) -> (ipv4::Fragment, u16) {
+        if ip.dont_fragment {
+            (ipv4::Fragment::DONT, 0)
+        } else {
+            (ipv4::Fragment::WHOLE, self.next_ident(hop))
+        }
     }
 
     /// Writes one packet or fragment to a known hop; `false`: the outlet is full.

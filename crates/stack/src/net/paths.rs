@@ -196,6 +196,27 @@ impl Net {
         Some(path.mtu)
     }
 
+    /// Whether routing knows the way to a destination.
+    pub(crate) fn has_path(&mut self, route: &Route) -> bool {
+        match self.paths.find(route.to, route.hint) {
+            Some(at) => self.paths.at(at).state == PathState::Known,
+            None => false,
+        }
+    }
+
+    /// As [`Net::next_ident`], for a path that may not be known to its end.
+    pub(crate) fn ident_to(&mut self, route: &Route) -> u16 {
+        let Some(at) = self.paths.find(route.to, route.hint) else { return 0 };
+        let path = self.paths.at(at);
+        path.ident = path.ident.wrapping_add(1);
+        path.ident
+    }
+
+    /// Has `flush` send what is held for a destination.
+    pub(crate) fn stall(&mut self, to: Ipv4Addr) {
+        self.stalled.push(to);
+    }
+
     /// The identification of the next packet that may be fragmented: a counter per destination with a keyed start,
     /// so that no peer learns how much others are sent.
     #[inline]

@@ -1,11 +1,15 @@
-//! UDP. The contract in signatures; see the crate's page.
+//! UDP (RFC 768), with the semantics of Linux's sockets. Sending is in output.rs, what arrives in input.rs.
 
 pub(crate) mod input;
+mod output;
+#[cfg(test)]
+mod tests;
 
-use crate::{
-    Endpoint, Frame, Instant, Outlet, Ready, RecvError, SendError, SocketError, SocketId, Source, Stack,
-};
+use crate::net::Route;
+use crate::stack::Socket;
+use crate::{Endpoint, Frame, Instant, Ready, RecvError, SocketError, SocketId, Stack};
 use core::net::Ipv4Addr;
+use std::collections::VecDeque;
 
 /// Defaults of UDP sockets.
 #[derive(Clone, Debug)]
@@ -61,73 +65,205 @@ pub struct Datagram<F> {
     pub tail: Vec<F>,
 }
 
-#[allow(unused_variables, missing_docs)] // the contract in signatures; bodies follow
 impl<F: Frame> Stack<F> {
     /// A socket that receives what is sent to `local` (address unspecified: every address of the interface). Several
     /// sockets may share an endpoint: the kernel's shadow decided whether they may; unicast goes to the most specific
-    /// then newest, multicast to all members.
+    /// then newest, multicast to all members. `None`: the engine's bound on sockets is reached.
     pub fn udp_open(&mut self, local: Endpoint, options: &Options, token: u64) -> Option<SocketId> {
-        todo!()
+        let id = self.open(Socket::Udp(Box::new(Udp::new(local, options.clone()))), token)?;
+        self.demux.udp.bind(local, id);
+        Some(id)
     }
-    /// Sets or removes the peer: a connected socket receives from it alone.
+
+    /// Sets or removes the peer: a connected socket receives from it alone. What waits in the queue stays.
     pub fn udp_connect(&mut self, id: SocketId, local: Endpoint, remote: Option<Endpoint>) {
-        todo!()
+        self.unplug(id);
+        let Some(Socket::Udp(udp)) = self.sockets.get_mut(id) else { return };
+        udp.local = local;
+        udp.remote = remote;
+        match remote {
+            Some(remote) => {
+                udp.route = Route::new(*remote.ip());
+                self.demux.udp.insert_flow(local, remote, id);
+            }
+            None => self.demux.udp.bind(local, id),
+        }
     }
-    /// Sends one datagram of all remaining bytes, fragmented if it must and may. `from` overrides the source address.
-    pub fn udp_send(
-        &mut self,
-        now: Instant,
-        id: SocketId,
-        from: Option<Ipv4Addr>,
-        to: Endpoint,
-        data: &mut impl Source,
-        out: &mut impl Outlet,
-    ) -> Result<usize, SendError> {
-        todo!()
+
+    /// Takes a socket out of the tables of endpoints and flows.
+    fn unplug(&mut self, id: SocketId) {
+        let Some(Socket::Udp(udp)) = self.sockets.get(id) else { return };
+        let (local, remote) = (udp.local, udp.remote);
+        let Some(remote) = remote else {
+            self.demux.udp.unbind(local, id);
+            return;
+        };
+        if !self.demux.udp.remove_flow(local, remote, id) {
+            self.demux.udp.displaced -= 1;
+        } else if self.demux.udp.displaced > 0 {
+            // Some flow was taken over by a later socket: if it was this one, it goes back.
+            let sockets = &self.sockets;
+            let is_twin = |other: &SocketId| match sockets.get(*other) {
+                Some(Socket::Udp(udp)) => *other != id && udp.local == local && udp.remote == Some(remote),
+                _ => false,
+            };
+            if let Some(twin) = sockets.ids().find(is_twin) {
+                self.demux.udp.displaced -= 1;
+                self.demux.udp.insert_flow(local, remote, twin);
+            }
+        }
     }
+
     /// Shows the oldest datagram without taking it (MSG_PEEK, FIONREAD).
     pub fn udp_peek(&mut self, id: SocketId) -> Result<&Datagram<F>, RecvError> {
-        todo!()
+        let Some(Socket::Udp(udp)) = self.sockets.get_mut(id) else { return Err(RecvError::NoSocket) };
+        if let Some(error) = udp.error.take() {
+            return Err(RecvError::Failed(error));
+        }
+        udp.queue.front().ok_or(RecvError::WouldBlock)
     }
+
     /// Takes the oldest datagram.
+    #[inline]
     pub fn udp_recv(&mut self, id: SocketId) -> Result<Datagram<F>, RecvError> {
-        todo!()
+        let Some(Socket::Udp(udp)) = self.sockets.get_mut(id) else { return Err(RecvError::NoSocket) };
+        if let Some(error) = udp.error.take() {
+            return Err(RecvError::Failed(error));
+        }
+        let datagram = udp.queue.pop_front().ok_or(RecvError::WouldBlock)?;
+        udp.charged -= true_size(datagram.len);
+        self.budget.release(&datagram.head, &mut udp.held);
+        for frame in &datagram.tail {
+            self.budget.release(frame, &mut udp.held);
+        }
+        Ok(datagram)
     }
+
+    /// The socket's options.
     pub fn udp_options(&self, id: SocketId) -> Option<&Options> {
-        todo!()
+        match self.sockets.get(id)? {
+            Socket::Udp(udp) => Some(&udp.options),
+            _ => None,
+        }
     }
+
+    /// Changes options.
     pub fn udp_configure(&mut self, id: SocketId, change: impl FnOnce(&mut Options)) {
-        todo!()
+        if let Some(Socket::Udp(udp)) = self.sockets.get_mut(id) {
+            change(&mut udp.options);
+        }
     }
+
     /// Receives datagrams to `group` too; `None`: from any source.
     pub fn udp_join(&mut self, id: SocketId, group: Ipv4Addr, source: Option<Ipv4Addr>) {
-        todo!()
+        if let Some(Socket::Udp(udp)) = self.sockets.get_mut(id)
+            && group.is_multicast()
+            && !udp.groups.contains(&(group, source))
+        {
+            udp.groups.push((group, source));
+            self.demux.join(id, group, source);
+        }
     }
+
+    /// The inverse of [`Stack::udp_join`]; without a source, the group is left with all sources.
     pub fn udp_leave(&mut self, id: SocketId, group: Ipv4Addr, source: Option<Ipv4Addr>) {
-        todo!()
+        let Some(Socket::Udp(udp)) = self.sockets.get_mut(id) else { return };
+        let demux = &mut self.demux;
+        udp.groups.retain(|(joined, from)| {
+            let leaves = *joined == group && (source.is_none() || *from == source);
+            if leaves {
+                demux.leave(id, group, *from);
+            }
+            !leaves
+        });
     }
+
+    /// Closes the socket; what waits in its queue is thrown away.
     pub fn udp_close(&mut self, id: SocketId) {
-        todo!()
+        self.unplug(id);
+        if !matches!(self.sockets.get(id), Some(Socket::Udp(_))) {
+            return;
+        }
+        let Some(Socket::Udp(mut udp)) = self.forget(id) else { return };
+        for (group, source) in &udp.groups {
+            self.demux.leave(id, *group, *source);
+        }
+        for datagram in &udp.queue {
+            self.budget.release(&datagram.head, &mut udp.held);
+            for frame in &datagram.tail {
+                self.budget.release(frame, &mut udp.held);
+            }
+        }
     }
+
     /// Datagrams dropped for want of buffer since the socket was made.
     pub fn udp_dropped(&self, id: SocketId) -> u64 {
-        todo!()
+        match self.sockets.get(id) {
+            Some(Socket::Udp(udp)) => udp.dropped,
+            _ => 0,
+        }
     }
 }
-
-/// Room that a datagram of ordinary size needs in the outlet, bytes.
-pub(crate) const ROOM_TO_SEND: usize = 1514;
 
 /// One socket.
 pub(crate) struct Udp<F: Frame> {
     pub(crate) local: Endpoint,
     pub(crate) remote: Option<Endpoint>,
     pub(crate) error: Option<SocketError>,
-    _frames: core::marker::PhantomData<F>,
+    options: Options,
+    queue: VecDeque<Datagram<F>>,
+    /// What the queue is charged, bytes.
+    charged: u32,
+    /// Frames of the device in the queue.
+    held: u32,
+    dropped: u64,
+    /// The last destination.
+    route: Route,
+    groups: Vec<(Ipv4Addr, Option<Ipv4Addr>)>,
 }
 
 impl<F: Frame> Udp<F> {
-    pub(crate) fn ready(&self, _room: bool) -> Ready {
-        Ready::default()
+    fn new(local: Endpoint, options: Options) -> Self {
+        Udp {
+            local,
+            remote: None,
+            error: None,
+            options,
+            queue: VecDeque::new(),
+            charged: 0,
+            held: 0,
+            dropped: 0,
+            route: Route::new(Ipv4Addr::UNSPECIFIED),
+            groups: Vec::new(),
+        }
+    }
+
+    /// Readiness; `room`: the last send did not find the outlet full.
+    pub(crate) fn ready(&self, room: bool) -> Ready {
+        let mut ready = Ready::default();
+        if !self.queue.is_empty() {
+            ready |= Ready::IN;
+        }
+        if room {
+            ready |= Ready::OUT;
+        }
+        if self.error.is_some() {
+            ready |= Ready::ERR;
+        }
+        ready
     }
 }
+
+/// What a datagram of `len` bytes of payload is charged: as Linux's skb->truesize, a power of two for headers,
+/// payload and shared info, and the sk_buff itself.
+#[inline]
+fn true_size(len: usize) -> u32 {
+    const HEADERS_AND_SHARED_INFO: usize = 384;
+    const SK_BUFF: usize = 256;
+    let data = len + HEADERS_AND_SHARED_INFO;
+    let rounded = if data <= 4096 { data.next_power_of_two() } else { data.next_multiple_of(4096) };
+    (rounded + SK_BUFF) as u32
+}
+
+/// Room that a datagram of ordinary size needs in the outlet, bytes.
+pub(crate) const ROOM_TO_SEND: usize = 1514;

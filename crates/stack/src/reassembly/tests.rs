@@ -1,0 +1,1 @@
+//! Reassembly against orderly, disorderly and hostile fragments.
