@@ -91,6 +91,16 @@ pub fn fcntl(fd: i32, command: i32, argument: usize) -> Result<i32> {
     unsafe { syscall(libc::SYS_fcntl, [int(fd), int(command), argument, 0, 0, 0]) }.map(|value| value as i32)
 }
 
+/// ioctl(2) with a structure that the kernel reads and writes.
+///
+/// # Safety
+/// `argument` must be of the type that `request` asks for, and pointers in it must be valid.
+pub unsafe fn ioctl<T>(fd: i32, request: u32, argument: &mut T) -> Result<usize> {
+    let pointer = core::ptr::from_mut(argument) as usize;
+    // SAFETY: by the contract of this function.
+    unsafe { syscall(libc::SYS_ioctl, [int(fd), request as usize, pointer, 0, 0, 0]) }
+}
+
 /// A non-blocking eventfd(2).
 pub fn eventfd() -> Result<Fd> {
     let flags = libc::EFD_CLOEXEC | libc::EFD_NONBLOCK;

@@ -1,0 +1,175 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+// The program on the interface: packets of our flows go to our AF_XDP sockets, everything else to the kernel.
+//
+// A packet is looked up by (protocol, local, remote), then by (protocol, local) with the remote side zero. A hit
+// names a group of lanes; a lane owns one slot of the socket map per receive queue. An empty slot passes, so a
+// flow whose lane is gone falls back to the kernel by itself.
+//
+// What never reaches us on purpose:
+// - tagged frames (VLAN): they belong to another interface (eth0.7) with addresses of its own, even where those
+//   look the same;
+// - fragments of UDP, and UDP with IP options: the kernel reassembles and parses, and delivers to the shadow socket
+//   on the same port. Later fragments carry no ports, so all fragments of a datagram must take that one way;
+// - ICMP other than errors that quote one of our flows.
+// TCP of a flow of ours never goes to the kernel, which knows no such connection and would answer with a reset: a
+// first fragment, or a segment with IP options, goes to the engine. (Its later fragments starve in the kernel's
+// reassembly without an answer, because their first one never arrives there.)
+//
+// Only UAPI headers; the loader (crates/xdp/src/program.rs) makes the maps and links them by name.
+#include <linux/bpf.h>
+#include <linux/if_ether.h>
+#include <linux/in.h>
+#include <linux/ip.h>
+
+#define SECTION(name) __attribute__((section(name), used))
+#define INLINE static inline __attribute__((always_inline))
+
+#if __BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__
+#define NETWORK16(x) ((__be16)__builtin_bswap16(x))
+#else
+#define NETWORK16(x) ((__be16)(x))
+#endif
+
+// Both are mirrored in crates/xdp/src/steering.rs; all of it in network byte order.
+struct flow {
+	__be32 local, remote;
+	__be16 local_port, remote_port;
+	__u8 protocol, zero[3];
+};
+
+struct group {
+	__u32 first_slot;	// of the group's first lane
+	__u16 lanes;		// one, or several: chosen by the hash of the remote side
+	__u16 queues;		// slots per lane: one for each receive queue of the interface
+	__u64 packets, bytes;	// redirected, counted here
+};
+
+struct ports {
+	__be16 source, destination;
+};
+
+struct icmp_error {
+	__u8 type, code;
+	__be16 checksum;
+	__be32 rest;
+	struct iphdr quoted;
+};
+
+enum { ICMP_UNREACHABLE = 3, ICMP_TIME_EXCEEDED = 11, ICMP_PARAMETER = 12 };
+enum { MORE_FRAGMENTS = 0x2000, FRAGMENT_OFFSET = 0x1fff };
+
+// Made by the loader: flows is a hash of struct flow to struct group, sockets an XSKMAP.
+struct map {
+	int by_loader;
+};
+struct map flows SECTION(".maps"), sockets SECTION(".maps");
+
+static void *(*const map_lookup)(void *map, const void *key) = (void *)BPF_FUNC_map_lookup_elem;
+static long (*const redirect_map)(void *map, __u64 key, __u64 flags) = (void *)BPF_FUNC_redirect_map;
+static __u64 (*const packet_length)(struct xdp_md *packet) = (void *)BPF_FUNC_xdp_get_buff_len;
+
+INLINE __u32 hash(const struct flow *flow)
+{
+	__u32 h = flow->remote ^ ((__u32)flow->remote_port << 16 | flow->local_port);
+
+	h = (h ^ h >> 16) * 0x7feb352d;
+	h = (h ^ h >> 15) * 0x846ca68b;
+	return h ^ h >> 16;
+}
+
+INLINE struct group *find(struct flow *flow, __u32 *lane)
+{
+	struct group *group = map_lookup(&flows, flow);
+
+	if (group) {
+		*lane = 0;
+		return group;
+	}
+	*lane = hash(flow);
+	flow->remote = 0;
+	flow->remote_port = 0;
+	group = map_lookup(&flows, flow);
+	if (!group || group->lanes == 0)
+		return 0;
+	*lane = group->lanes == 1 ? 0 : *lane % group->lanes;
+	return group;
+}
+
+INLINE int steer_to(struct xdp_md *packet, struct flow *flow)
+{
+	__u32 lane = 0, slot;
+	struct group *group = find(flow, &lane);
+
+	if (!group || packet->rx_queue_index >= group->queues)
+		return XDP_PASS;
+	slot = group->first_slot + lane * group->queues + packet->rx_queue_index;
+	if (redirect_map(&sockets, slot, XDP_PASS) != XDP_REDIRECT)
+		return XDP_PASS;
+	__sync_fetch_and_add(&group->packets, 1);
+	__sync_fetch_and_add(&group->bytes, packet_length(packet));
+	return XDP_REDIRECT;
+}
+
+// An error about a packet that we sent: the quoted header has our side as its source.
+INLINE int steer_error(struct xdp_md *packet, struct icmp_error *icmp, void *end)
+{
+	struct flow flow = {};
+	struct ports *ports;
+
+	if ((void *)(icmp + 1) > end)
+		return XDP_PASS;
+	if (icmp->type != ICMP_UNREACHABLE && icmp->type != ICMP_TIME_EXCEEDED && icmp->type != ICMP_PARAMETER)
+		return XDP_PASS;
+	if (icmp->quoted.version != 4 || icmp->quoted.ihl < 5)
+		return XDP_PASS;
+	if (icmp->quoted.protocol != IPPROTO_TCP && icmp->quoted.protocol != IPPROTO_UDP)
+		return XDP_PASS;
+	if (icmp->quoted.frag_off & NETWORK16(FRAGMENT_OFFSET))
+		return XDP_PASS;
+	ports = (void *)&icmp->quoted + icmp->quoted.ihl * 4;
+	if ((void *)(ports + 1) > end)
+		return XDP_PASS;
+	flow.local = icmp->quoted.saddr;
+	flow.remote = icmp->quoted.daddr;
+	flow.local_port = ports->source;
+	flow.remote_port = ports->destination;
+	flow.protocol = icmp->quoted.protocol;
+	return steer_to(packet, &flow);
+}
+
+SECTION("xdp.frags") int steer(struct xdp_md *packet)
+{
+	void *end = (void *)(long)packet->data_end;
+	struct ethhdr *ethernet = (void *)(long)packet->data;
+	struct iphdr *ip = (void *)(ethernet + 1);
+	struct flow flow = {};
+	struct ports *ports;
+
+	if ((void *)(ip + 1) > end || ethernet->h_proto != NETWORK16(ETH_P_IP))
+		return XDP_PASS;
+	if (ip->version != 4 || ip->ihl < 5 || ip->frag_off & NETWORK16(FRAGMENT_OFFSET))
+		return XDP_PASS;
+	ports = (void *)ip + ip->ihl * 4;
+	switch (ip->protocol) {
+	case IPPROTO_TCP:
+		break;
+	case IPPROTO_UDP:
+		if (ip->ihl != 5 || ip->frag_off & NETWORK16(MORE_FRAGMENTS))
+			return XDP_PASS;
+		break;
+	case IPPROTO_ICMP:
+		if (ip->frag_off & NETWORK16(MORE_FRAGMENTS))
+			return XDP_PASS;
+		return steer_error(packet, (void *)ports, end);
+	default:
+		return XDP_PASS;
+	}
+	if ((void *)(ports + 1) > end)
+		return XDP_PASS;
+	flow.local = ip->daddr;
+	flow.remote = ip->saddr;
+	flow.local_port = ports->destination;
+	flow.remote_port = ports->source;
+	flow.protocol = ip->protocol;
+	return steer_to(packet, &flow);
+}

@@ -1,0 +1,319 @@
+//! The arena: packet memory, the list of free frames and who owns which, in one sealed memfd.
+//!
+//! On one (interface, queue) the kernel takes one UMEM only, so whoever shares the queue shares this memory: lanes
+//! of this process, forked workers, others that are handed the descriptor. Nothing here points into a process.
+//!
+//! ```text
+//!   0         header: shape, free list, lock of the fill and completion rings, lanes
+//!   4096      owner of each frame (u32)
+//!             next free frame of each (u32)
+//!   (page)    frames, FRAME bytes each: this part is the UMEM
+//! ```
+//!
+//! A frame is free (owner 0, on the list), a lane's (owner 1..=63: cached, received and not yet returned, or being
+//! sent) or the kernel's (posted in a fill ring, which all lanes of the queue fill and are fed from). The frames of
+//! a lane that died are found by owner. A process killed between taking a frame off the list and marking it loses
+//! that one frame; nothing else.
+
+use core::sync::atomic::{AtomicU32, AtomicU64, Ordering};
+
+use sys::futex::{self, Scope};
+use sys::memory::{Mapping, sealed_memfd, size_and_shrinkable};
+use sys::{Fd, Result};
+
+/// Bytes of a frame: a page. The kernel keeps 256 in front of a received packet, and wants 18 frames at most for
+/// the 64 KiB that a local peer with segmentation offload sends at once.
+pub(crate) const FRAME: usize = 4096;
+
+/// Lanes of one arena, all processes together, and 0 for none.
+const LANES: usize = 64;
+const HEADER: usize = 4096;
+const MAGIC: u64 = u64::from_le_bytes(*b"sidestp1");
+
+/// Owner of free frames, and of those posted in a fill ring.
+const FREE: u32 = 0;
+const KERNEL: u32 = u32::MAX;
+
+/// Marks the lock word while somebody may sleep for it.
+const CONTENDED: u32 = 1 << 31;
+
+#[repr(C)]
+struct Header {
+    magic: u64,
+    frames: u32,
+    frame_size: u32,
+    /// Index + 1 of the first free frame in the low half, a count of changes in the high half (against ABA).
+    free: AtomicU64,
+    /// Lane that holds the fill and completion rings, or 0; with CONTENDED.
+    rings: AtomicU32,
+    /// Process of each lane, or 0.
+    lanes: [AtomicU32; LANES],
+}
+
+/// A mapped arena.
+#[derive(Debug)]
+pub(crate) struct Arena {
+    file: Fd,
+    mapping: Mapping,
+    frames: u32,
+}
+
+impl Arena {
+    /// A new arena with all frames free.
+    pub(crate) fn create(frames: u32) -> Result<Arena> {
+        let length = Self::length(frames);
+        let file = sealed_memfd(c"sidestep-arena", length as u64)?;
+        let mapping = Mapping::shared(file.raw(), length, 0, true)?;
+        let header = mapping.start().cast::<Header>();
+        // SAFETY: the fresh mapping is zeroed, page aligned, longer than a header, and nobody else's yet.
+        unsafe {
+            (*header.as_ptr()).magic = MAGIC;
+            (*header.as_ptr()).frames = frames;
+            (*header.as_ptr()).frame_size = FRAME as u32;
+        }
+        let arena = Arena { file, mapping, frames };
+        for frame in (0..frames).rev() {
+            arena.push_free(frame);
+        }
+        Ok(arena)
+    }
+
+    /// An arena that another process made. EINVAL: not an arena, or one that could shrink under us.
+    #[allow(dead_code, reason = "for processes that are handed the descriptor")]
+    pub(crate) fn attach(file: Fd) -> Result<Arena> {
+        let (size, shrinkable) = size_and_shrinkable(file.raw())?;
+        if shrinkable || size < HEADER as u64 {
+            return Err(libc::EINVAL);
+        }
+        let mapping = Mapping::shared(file.raw(), size as usize, 0, false)?;
+        // SAFETY: the mapping is longer than a header, page aligned, and cannot shrink.
+        let (magic, frames, frame_size) = unsafe {
+            let header = mapping.start().cast::<Header>().as_ptr();
+            ((*header).magic, (*header).frames, (*header).frame_size)
+        };
+        if magic != MAGIC || frame_size != FRAME as u32 || Self::length(frames) as u64 != size {
+            return Err(libc::EINVAL);
+        }
+        Ok(Arena { file, mapping, frames })
+    }
+
+    fn length(frames: u32) -> usize {
+        Self::umem_offset(frames) + frames as usize * FRAME
+    }
+
+    fn umem_offset(frames: u32) -> usize {
+        (HEADER + 2 * size_of::<u32>() * frames as usize).next_multiple_of(FRAME)
+    }
+
+    /// The memfd, to hand to another process.
+    #[allow(dead_code, reason = "for processes that are handed the descriptor")]
+    pub(crate) fn file(&self) -> &Fd {
+        &self.file
+    }
+
+    pub(crate) fn frames(&self) -> u32 {
+        self.frames
+    }
+
+    /// The first byte of the frames, which are the UMEM.
+    #[inline]
+    pub(crate) fn umem(&self) -> *mut u8 {
+        // SAFETY: `length` made the mapping longer than that.
+        unsafe { self.mapping.start().add(Self::umem_offset(self.frames)).as_ptr() }
+    }
+
+    #[inline]
+    fn header(&self) -> &Header {
+        // SAFETY: checked by create and attach; what others change in it is atomic.
+        unsafe { self.mapping.start().cast::<Header>().as_ref() }
+    }
+
+    /// Element `frame` of the owner table (0) or of the next table (1). Indices read from shared memory are checked
+    /// here, because another process can write it.
+    #[inline]
+    fn word(&self, table: usize, frame: u32) -> Option<&AtomicU32> {
+        if frame >= self.frames {
+            return None;
+        }
+        let index = table * self.frames as usize + frame as usize;
+        // SAFETY: both tables have `frames` elements, inside the mapping.
+        Some(unsafe { self.mapping.start().add(HEADER).cast::<AtomicU32>().add(index).as_ref() })
+    }
+
+    #[inline]
+    fn set_owner(&self, frame: u32, owner: u32) {
+        if let Some(word) = self.word(0, frame) {
+            word.store(owner, Ordering::Relaxed);
+        }
+    }
+
+    /// Whose frame is it? (FREE for one that does not exist.)
+    #[inline]
+    pub(crate) fn owner(&self, frame: u32) -> u32 {
+        self.word(0, frame).map_or(FREE, |word| word.load(Ordering::Relaxed))
+    }
+
+    /// A posted frame came back with a packet for `lane`.
+    #[inline]
+    pub(crate) fn received(&self, frame: u32, lane: u32) {
+        self.set_owner(frame, lane);
+    }
+
+    /// A frame of ours goes into a fill ring.
+    #[inline]
+    pub(crate) fn posted(&self, frame: u32) {
+        self.set_owner(frame, KERNEL);
+    }
+
+    /// Takes up to `count` free frames for `lane`.
+    pub(crate) fn take(&self, lane: u32, count: usize, into: &mut Vec<u32>) {
+        for _ in 0..count {
+            let Some(frame) = self.pop_free() else { return };
+            self.set_owner(frame, lane);
+            into.push(frame);
+        }
+    }
+
+    /// Gives frames back for everybody's use.
+    pub(crate) fn give(&self, frames: impl Iterator<Item = u32>) {
+        for frame in frames {
+            self.set_owner(frame, FREE);
+            self.push_free(frame);
+        }
+    }
+
+    fn push_free(&self, frame: u32) {
+        let (Some(next), list) = (self.word(1, frame), &self.header().free) else { return };
+        let mut head = list.load(Ordering::Relaxed);
+        loop {
+            next.store(head as u32, Ordering::Relaxed);
+            let new = (head >> 32).wrapping_add(1) << 32 | u64::from(frame + 1);
+            match list.compare_exchange_weak(head, new, Ordering::Release, Ordering::Relaxed) {
+                Ok(_) => return,
+                Err(now) => head = now,
+            }
+        }
+    }
+
+    fn pop_free(&self) -> Option<u32> {
+        let list = &self.header().free;
+        let mut head = list.load(Ordering::Acquire);
+        loop {
+            let frame = (head as u32).checked_sub(1)?;
+            let next = self.word(1, frame)?.load(Ordering::Relaxed);
+            let new = (head >> 32).wrapping_add(1) << 32 | u64::from(next);
+            match list.compare_exchange_weak(head, new, Ordering::Acquire, Ordering::Acquire) {
+                Ok(_) => return Some(frame),
+                Err(now) => head = now,
+            }
+        }
+    }
+
+    // lanes
+
+    /// Registers a lane of this process, taking back the frames of a dead one if no number is free. EAGAIN: too many.
+    pub(crate) fn join(&self) -> Result<u32> {
+        let pid = sys::process::pid() as u32;
+        for attempt in 0..2 {
+            for (lane, process) in self.header().lanes.iter().enumerate().skip(1) {
+                if process.compare_exchange(0, pid, Ordering::AcqRel, Ordering::Relaxed).is_ok() {
+                    return Ok(lane as u32);
+                }
+            }
+            if attempt == 0 {
+                self.bury_dead();
+            }
+        }
+        Err(libc::EAGAIN)
+    }
+
+    /// A lane ends: its frames are free, but for those that the kernel still sends; call when none is.
+    pub(crate) fn leave(&self, lane: u32) {
+        for frame in 0..self.frames {
+            if self.owner(frame) == lane {
+                self.give(core::iter::once(frame));
+            }
+        }
+        if let Some(process) = self.header().lanes.get(lane as usize) {
+            process.store(0, Ordering::Release);
+        }
+    }
+
+    /// Takes back what dead processes left.
+    pub(crate) fn bury_dead(&self) {
+        for lane in 1..LANES as u32 {
+            if !self.is_alive(lane) {
+                self.leave(lane);
+            }
+        }
+    }
+
+    /// A lane that never was, or whose process (in our pid namespace) exists. A reused number keeps a dead lane
+    /// alive; its frames are then taken back later.
+    fn is_alive(&self, lane: u32) -> bool {
+        match self.header().lanes.get(lane as usize).map(|process| process.load(Ordering::Acquire)) {
+            Some(0) | None => true,
+            Some(pid) => sys::process::exists(pid as i32),
+        }
+    }
+
+    /// Takes the lock of the fill and completion rings for `lane`, across processes. The lock of a dead lane is
+    /// taken over: rings are consistent at each moment, because positions are published last.
+    #[inline]
+    pub(crate) fn lock_rings(&self, lane: u32) -> RingsGuard<'_> {
+        let word = &self.header().rings;
+        if word.compare_exchange(0, lane, Ordering::Acquire, Ordering::Relaxed).is_err() {
+            self.lock_rings_contended(lane);
+        }
+        RingsGuard { word }
+    }
+
+    #[cold]
+    fn lock_rings_contended(&self, lane: u32) {
+        const SPINS: u32 = 200;
+        const PATIENCE_NS: u64 = 1_000_000;
+        let word = &self.header().rings;
+        for _ in 0..SPINS {
+            core::hint::spin_loop();
+            if word.compare_exchange(0, lane, Ordering::Acquire, Ordering::Relaxed).is_ok() {
+                return;
+            }
+        }
+        loop {
+            let held = word.load(Ordering::Relaxed);
+            let holder = held & !CONTENDED;
+            // Whoever slept takes it contended: others may still sleep.
+            if holder == 0 || !self.is_alive(holder) {
+                if word.compare_exchange(held, lane | CONTENDED, Ordering::Acquire, Ordering::Relaxed).is_ok()
+                {
+                    return;
+                }
+                continue;
+            }
+            let contended = held | CONTENDED;
+            if held == contended
+                || word.compare_exchange(held, contended, Ordering::Relaxed, Ordering::Relaxed).is_ok()
+            {
+                let _ = futex::wait(word, contended, Some(PATIENCE_NS), Scope::Shared);
+            }
+        }
+    }
+}
+
+/// The right to the fill and completion rings, until dropped.
+pub(crate) struct RingsGuard<'a> {
+    word: &'a AtomicU32,
+}
+
+impl Drop for RingsGuard<'_> {
+    #[inline]
+    fn drop(&mut self) {
+        if self.word.swap(0, Ordering::Release) & CONTENDED != 0 {
+            futex::wake(self.word, 1, Scope::Shared);
+        }
+    }
+}
+
+#[cfg(test)]
+#[path = "arena/tests.rs"]
+mod tests;

@@ -1,0 +1,73 @@
+//! The arena alone: no privilege needed.
+
+use super::*;
+
+#[test]
+fn every_frame_is_taken_once_and_comes_back() {
+    let arena = Arena::create(100).unwrap();
+    let (mut a, mut b) = (Vec::new(), Vec::new());
+    let (one, two) = (arena.join().unwrap(), arena.join().unwrap());
+    assert_ne!(one, two);
+    arena.take(one, 64, &mut a);
+    arena.take(two, 64, &mut b);
+    assert_eq!((a.len(), b.len()), (64, 36));
+    let mut all: Vec<_> = a.iter().chain(&b).copied().collect();
+    all.sort_unstable();
+    assert_eq!(all, (0..100).collect::<Vec<_>>());
+    assert!(a.iter().all(|&frame| arena.owner(frame) == one));
+    arena.give(a.drain(..));
+    arena.take(two, 100, &mut b);
+    assert_eq!(b.len(), 100);
+}
+
+#[test]
+fn frames_of_a_dead_process_are_taken_back_but_not_those_posted_to_the_kernel() {
+    let arena = Arena::create(10).unwrap();
+    let lane = arena.join().unwrap();
+    let mut frames = Vec::new();
+    arena.take(lane, 10, &mut frames);
+    arena.posted(frames[0]);
+    // No process has this number: above the largest pid_max.
+    arena.header().lanes[lane as usize].store(0x7fff_fff0, Ordering::Relaxed);
+    arena.bury_dead();
+    let mut again = Vec::new();
+    arena.take(arena.join().unwrap(), 10, &mut again);
+    assert_eq!(again.len(), 9);
+    assert!(!again.contains(&frames[0]));
+}
+
+#[test]
+fn the_lock_of_a_dead_lane_is_taken_over_and_that_of_a_live_one_is_not() {
+    let arena = Arena::create(4).unwrap();
+    let (dead, live) = (arena.join().unwrap(), arena.join().unwrap());
+    core::mem::forget(arena.lock_rings(dead));
+    arena.header().lanes[dead as usize].store(0x7fff_fff0, Ordering::Relaxed);
+    drop(arena.lock_rings(live));
+
+    let held = arena.lock_rings(live);
+    let waited = std::thread::scope(|scope| {
+        let other = scope.spawn(|| {
+            let start = std::time::Instant::now();
+            drop(arena.lock_rings(dead));
+            start.elapsed()
+        });
+        std::thread::sleep(std::time::Duration::from_millis(20));
+        drop(held);
+        other.join().unwrap()
+    });
+    assert!(waited.as_millis() >= 10, "{waited:?}");
+    assert_eq!(arena.header().rings.load(Ordering::Relaxed), 0);
+}
+
+#[test]
+fn another_mapping_sees_the_same_arena_and_a_stranger_is_refused() {
+    let arena = Arena::create(10).unwrap();
+    let other = Arena::attach(arena.file().duplicate().unwrap()).unwrap();
+    let mut frames = Vec::new();
+    arena.take(1, 4, &mut frames);
+    other.take(2, 10, &mut frames);
+    assert_eq!(frames.len(), 10);
+    assert_eq!(arena.owner(frames[9]), 2);
+    let stranger = sys::memory::sealed_memfd(c"stranger", 8192).unwrap();
+    assert_eq!(Arena::attach(stranger).err(), Some(libc::EINVAL));
+}

@@ -1,0 +1,134 @@
+//! The calls of bpf(2) that we need: maps, loading a program, attaching it by a link, running it for a test.
+
+use core::ffi::CStr;
+use core::mem::size_of;
+
+use sys::raw::syscall;
+use sys::{Fd, Result};
+
+pub(crate) const MAP_TYPE_HASH: u32 = 1;
+pub(crate) const MAP_TYPE_XSKMAP: u32 = 17;
+/// Elements are allocated when they are inserted.
+pub(crate) const NO_PREALLOC: u32 = 1;
+/// Attach to the driver's hook, or to the generic one.
+pub(crate) const FLAG_GENERIC: u32 = 1 << 1;
+pub(crate) const FLAG_NATIVE: u32 = 1 << 2;
+
+const PROG_TYPE_XDP: u32 = 6;
+const ATTACH_XDP: u32 = 37;
+/// The program can take packets of several buffers.
+const XDP_HAS_FRAGS: u32 = 1 << 5;
+
+#[repr(C)]
+#[derive(Clone, Copy)]
+struct Element {
+    map_fd: u32,
+    pad: u32,
+    key: u64,
+    value: u64,
+    flags: u64,
+}
+
+fn bpf<T>(command: i32, attributes: &mut T) -> Result<usize> {
+    let pointer = core::ptr::from_mut(attributes) as usize;
+    // SAFETY: attributes live for the call and have the size said; those with pointers are made below, from
+    // references that outlive the call.
+    unsafe { syscall(libc::SYS_bpf, [command as usize, pointer, size_of::<T>(), 0, 0, 0]) }
+}
+
+/// BPF_MAP_CREATE.
+pub(crate) fn map_create(kind: u32, key: usize, value: usize, entries: u32, flags: u32) -> Result<Fd> {
+    let mut attributes = [kind, key as u32, value as u32, entries, flags, 0, 0];
+    bpf(0, &mut attributes).map(Fd::adopt)
+}
+
+/// BPF_MAP_LOOKUP_ELEM; `V` has exactly the size of the map's values.
+pub(crate) fn map_lookup<K: Copy, V: Copy + Default>(map: &Fd, key: &K) -> Option<V> {
+    let mut value = V::default();
+    bpf(1, &mut element(map, key, &raw mut value as u64)).ok().map(|_| value)
+}
+
+/// BPF_MAP_UPDATE_ELEM, inserting or replacing.
+pub(crate) fn map_update<K: Copy, V: Copy>(map: &Fd, key: &K, value: &V) -> Result<()> {
+    bpf(2, &mut element(map, key, core::ptr::from_ref(value) as u64)).map(|_| ())
+}
+
+/// BPF_MAP_DELETE_ELEM.
+pub(crate) fn map_delete<K: Copy>(map: &Fd, key: &K) -> Result<()> {
+    bpf(3, &mut element(map, key, 0)).map(|_| ())
+}
+
+fn element<K>(map: &Fd, key: &K, value: u64) -> Element {
+    Element { map_fd: map.raw() as u32, pad: 0, key: core::ptr::from_ref(key) as u64, value, flags: 0 }
+}
+
+/// BPF_PROG_LOAD of an XDP program of multi-buffer kind. On refusal by the verifier its log goes to `log`.
+pub(crate) fn program_load(instructions: &[u64], log: &mut [u8]) -> Result<Fd> {
+    const LICENCE: &CStr = c"Dual MIT/GPL";
+    #[repr(C)]
+    struct Load {
+        prog_type: u32,
+        insn_cnt: u32,
+        insns: u64,
+        license: u64,
+        log_level: u32,
+        log_size: u32,
+        log_buf: u64,
+        kern_version: u32,
+        prog_flags: u32,
+        prog_name: [u8; 16],
+        prog_ifindex: u32,
+        expected_attach_type: u32,
+    }
+    let mut load = Load {
+        prog_type: PROG_TYPE_XDP,
+        insn_cnt: instructions.len() as u32,
+        insns: instructions.as_ptr() as u64,
+        license: LICENCE.as_ptr() as u64,
+        log_level: u32::from(!log.is_empty()),
+        log_size: log.len() as u32,
+        log_buf: if log.is_empty() { 0 } else { log.as_mut_ptr() as u64 },
+        kern_version: 0,
+        prog_flags: XDP_HAS_FRAGS,
+        prog_name: *b"sidestep_steer\0\0",
+        prog_ifindex: 0,
+        expected_attach_type: ATTACH_XDP,
+    };
+    bpf(5, &mut load).map(Fd::adopt)
+}
+
+/// BPF_LINK_CREATE on an interface: the program is attached until the last descriptor of the link is closed.
+pub(crate) fn link_create(program: &Fd, interface: u32, flags: u32) -> Result<Fd> {
+    let mut attributes = [program.raw() as u32, interface, ATTACH_XDP, flags, 0, 0, 0, 0];
+    bpf(28, &mut attributes).map(Fd::adopt)
+}
+
+/// BPF_PROG_TEST_RUN: the program's answer to a packet, and the nanoseconds one of `repeat` runs took.
+#[cfg(test)]
+pub(crate) fn program_run(program: &Fd, packet: &[u8], repeat: u32) -> Result<(u32, u32)> {
+    #[repr(C)]
+    struct Run {
+        prog_fd: u32,
+        retval: u32,
+        data_size_in: u32,
+        data_size_out: u32,
+        data_in: u64,
+        data_out: u64,
+        repeat: u32,
+        duration: u32,
+        rest: [u32; 10],
+    }
+    let mut run = Run {
+        prog_fd: program.raw() as u32,
+        retval: 0,
+        data_size_in: packet.len() as u32,
+        data_size_out: 0,
+        data_in: packet.as_ptr() as u64,
+        data_out: 0,
+        repeat,
+        duration: 0,
+        rest: [0; 10],
+    };
+    bpf(10, &mut run)?;
+    Ok((run.retval, run.duration))
+}

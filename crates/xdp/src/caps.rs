@@ -1,0 +1,110 @@
+//! What this process, kernel and interface can do, and whether an interface is worth accelerating unasked.
+
+use core::fmt;
+
+use crate::interface::Interface;
+use crate::query;
+use crate::{Mode, Refusal};
+
+/// Why an interface is left to the kernel unless it is named explicitly.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum NotWorth {
+    /// It could not be accelerated at all.
+    Refused(Refusal),
+    /// The driver copies every packet, and nothing says that the detour pays.
+    CopyingDriver {
+        /// Its name by ethtool, or empty.
+        driver: String,
+    },
+}
+
+impl fmt::Display for NotWorth {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            NotWorth::Refused(refusal) => refusal.fmt(f),
+            NotWorth::CopyingDriver { driver } => {
+                let driver = if driver.is_empty() { "its driver" } else { driver };
+                write!(
+                    f,
+                    "{driver} has no zero-copy AF_XDP; name the interface explicitly to accelerate it anyway"
+                )
+            }
+        }
+    }
+}
+
+/// Should this interface be accelerated without being named? Yes for veth (the peer is on this host, and the kernel's
+/// own path is long) and for drivers that announce zero-copy AF_XDP. Everything else (virtio_net, tun, bond, ...)
+/// copies; the way through the kernel is the safe choice there, until somebody who measured it says otherwise.
+pub fn worth_it(interface: &str) -> Result<(), NotWorth> {
+    let interface = find(interface).map_err(NotWorth::Refused)?;
+    if interface.driver == "veth" || features(&interface) & query::ZERO_COPY != 0 {
+        return Ok(());
+    }
+    Err(NotWorth::CopyingDriver { driver: interface.driver })
+}
+
+/// May this process open AF_XDP sockets and load the program? Asks by trying, which is the only honest way.
+pub fn privilege() -> Result<(), Refusal> {
+    match sys::socket::socket(libc::AF_XDP, libc::SOCK_RAW, 0) {
+        Ok(_) => {}
+        Err(libc::EPERM) => return Err(Refusal::NoPrivilege),
+        Err(libc::EAFNOSUPPORT) => return Err(Refusal::NoAfXdp),
+        Err(errno) => return Err(Refusal::System { call: "socket(AF_XDP)", errno }),
+    }
+    let steering =
+        crate::steering::Steering::create(1, 1).and_then(|steering| steering.load_program().map(|_| ()));
+    steering.map_err(|errno| program_refused("bpf(BPF_PROG_LOAD)", errno))
+}
+
+/// The driver's name by ethtool ("veth", "virtio_net"), if the interface exists and its driver has one.
+pub fn driver(interface: &str) -> Option<String> {
+    find(interface).ok().map(|interface| interface.driver).filter(|driver| !driver.is_empty())
+}
+
+pub(crate) fn program_refused(call: &'static str, errno: i32) -> Refusal {
+    match errno {
+        libc::EPERM | libc::EACCES => Refusal::NoPrivilege,
+        libc::ENOMEM => Refusal::NoMemory,
+        errno => Refusal::System { call, errno },
+    }
+}
+
+pub(crate) fn find(name: &str) -> Result<Interface, Refusal> {
+    let interface = Interface::named(name).map_err(|errno| match errno {
+        libc::ENODEV => Refusal::NoSuchInterface,
+        errno => Refusal::System { call: "ioctl(SIOCGIFINDEX)", errno },
+    })?;
+    if interface.ethernet { Ok(interface) } else { Err(Refusal::NotEthernet) }
+}
+
+/// One way to attach and bind.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Way {
+    pub(crate) native: bool,
+    pub(crate) zero_copy: bool,
+}
+
+const ZERO_COPY: Way = Way { native: true, zero_copy: true };
+const NATIVE: Way = Way { native: true, zero_copy: false };
+const GENERIC: Way = Way { native: false, zero_copy: false };
+
+/// The ways to try, best first. On veth the generic hook comes first: it keeps the peer's segmentation offload and
+/// is faster there (docs/design/af-xdp.md).
+pub(crate) fn ways(interface: &Interface, mode: Mode) -> &'static [Way] {
+    let features = features(interface);
+    match mode {
+        Mode::Generic => &[GENERIC],
+        Mode::Native if features & query::ZERO_COPY != 0 => &[ZERO_COPY, NATIVE],
+        Mode::Native => &[NATIVE],
+        Mode::Auto if interface.driver == "veth" => &[GENERIC, NATIVE],
+        Mode::Auto if features & query::ZERO_COPY != 0 => &[ZERO_COPY, NATIVE, GENERIC],
+        Mode::Auto if features & query::NATIVE == query::NATIVE => &[NATIVE, GENERIC],
+        Mode::Auto => &[GENERIC],
+    }
+}
+
+fn features(interface: &Interface) -> u64 {
+    // A kernel that cannot say is one whose driver we try in the generic hook.
+    query::xdp_features(interface.index).unwrap_or(0)
+}

@@ -1,0 +1,157 @@
+//! Receiving: packets off the rings, memory back into them.
+
+use super::{Device, Queue};
+use crate::arena::{Arena, FRAME};
+use crate::if_xdp::{Desc, XDP_PKT_CONTD};
+use crate::pool::{Pool, RxFrame};
+
+/// Frames to receive before a fill ring is filled again: the price of the rings' lock is shared by so many.
+const FILL_BATCH: u32 = 64;
+/// Frames taken from the arena at a time, and given back at a time.
+const ARENA_BATCH: usize = 64;
+/// Free frames that a lane keeps for itself; above it gives some back to the others.
+const FREE_MAX: usize = 1024;
+/// Free frames that are not posted for receiving, so that a flood cannot stop us from sending.
+const SEND_RESERVE: usize = 64;
+/// Chunks that one packet may have: 64 KiB are 18.
+const CHUNKS_MAX: usize = 31;
+
+impl Device {
+    /// Cheap test: does any receive ring hold something, or wait for memory that came back?
+    #[inline]
+    pub fn has_received(&self) -> bool {
+        self.queues.iter().any(|queue| {
+            queue.socket.rx.has_filled() || queue.taken >= FILL_BATCH && self.pool.has_returned()
+        })
+    }
+
+    /// Takes up to `budget` packets. Each goes to `take(head, tail)`; `tail` (reused between packets) holds the
+    /// further chunks of a multi-buffer packet and is emptied after `take`. Refills before it returns.
+    pub fn receive(&mut self, budget: usize, mut take: impl FnMut(RxFrame, &mut Vec<RxFrame>)) -> usize {
+        let mut tail = core::mem::take(&mut self.tail);
+        let mut packets = 0;
+        while packets < budget
+            && let Some(head) = self.next_packet(&mut tail)
+        {
+            take(head, &mut tail);
+            packets += 1;
+        }
+        self.tail = tail;
+        self.refill();
+        packets
+    }
+
+    /// The next packet, if there is one: its first chunk, and in `tail` (emptied first) its further ones. The queues
+    /// take turns when one is empty. For a caller that sends while it receives; it must call [`Device::refill`]
+    /// once per turn, also when nothing was received.
+    #[inline]
+    pub fn next_packet(&mut self, tail: &mut Vec<RxFrame>) -> Option<RxFrame> {
+        for _ in 0..self.queues.len() {
+            if let Some(head) = self.queues[self.next_queue].next_packet(self.pool, self.lane, tail) {
+                return Some(head);
+            }
+            self.next_queue = if self.next_queue + 1 < self.queues.len() { self.next_queue + 1 } else { 0 };
+        }
+        None
+    }
+
+    /// Posts memory for what was received, once it is worth it, and wakes a driver that sleeps for want of it.
+    #[inline]
+    pub fn refill(&mut self) {
+        for index in 0..self.queues.len() {
+            if self.queues[index].taken >= FILL_BATCH.min(self.post_max) {
+                self.fill(index);
+            }
+        }
+    }
+
+    /// Posts as much as may be posted on each queue: at the start.
+    pub(super) fn fill_all(&mut self) {
+        for index in 0..self.queues.len() {
+            self.queues[index].taken = self.post_max;
+            self.fill(index);
+        }
+    }
+
+    fn fill(&mut self, index: usize) {
+        self.gather(self.queues[index].taken as usize + SEND_RESERVE);
+        let queue = &mut self.queues[index];
+        let guard = self.pool.arena.lock_rings(self.lane);
+        let ring = &mut queue.socket.fill;
+        ring.reload(false);
+        let missing = self.post_max.saturating_sub(ring.waiting());
+        let mut posted = 0;
+        while posted < missing && self.free.len() > SEND_RESERVE {
+            let Some(frame) = self.free.pop() else { break };
+            self.pool.arena.posted(frame);
+            ring.put(u64::from(frame) * FRAME as u64);
+            posted += 1;
+        }
+        ring.publish();
+        drop(guard);
+        // What could not be posted is still missing: the next turn tries again.
+        queue.taken = missing - posted;
+        if ring.needs_wakeup() {
+            let _ = sys::socket::receive(queue.socket.fd.raw(), &mut [], libc::MSG_DONTWAIT);
+        }
+        self.share();
+    }
+
+    /// Has `wanted` free frames at hand, if there are so many.
+    pub(super) fn gather(&mut self, wanted: usize) {
+        if self.free.len() < wanted {
+            self.pool.take_returned(&mut self.free);
+        }
+        if self.free.len() < wanted {
+            let missing = (wanted - self.free.len()).max(ARENA_BATCH);
+            self.pool.arena.take(self.lane, missing, &mut self.free);
+        }
+    }
+
+    /// Gives surplus frames back for other lanes of the arena.
+    fn share(&mut self) {
+        if self.free.len() > FREE_MAX {
+            let surplus = self.free.len() - ARENA_BATCH..;
+            self.pool.arena.give(self.free.drain(surplus));
+        }
+    }
+}
+
+impl Queue {
+    /// The next whole packet of this queue.
+    #[inline]
+    fn next_packet(&mut self, pool: &'static Pool, lane: u32, tail: &mut Vec<RxFrame>) -> Option<RxFrame> {
+        tail.clear();
+        while self.socket.rx.filled() != 0 {
+            let desc = self.socket.rx.take();
+            if self.socket.rx.is_drained() {
+                self.socket.rx.release();
+            }
+            self.taken += 1;
+            let chunk = receive_chunk(pool, lane, &desc);
+            let goes_on = desc.options & XDP_PKT_CONTD != 0;
+            if self.head.is_none() {
+                if !goes_on && chunk.is_some() {
+                    return chunk;
+                }
+                self.head = chunk;
+            } else if let Some(chunk) = chunk
+                && self.tail.len() < CHUNKS_MAX
+            {
+                self.tail.push(chunk);
+            }
+            if !goes_on {
+                tail.append(&mut self.tail);
+                return self.head.take();
+            }
+        }
+        None
+    }
+}
+
+#[inline]
+fn receive_chunk(pool: &'static Pool, lane: u32, desc: &Desc) -> Option<RxFrame> {
+    let arena: &Arena = &pool.arena;
+    arena.received((desc.addr / FRAME as u64) as u32, lane);
+    RxFrame::new(pool, desc.addr, desc.len)
+}

@@ -1,0 +1,257 @@
+//! Devices on veth pairs between namespaces. Needs root; says so and passes where it cannot.
+
+mod rig;
+
+use core::net::{Ipv4Addr, SocketAddrV4};
+use std::net::UdpSocket;
+use std::time::{Duration, Instant};
+
+use super::*;
+use rig::{A, B, PORT, Rig, udp_frame};
+
+fn udp_flow() -> Flow {
+    Flow { protocol: 17, local: SocketAddrV4::new(A, PORT), remote: None }
+}
+
+fn small() -> Options {
+    Options { frames: 1024, rx_ring: 256, tx_ring: 256, mode: Mode::Auto }
+}
+
+/// Receives until `enough` or two seconds have passed.
+fn receive_until(device: &mut Device, mut enough: impl FnMut(&[u8], &[RxFrame]) -> bool) -> bool {
+    let end = Instant::now() + Duration::from_secs(2);
+    let mut done = false;
+    while !done && Instant::now() < end {
+        device.receive(64, |head, tail| done |= enough(head.bytes(), tail));
+    }
+    done
+}
+
+fn kernel_peer_and_device_exchange_datagrams(mode: Mode) {
+    let Some(rig) = Rig::new(1) else { return };
+    rig.in_a(|| {
+        let mut device = Device::open("veth", &Options { mode, ..small() }).unwrap();
+        assert_eq!(device.mode(), mode);
+        device.steer(udp_flow()).unwrap();
+        let peer = rig.in_b(|| UdpSocket::bind((B, 5000)).unwrap());
+        peer.set_read_timeout(Some(Duration::from_secs(2))).unwrap();
+        for round in 0..500u32 {
+            peer.send_to(&round.to_be_bytes(), (A, PORT)).unwrap();
+            let mut reply = None;
+            assert!(receive_until(&mut device, |head, tail| {
+                assert!(tail.is_empty());
+                assert_eq!(&head[42..46], round.to_be_bytes());
+                reply = Some(head[..14].to_vec());
+                true
+            }));
+            let ethernet = reply.unwrap();
+            let frame =
+                udp_frame(&ethernet[..6], &ethernet[6..12], (A, PORT), (B, 5000), &round.to_be_bytes());
+            device.reserve(frame.len()).unwrap().copy_from_slice(&frame);
+            device.commit(frame.len());
+            assert_eq!(device.unkicked(), 1);
+            device.kick();
+            assert_eq!(device.unkicked(), 0);
+            let mut buffer = [0; 64];
+            assert_eq!(peer.recv_from(&mut buffer).unwrap().0, 4);
+            assert_eq!(&buffer[..4], round.to_be_bytes());
+        }
+        assert_eq!(device.flow_counters(udp_flow()).unwrap().0, 500);
+        assert_eq!(
+            device.statistics(),
+            Statistics {
+                tx_ring_empty_descs: device.statistics().tx_ring_empty_descs,
+                ..Statistics::default()
+            }
+        );
+    });
+}
+
+#[test]
+fn a_kernel_peer_and_a_generic_device_exchange_datagrams() {
+    kernel_peer_and_device_exchange_datagrams(Mode::Generic);
+}
+
+#[test]
+fn a_kernel_peer_and_a_native_device_exchange_datagrams() {
+    kernel_peer_and_device_exchange_datagrams(Mode::Native);
+}
+
+#[test]
+fn what_is_not_steered_reaches_the_kernel_and_after_unsteer_all_does() {
+    let Some(rig) = Rig::new(1) else { return };
+    rig.in_a(|| {
+        let mut device = Device::open("veth", &small()).unwrap();
+        device.steer(udp_flow()).unwrap();
+        let kernel = UdpSocket::bind((A, PORT)).unwrap();
+        let other = UdpSocket::bind((A, PORT + 1)).unwrap();
+        for socket in [&kernel, &other] {
+            socket.set_read_timeout(Some(Duration::from_secs(2))).unwrap();
+        }
+        let peer = rig.in_b(|| UdpSocket::bind((B, 5000)).unwrap());
+        let mut buffer = [0; 16];
+
+        peer.send_to(b"other", (A, PORT + 1)).unwrap();
+        assert_eq!(other.recv(&mut buffer).unwrap(), 5);
+        peer.send_to(b"ours", (A, PORT)).unwrap();
+        assert!(receive_until(&mut device, |head, _| &head[42..46] == b"ours"));
+
+        device.unsteer(udp_flow());
+        peer.send_to(b"kernel's", (A, PORT)).unwrap();
+        assert_eq!(kernel.recv(&mut buffer).unwrap(), 8);
+        device.steer(udp_flow()).unwrap();
+        drop(device);
+        peer.send_to(b"detached", (A, PORT)).unwrap();
+        assert_eq!(kernel.recv(&mut buffer).unwrap(), 8);
+        assert_eq!(&buffer[..8], b"detached");
+    });
+}
+
+#[test]
+fn all_frames_arrive_in_order_and_no_memory_is_lost() {
+    const COUNT: u32 = 20_000;
+    let Some(rig) = Rig::new(1) else { return };
+    let mut sender = rig.in_a(|| Device::open("veth", &small()).unwrap());
+    let mut receiver = rig.in_b(|| Device::open("veth", &small()).unwrap());
+    receiver.steer(Flow { protocol: 17, local: SocketAddrV4::new(B, PORT), remote: None }).unwrap();
+    let (from, to) = (sender.mac(), receiver.mac());
+    let (mut next, mut held) = (0u32, Vec::new());
+    for number in 0..COUNT {
+        let frame = udp_frame(&from, &to, (A, PORT), (B, PORT), &number.to_be_bytes());
+        sender.reserve(frame.len()).expect("room, because each kick sends all").copy_from_slice(&frame);
+        sender.commit(frame.len());
+        if number % 50 == 49 {
+            sender.kick();
+            receiver.receive(usize::MAX, |head, _| {
+                assert_eq!(&head.bytes()[42..46], next.to_be_bytes());
+                next += 1;
+                // An application that reads late: up to 200 frames are out at a time.
+                held.push(head);
+            });
+            if held.len() > 200 {
+                held.drain(..150);
+            }
+        }
+    }
+    assert_eq!(next, COUNT);
+    held.clear();
+    for device in [&mut sender, &mut receiver] {
+        device.transmit.reserved.take().inspect(|&frame| device.free.push(frame));
+        device.reap();
+        let posted = device.queues[0].socket.fill.waiting() as usize;
+        device.gather(usize::MAX >> 1);
+        device.free.sort_unstable();
+        device.free.dedup();
+        assert_eq!(device.free.len() + posted, 1024);
+    }
+}
+
+#[test]
+fn a_reader_that_holds_everything_starves_receiving_but_not_sending_and_recovers() {
+    let Some(rig) = Rig::new(1) else { return };
+    rig.in_a(|| {
+        let mut device = Device::open("veth", &small()).unwrap();
+        device.steer(udp_flow()).unwrap();
+        let peer = rig.in_b(|| UdpSocket::bind((B, 5000)).unwrap());
+        let mut held = Vec::new();
+        for _ in 0..3000 {
+            peer.send_to(b"flood", (A, PORT)).unwrap();
+            device.receive(64, |head, _| held.push(head));
+        }
+        assert!(held.len() >= 800 && held.len() <= 1024, "{}", held.len());
+        assert!(device.statistics().rx_fill_ring_empty_descs > 0);
+        assert!(device.reserve(100).is_some());
+        held.clear();
+        assert!(device.has_received(), "memory came back: a turn is due");
+        device.receive(64, |_, _| {});
+        peer.send_to(b"again", (A, PORT)).unwrap();
+        assert!(receive_until(&mut device, |head, _| &head[42..47] == b"again"));
+    });
+}
+
+#[test]
+fn all_queues_are_received_from() {
+    let Some(rig) = Rig::new(2) else { return };
+    rig.in_a(|| {
+        let mut device = Device::open("veth", &small()).unwrap();
+        assert_eq!(device.descriptors().len(), 2);
+        device.steer(udp_flow()).unwrap();
+        for round in 0..20 {
+            // The peer's transmit queue, and so our receive queue, depends on the processor and the socket.
+            sys::thread::pin(round % 2).unwrap();
+            let peer = rig.in_b(|| UdpSocket::bind((B, 0)).unwrap());
+            peer.send_to(b"hello", (A, PORT)).unwrap();
+            assert!(receive_until(&mut device, |_, _| true), "round {round}");
+        }
+    });
+}
+
+#[test]
+fn a_second_owner_is_refused_with_the_queue_and_a_foreign_program_with_its_id() {
+    let Some(rig) = Rig::new(1) else { return };
+    rig.in_a(|| {
+        let device = Device::open("veth", &small()).unwrap();
+        assert_eq!(Device::open("veth", &small()).err(), Some(Refusal::QueueBusy { queue: 0 }));
+        drop(device);
+
+        let index = Interface::named("veth").unwrap().index;
+        let program = Steering::create(1, 1).unwrap().load_program().unwrap();
+        let foreign = bpf::link_create(&program, index, bpf::FLAG_NATIVE).unwrap();
+        match Device::open("veth", &small()) {
+            Err(Refusal::ForeignProgram { id }) => assert_ne!(id, 0),
+            other => panic!("{:?}", other.err()),
+        }
+        drop(foreign);
+        Device::open("veth", &small()).unwrap();
+        assert_eq!(Device::open("no-such-0", &small()).err(), Some(Refusal::NoSuchInterface));
+        assert_eq!(Device::open("lo", &small()).err(), Some(Refusal::NotEthernet));
+    });
+}
+
+#[test]
+fn veth_is_worth_it_and_an_ifb_is_not() {
+    let Some(rig) = Rig::new(1) else { return };
+    rig.in_a(|| {
+        rig::ip(&["link", "add", "other", "type", "ifb"]);
+        assert_eq!(caps::worth_it("veth"), Ok(()));
+        let other = caps::worth_it("other");
+        assert!(matches!(other, Err(caps::NotWorth::CopyingDriver { .. })), "{other:?}");
+        assert_eq!(caps::worth_it("lo"), Err(caps::NotWorth::Refused(Refusal::NotEthernet)));
+        assert_eq!(caps::privilege(), Ok(()));
+    });
+}
+
+#[test]
+fn the_descriptor_is_readable_while_a_packet_waits() {
+    let Some(rig) = Rig::new(1) else { return };
+    rig.in_a(|| {
+        let mut device = Device::open("veth", &small()).unwrap();
+        device.steer(udp_flow()).unwrap();
+        let fd = device.descriptors()[0];
+        assert!(!sys::poll::readable(fd) && !device.has_received());
+        let peer = rig.in_b(|| UdpSocket::bind((B, 5000)).unwrap());
+        peer.send_to(b"hello", (A, PORT)).unwrap();
+        let mut waiting = [sys::poll::pollfd { fd, events: libc::POLLIN, revents: 0 }];
+        assert_eq!(sys::poll::poll(&mut waiting, Some(2_000_000_000), None), Ok(1));
+        assert!(device.has_received());
+        assert_eq!(device.receive(1, |_, _| {}), 1);
+        assert!(!sys::poll::readable(fd));
+    });
+}
+
+/// A local kernel peer with segmentation offload sends up to 64 KiB at once: they arrive whole, in several chunks.
+#[test]
+fn super_frames_of_a_local_peer_arrive_whole() {
+    let Some(rig) = Rig::new(1) else { return };
+    rig.in_a(|| {
+        let mut device = Device::open("veth", &Options::default()).unwrap();
+        let largest = rig::largest_tcp_packet(&rig, &mut device);
+        assert!(largest > 30_000, "the largest packet had {largest} bytes");
+        assert_eq!(device.statistics().rx_dropped, 0);
+    });
+}
+
+#[test]
+fn addresses_are_those_of_the_rig() {
+    assert_eq!((A, B), (Ipv4Addr::new(10, 77, 0, 1), Ipv4Addr::new(10, 77, 0, 2)));
+}

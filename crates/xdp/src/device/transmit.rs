@@ -1,0 +1,166 @@
+//! Sending: frames written in place, handed to the kernel in batches, memory taken back when they are sent.
+//!
+//! A committed frame is never lost: what the kernel does not take now (EAGAIN, EBUSY, ENOBUFS: its budget, the
+//! device's queue or its memory are used up) stays in the transmit ring and goes with the next kick.
+
+use super::Device;
+use crate::arena::FRAME;
+use crate::if_xdp::Desc;
+
+/// Completions that are worth taking the rings' lock for.
+const REAP_BATCH: u32 = 32;
+/// System calls that one kick may make while the kernel gets on, and when it does not.
+const CALLS_MAX: u32 = 64;
+const STUCK_MAX: u32 = 3;
+
+/// The state of sending. All of it goes through the first queue, so that frames keep their order.
+pub(super) struct Transmit {
+    /// Written to by the caller, not yet committed.
+    pub(super) reserved: Option<u32>,
+    /// In the ring, not yet shown to the kernel.
+    committed: u32,
+    /// Shown to the kernel, which did not take them at the last kick.
+    left_behind: u32,
+    /// Completions as they are taken.
+    sent: Vec<u32>,
+    /// The last kick's error, if it was one that waiting does not cure.
+    failed: Option<i32>,
+}
+
+impl Transmit {
+    pub(super) fn new(frames: u32) -> Transmit {
+        let sent = Vec::with_capacity(frames as usize);
+        Transmit { reserved: None, committed: 0, left_behind: 0, sent, failed: None }
+    }
+}
+
+impl Device {
+    /// Memory for one frame of up to `len` bytes (at most 4096); `None`: rings or arena full (reap and kick were
+    /// tried), or `len` is more than a frame. A frame that is not committed is what the next call returns.
+    #[inline]
+    pub fn reserve(&mut self, len: usize) -> Option<&mut [u8]> {
+        if len > FRAME {
+            return None;
+        }
+        if self.queues[0].socket.tx.room(1) == 0 {
+            self.kick();
+            if self.queues[0].socket.tx.room(1) == 0 {
+                return None;
+            }
+        }
+        let frame = match self.transmit.reserved {
+            Some(frame) => frame,
+            None => self.free_frame()?,
+        };
+        self.transmit.reserved = Some(frame);
+        // SAFETY: the frame is ours, inside the arena, and borrowed through `&mut self` until it is committed.
+        Some(unsafe {
+            core::slice::from_raw_parts_mut(self.pool.arena.umem().add(frame as usize * FRAME), len)
+        })
+    }
+
+    /// Sends the first `len` bytes of the frame that was reserved last, with the next [`Device::kick`].
+    #[inline]
+    pub fn commit(&mut self, len: usize) {
+        let Some(frame) = self.transmit.reserved.take() else { return };
+        let len = len.min(FRAME) as u32;
+        self.queues[0].socket.tx.put(Desc { addr: u64::from(frame) * FRAME as u64, len, options: 0 });
+        self.transmit.committed += 1;
+    }
+
+    /// Frames committed and not yet taken by the kernel. Not 0 after a kick: kick again soon.
+    #[inline]
+    pub fn unkicked(&self) -> u32 {
+        self.transmit.committed + self.transmit.left_behind
+    }
+
+    /// Why the kernel takes no frames any more (ENETDOWN, ENXIO: the interface is down or gone), if so.
+    pub fn send_error(&self) -> Option<i32> {
+        self.transmit.failed
+    }
+
+    /// Hands committed frames to the kernel (the system call, if the ring asks for it) and reaps completions.
+    #[inline]
+    pub fn kick(&mut self) {
+        if self.unkicked() != 0 {
+            self.queues[0].socket.tx.publish();
+            self.transmit.committed = 0;
+            self.transmit.left_behind = 0;
+            if self.queues[0].socket.tx.needs_wakeup() {
+                self.wake_sender();
+            }
+        }
+        if self.queues[0].socket.completion.waiting() >= REAP_BATCH {
+            self.reap();
+        }
+    }
+
+    fn wake_sender(&mut self) {
+        let (mut stuck, mut before) = (0, u32::MAX);
+        self.transmit.failed = None;
+        for _ in 0..CALLS_MAX {
+            let outcome = sys::socket::send(self.queues[0].socket.fd.raw(), &[], libc::MSG_DONTWAIT);
+            match outcome {
+                // A copying send is done when it returns; a driver's is under way.
+                Ok(_) => return,
+                Err(libc::EAGAIN | libc::EBUSY | libc::ENOBUFS | libc::EINTR | libc::ENOMEM) => {}
+                Err(errno) => {
+                    self.transmit.failed = Some(errno);
+                    break;
+                }
+            }
+            // The usual reason is a full completion ring.
+            self.reap();
+            let waiting = self.queues[0].socket.tx.waiting();
+            if waiting == 0 {
+                return;
+            }
+            stuck = if waiting < before { 0 } else { stuck + 1 };
+            before = waiting;
+            if stuck >= STUCK_MAX {
+                break;
+            }
+        }
+        self.transmit.left_behind = self.queues[0].socket.tx.waiting();
+    }
+
+    #[inline]
+    fn free_frame(&mut self) -> Option<u32> {
+        if let Some(frame) = self.free.pop() {
+            return Some(frame);
+        }
+        self.free_frame_slowly()
+    }
+
+    #[cold]
+    fn free_frame_slowly(&mut self) -> Option<u32> {
+        self.reap();
+        self.gather(1);
+        if self.free.is_empty() && self.unkicked() != 0 {
+            self.kick();
+            self.reap();
+        }
+        self.free.pop()
+    }
+
+    /// Takes back the memory of what was sent. Completions of other lanes of the queue go to the arena.
+    pub(super) fn reap(&mut self) {
+        let arena = &self.pool.arena;
+        let guard = arena.lock_rings(self.lane);
+        let ring = &mut self.queues[0].socket.completion;
+        ring.reload(true);
+        for _ in 0..ring.filled() {
+            let frame = (ring.take() / FRAME as u64) as u32;
+            if arena.owner(frame) == self.lane {
+                self.free.push(frame);
+            } else {
+                self.transmit.sent.push(frame);
+            }
+        }
+        ring.release();
+        drop(guard);
+        if !self.transmit.sent.is_empty() {
+            arena.give(self.transmit.sent.drain(..));
+        }
+    }
+}

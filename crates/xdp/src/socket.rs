@@ -1,0 +1,150 @@
+//! One AF_XDP socket with its four rings: made, bound to a queue, asked.
+
+use sys::memory::Mapping;
+use sys::socket::{option, set_option};
+use sys::{Fd, Result};
+
+use crate::Refusal;
+use crate::arena::{Arena, FRAME};
+use crate::if_xdp::*;
+use crate::rings::Ring;
+
+/// Send buffer of a copying socket, in bytes: packets in flight must not stop at the system's default.
+const SEND_BUFFER: i32 = 8 << 20;
+const SO_SNDBUFFORCE: i32 = 32;
+
+/// A killed owner's socket is released after its process is gone, asynchronously: 55-67 ms were measured.
+pub(crate) const BUSY_PATIENCE_NS: u64 = 150_000_000;
+const BUSY_PAUSE_NS: u64 = 5_000_000;
+
+/// What to bind to, and how.
+#[derive(Clone, Copy)]
+pub(crate) struct Binding {
+    pub(crate) interface: u32,
+    pub(crate) queue: u32,
+    pub(crate) rx_ring: u32,
+    pub(crate) tx_ring: u32,
+    /// `XDP_COPY` or `XDP_ZEROCOPY`.
+    pub(crate) copy: u16,
+}
+
+pub(crate) struct Socket {
+    pub(crate) fd: Fd,
+    pub(crate) rx: Ring<Desc>,
+    pub(crate) tx: Ring<Desc>,
+    pub(crate) fill: Ring<u64>,
+    pub(crate) completion: Ring<u64>,
+}
+
+impl Socket {
+    /// Opens and binds. `first` is the socket that registered the arena, for all further queues.
+    pub(crate) fn open(
+        binding: Binding,
+        arena: &Arena,
+        first: Option<&Socket>,
+    ) -> core::result::Result<Socket, Refusal> {
+        let fd = sys::socket::socket(libc::AF_XDP, libc::SOCK_RAW, 0).map_err(|errno| match errno {
+            libc::EPERM => Refusal::NoPrivilege,
+            libc::EAFNOSUPPORT => Refusal::NoAfXdp,
+            errno => Refusal::System { call: "socket(AF_XDP)", errno },
+        })?;
+        if first.is_none() {
+            register(&fd, arena)?;
+        }
+        let socket = Self::with_rings(fd, binding).map_err(|errno| match errno {
+            libc::ENOMEM | libc::ENOBUFS => Refusal::NoMemory,
+            errno => Refusal::System { call: "setsockopt(SOL_XDP)", errno },
+        })?;
+        socket.bind(binding, first)?;
+        socket.tune(binding.tx_ring);
+        Ok(socket)
+    }
+
+    fn with_rings(fd: Fd, binding: Binding) -> Result<Socket> {
+        let (rx, tx) = (binding.rx_ring, binding.tx_ring);
+        let fill = rx;
+        set_option(fd.raw(), SOL_XDP, XDP_UMEM_FILL_RING, &fill)?;
+        set_option(fd.raw(), SOL_XDP, XDP_UMEM_COMPLETION_RING, &tx)?;
+        set_option(fd.raw(), SOL_XDP, XDP_RX_RING, &rx)?;
+        set_option(fd.raw(), SOL_XDP, XDP_TX_RING, &tx)?;
+        let offsets = option(fd.raw(), SOL_XDP, XDP_MMAP_OFFSETS, MmapOffsets::default())?;
+        let descs = size_of::<Desc>();
+        // SAFETY: each mapping is made with the offsets, page offset, entry type and size of its own ring.
+        unsafe {
+            Ok(Socket {
+                rx: Ring::new(map(&fd, &offsets.rx, rx, descs, XDP_PGOFF_RX_RING)?, &offsets.rx, rx),
+                tx: Ring::new(map(&fd, &offsets.tx, tx, descs, XDP_PGOFF_TX_RING)?, &offsets.tx, tx),
+                fill: Ring::new(
+                    map(&fd, &offsets.fill, fill, size_of::<u64>(), XDP_UMEM_PGOFF_FILL_RING)?,
+                    &offsets.fill,
+                    fill,
+                ),
+                completion: Ring::new(
+                    map(&fd, &offsets.completion, tx, size_of::<u64>(), XDP_UMEM_PGOFF_COMPLETION_RING)?,
+                    &offsets.completion,
+                    tx,
+                ),
+                fd,
+            })
+        }
+    }
+
+    fn bind(&self, binding: Binding, first: Option<&Socket>) -> core::result::Result<(), Refusal> {
+        let address = SockaddrXdp {
+            family: libc::AF_XDP as u16,
+            // A shared UMEM inherits the flags of the first socket, and refuses any of its own.
+            flags: first.map_or(binding.copy | XDP_USE_NEED_WAKEUP | XDP_USE_SG, |_| XDP_SHARED_UMEM),
+            ifindex: binding.interface,
+            queue_id: binding.queue,
+            shared_umem_fd: first.map_or(0, |first| first.fd.raw() as u32),
+        };
+        let give_up = sys::clock::monotonic() + BUSY_PATIENCE_NS;
+        let bound = retry_busy(give_up, || sys::socket::bind(self.fd.raw(), &address));
+        bound.map_err(|errno| match errno {
+            libc::EBUSY => Refusal::QueueBusy { queue: binding.queue },
+            libc::EPERM => Refusal::NoPrivilege,
+            libc::ENODEV => Refusal::NoSuchInterface,
+            errno => Refusal::System { call: "bind(AF_XDP)", errno },
+        })
+    }
+
+    /// What may fail without harm: the defaults of the kernel work, more slowly.
+    fn tune(&self, tx_ring: u32) {
+        let _ = set_option(self.fd.raw(), SOL_XDP, XDP_MAX_TX_SKB_BUDGET, &tx_ring);
+        let _ = set_option(self.fd.raw(), libc::SOL_SOCKET, SO_SNDBUFFORCE, &SEND_BUFFER);
+    }
+
+    /// Does the driver move packets without a copy?
+    pub(crate) fn is_zero_copy(&self) -> bool {
+        option(self.fd.raw(), SOL_XDP, XDP_OPTIONS, 0u32).unwrap_or(0) & XDP_OPTIONS_ZEROCOPY != 0
+    }
+}
+
+/// Repeats `call` while it says EBUSY, until the time `give_up`.
+pub(crate) fn retry_busy<T>(give_up: u64, mut call: impl FnMut() -> Result<T>) -> Result<T> {
+    loop {
+        match call() {
+            Err(libc::EBUSY) if sys::clock::monotonic() < give_up => sys::thread::sleep(BUSY_PAUSE_NS),
+            outcome => return outcome,
+        }
+    }
+}
+
+fn register(fd: &Fd, arena: &Arena) -> core::result::Result<(), Refusal> {
+    let umem = UmemReg {
+        addr: arena.umem() as u64,
+        len: u64::from(arena.frames()) * FRAME as u64,
+        chunk_size: FRAME as u32,
+        headroom: 0,
+        flags: 0,
+        tx_metadata_len: 0,
+    };
+    set_option(fd.raw(), SOL_XDP, XDP_UMEM_REG, &umem).map_err(|errno| match errno {
+        libc::ENOBUFS | libc::ENOMEM => Refusal::NoMemory,
+        errno => Refusal::System { call: "setsockopt(XDP_UMEM_REG)", errno },
+    })
+}
+
+fn map(fd: &Fd, offset: &RingOffset, entries: u32, entry: usize, page: u64) -> Result<Mapping> {
+    Mapping::shared(fd.raw(), offset.desc as usize + entries as usize * entry, page, true)
+}
