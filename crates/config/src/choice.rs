@@ -1,9 +1,9 @@
-//! Parameters with a fixed set of values. A value may be given by its number, as VMA does, or by its name.
+//! Parameters with a fixed set of values. A value is given by its name or by a number, as VMA does.
 
 use crate::value::Value;
 
-/// One row per value: number, the name shown, other names accepted. `by name` shows the name alone, `by number` the
-/// number with the name beside it, as VMA's banner does.
+/// One row per value: number, the name shown, other names accepted. `by number` takes the number too, and shows it with
+/// the name beside it, as VMA's banner does; `by name` shows and takes names alone, which may be digits.
 macro_rules! choices {
     ($($(#[$doc:meta])* $type:ident by $style:ident {
         $($(#[$arm_doc:meta])* $arm:ident = $number:literal, $name:literal $(, $alias:literal)* ;)+
@@ -22,13 +22,18 @@ macro_rules! choices {
             pub fn name(self) -> &'static str {
                 match self { $(Self::$arm => $name),+ }
             }
+
+            /// The value of this text, as in the environment.
+            pub fn from_text(text: &str) -> Option<Self> {
+                Value::parse(text)
+            }
         }
 
         impl Value for $type {
             fn parse(text: &str) -> Option<Self> {
                 let text = text.trim();
                 $(
-                    if [stringify!($number), $name $(, $alias)*]
+                    if choices!(@names $style $number, $name $(, $alias)*)
                         .iter().any(|name| name.eq_ignore_ascii_case(text))
                     {
                         return Some(Self::$arm);
@@ -46,6 +51,10 @@ macro_rules! choices {
             }
         }
     )+ };
+    (@names name $number:literal, $name:literal $(, $alias:literal)*) => { [$name $(, $alias)*] };
+    (@names number $number:literal, $name:literal $(, $alias:literal)*) => {
+        [stringify!($number), $name $(, $alias)*]
+    };
     (@show name $self:ident) => { $self.name().to_owned() };
     (@show number $self:ident) => { format!("{:<2}({})", $self.number(), $self.name()) };
     (@accepted name $number:literal, $name:literal $(, $alias:literal)*) => {
@@ -57,28 +66,29 @@ macro_rules! choices {
 }
 
 choices! {
-    /// How much is logged; each level includes those above it.
+    /// How much is logged; each level includes those above it. The digits that VMA takes are not its inner numbers:
+    /// `details` came later and has none.
     TraceLevel by name {
         /// Nothing.
-        None = -1, "NONE";
+        None = -1, "NONE", "-1";
         /// Only what ends the program.
-        Panic = 0, "PANIC";
+        Panic = 0, "PANIC", "0";
         /// Failures that the program will notice.
-        Error = 1, "ERROR";
+        Error = 1, "ERROR", "1";
         /// Something asked for is not had; the program works on.
-        Warning = 2, "WARNING", "warn";
+        Warning = 2, "WARNING", "warn", "2";
         /// The banner and the rare events worth knowing.
-        Info = 3, "INFO", "information";
+        Info = 3, "INFO", "information", "3";
         /// The banner with all parameters.
         Details = 4, "DETAILS";
         /// Every decision about a socket.
-        Debug = 5, "DEBUG";
+        Debug = 5, "DEBUG", "4";
         /// Every call.
-        Fine = 6, "FINE", "func";
+        Fine = 6, "FINE", "func", "5";
         /// Every turn and packet batch.
-        Finer = 7, "FINER", "func+", "funcall", "func_all", "func-all";
+        Finer = 7, "FINER", "func+", "funcall", "func_all", "func-all", "6";
         /// Everything.
-        All = 8, "ALL";
+        All = 8, "ALL", "7";
     }
 
     /// Which sockets share a lane.
@@ -192,21 +202,21 @@ choices! {
     /// A ready-made set of parameters, see `conf/profiles`.
     Spec by name {
         /// None.
-        None = 0, "none";
+        None = 0, "none", "0";
         /// Lowest latency at any price.
-        UltraLatency = 10, "ultra-latency";
+        UltraLatency = 10, "ultra-latency", "10";
         /// Low latency.
-        Latency = 15, "latency";
+        Latency = 15, "latency", "15";
         /// 29West LBM.
-        West29 = 29, "29west";
+        West29 = 29, "29west", "29";
         /// Wombat feed handler.
-        WombatFh = 554, "wombat_fh";
+        WombatFh = 554, "wombat_fh", "554";
         /// memcached.
-        Mcd = 623, "mcd";
+        Mcd = 623, "mcd", "623";
         /// memcached, by interrupts.
-        McdIrq = 624, "mcd-irq";
+        McdIrq = 624, "mcd-irq", "624";
         /// RTI.
-        Rti = 784, "rti";
+        Rti = 784, "rti", "784";
         /// 7750.
         Sr7750 = 7750, "7750";
         /// A lane per thread.

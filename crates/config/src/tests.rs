@@ -44,6 +44,15 @@ fn values_are_read_by_number_and_by_name() {
 }
 
 #[test]
+fn digits_of_the_log_level_are_vmas_and_skip_details() {
+    let level = |text: &str| TraceLevel::from_text(text).map(TraceLevel::number);
+    assert_eq!(["0", "3", "4", "5", "6"].map(level), [0, 3, 5, 6, 7].map(Some));
+    assert_eq!(["details", "func", "WARN", "8"].map(level), [Some(4), Some(6), Some(2), None]);
+    assert_eq!(Spec::from_text("623"), Some(Spec::Mcd));
+    assert_eq!(RingLogic::from_text("31"), Some(RingLogic::CoreAttach));
+}
+
+#[test]
 fn explicit_values_override_the_profile() {
     let (read, notices) = read(&[("VMA_RX_POLL", "5"), ("VMA_SPEC", "Latency")]);
     assert_eq!(notices, []);

@@ -3,15 +3,18 @@
 //!
 //! Reading order: [`counters`] is THE TABLE, `table` its macro, [`why`] the reasons why a socket is left to the kernel,
 //! [`cell`] how one number is kept, [`segment`] the layout and the writer's side, [`reader`] the other side.
+#![deny(unsafe_code)]
 
 pub mod cell;
 pub mod counters;
 pub mod layout;
 pub mod manual;
 pub mod reader;
+#[allow(unsafe_code)] // refers to memory that the caller mapped
 pub mod segment;
 mod table;
 #[cfg(test)]
+#[allow(unsafe_code)]
 mod tests;
 pub mod why;
 
