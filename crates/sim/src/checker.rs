@@ -1,6 +1,7 @@
 //! The observer on the wire: reads every frame that a host sends, and knows every frame that was delivered to it, and
 //! says what must not be. Its knowledge of the protocols is its own (packet.rs).
 
+pub mod ranges;
 pub mod tcp;
 
 use crate::ledger::Ledger;
@@ -21,6 +22,16 @@ pub struct Checker {
 }
 
 impl Checker {
+    /// An observer that knows which conversations will happen.
+    pub fn new(conversations: Vec<[tcp::Place; 2]>) -> Checker {
+        Checker { tcp: tcp::Flows::new(conversations) }
+    }
+
+    /// Bytes of TCP payload that were sent more than once.
+    pub fn resent(&self) -> u64 {
+        self.tcp.resent
+    }
+
     /// `host` sends a frame.
     pub fn on_sent(&mut self, host: usize, frame: &[u8], mtu: u32, ledger: &mut Ledger) -> Tag {
         let packet = match packet::parse(frame) {
@@ -47,17 +58,17 @@ impl Checker {
             ledger.alarm(|| "sent with another's hardware address".to_string());
         }
         match packet.body {
-            Body::Tcp(segment) => self.tcp.on_sent(host, &packet, &segment, ledger),
+            Body::Tcp(segment) => self.tcp.on_sent(&packet, &segment, ledger),
             _ => Tag::default(),
         }
     }
 
     /// A frame is about to enter the stack of `host`.
-    pub fn on_delivered(&mut self, host: usize, frame: &[u8], tag: Tag) {
+    pub fn on_delivered(&mut self, frame: &[u8], tag: Tag) {
         if let Ok(Some(packet)) = packet::parse(frame)
             && let Body::Tcp(segment) = packet.body
         {
-            self.tcp.on_delivered(host, &packet, &segment, tag);
+            self.tcp.on_delivered(&segment, &packet, tag);
         }
     }
 }

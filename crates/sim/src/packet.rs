@@ -36,6 +36,8 @@ pub struct Tcp<'a> {
     pub window: u16,
     pub urgent: u16,
     pub options: Options,
+    /// Length of the options, bytes.
+    pub options_len: usize,
     pub payload: &'a [u8],
 }
 
@@ -132,6 +134,7 @@ fn tcp<'a>(ip: &[u8], t: &'a [u8]) -> Result<Body<'a>, &'static str> {
         window: be16(t, 14),
         urgent: be16(t, 18),
         options: options(&t[20..header])?,
+        options_len: header - 20,
         payload: &t[header..],
     }))
 }

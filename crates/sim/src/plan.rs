@@ -43,6 +43,8 @@ pub struct Plan {
     pub starts: Vec<Vec<u64>>,
     /// For each conversation, whether it may go wrong.
     pub conversations: Vec<bool>,
+    /// Client's and server's address and port by conversation.
+    pub places: Vec<[(u32, u16); 2]>,
     /// Server's host, client's endpoint, conversation and the server's part: for the listeners.
     guests: Vec<(usize, Endpoint, usize, talker::Plan)>,
     pub senders: usize,
@@ -142,6 +144,7 @@ impl Plan {
             apps: (0..count).map(|_| Vec::new()).collect(),
             starts: (0..count).map(|_| Vec::new()).collect(),
             conversations: Vec::new(),
+            places: Vec::new(),
             guests: Vec::new(),
             senders: 0,
             heals_at,
@@ -170,6 +173,7 @@ impl Plan {
             apps: vec![Vec::new(), Vec::new()],
             starts: vec![Vec::new(), Vec::new()],
             conversations: Vec::new(),
+            places: Vec::new(),
             guests: Vec::new(),
             senders: 0,
             heals_at: 0,
@@ -253,6 +257,7 @@ impl Plan {
         self.conversations.push(rude);
         let (local, remote) =
             (Endpoint::new(address(client), from_port), Endpoint::new(address(server), to_port));
+        self.places.push([local, remote].map(|e| (e.ip().to_bits(), e.port())));
         let [first, second] = plans;
         self.apps[client].push(App::Talker(Box::new(Talker::client(index, local, remote, first))));
         self.starts[client].push(start);

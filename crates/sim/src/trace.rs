@@ -1,6 +1,6 @@
 //! What happened, for people: a pcap file of all that hosts sent, and a text of every frame's fate.
 
-use crate::packet::{self, Body};
+use crate::packet::{self, Body, Packet, Tcp};
 use std::io::{Result, Write};
 
 /// A record of one world. Costs nothing when it is off.
@@ -71,33 +71,34 @@ pub fn describe(frame: &[u8]) -> String {
             format!(".{a} > .{b} fragment {offset}+{} more {more}", packet.len - 20)
         }
         Body::Other(protocol) => format!(".{a} > .{b} protocol {protocol}"),
-        Body::Tcp(t) => {
-            let flags: String = "FSRPAUEC"
-                .chars()
-                .enumerate()
-                .filter(|(i, _)| t.flags & 1 << i != 0)
-                .map(|(_, c)| c)
-                .collect();
-            let o = t.options;
-            let mut line = format!(
-                ".{a}:{} > .{b}:{} {flags} seq {} len {} ack {} win {}",
-                t.source,
-                t.destination,
-                t.seq,
-                t.payload.len(),
-                t.ack,
-                t.window
-            );
-            if let Some(mss) = o.mss {
-                line += &format!(" mss {mss} ws {:?} sackok {}", o.window_scale, o.sack_permitted);
-            }
-            if let Some((value, echo)) = o.timestamps {
-                line += &format!(" ts {value}/{echo}");
-            }
-            for (from, to) in &o.sacks[..o.sack_count] {
-                line += &format!(" sack {from}-{to}");
-            }
-            line
-        }
+        Body::Tcp(t) => describe_tcp(&packet, &t),
     }
+}
+
+/// One line about a segment.
+pub fn describe_tcp(packet: &Packet<'_>, t: &Tcp<'_>) -> String {
+    let flags: String =
+        "FSRPAUEC".chars().enumerate().filter(|(i, _)| t.flags & 1 << i != 0).map(|(_, c)| c).collect();
+    let o = t.options;
+    let mut line = format!(
+        ".{}:{} > .{}:{} {flags} seq {} len {} ack {} win {}",
+        packet.source & 0xff,
+        t.source,
+        packet.destination & 0xff,
+        t.destination,
+        t.seq,
+        t.payload.len(),
+        t.ack,
+        t.window
+    );
+    if let Some(mss) = o.mss {
+        line += &format!(" mss {mss} ws {:?} sackok {}", o.window_scale, o.sack_permitted);
+    }
+    if let Some((value, echo)) = o.timestamps {
+        line += &format!(" ts {value}/{echo}");
+    }
+    for (from, to) in &o.sacks[..o.sack_count] {
+        line += &format!(" sack {from}-{to}");
+    }
+    line
 }

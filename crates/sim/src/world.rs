@@ -46,6 +46,8 @@ pub struct Report {
     /// Length of the world, ns.
     pub span: u64,
     pub bytes_read: u64,
+    /// Bytes of TCP payload that were sent more than once.
+    pub bytes_resent: u64,
     pub letters_read: u64,
     pub conversations_done: u64,
 }
@@ -119,7 +121,7 @@ impl World {
                 doubles: plan.doubles,
                 ..Ledger::default()
             },
-            checker: Checker::default(),
+            checker: Checker::new(plan.places),
             chance: stream(3, 0),
             plan: Settings {
                 heals_at: plan.heals_at,
@@ -166,6 +168,7 @@ impl World {
         self.check_empty();
         self.report.violation = self.ledger.violation.take();
         self.report.span = self.now;
+        self.report.bytes_resent = self.checker.resent();
         self.report.bytes_read = self.ledger.bytes_read;
         self.report.letters_read = self.ledger.letters_read;
     }
@@ -264,7 +267,7 @@ impl World {
 
     fn deliver(&mut self, host: usize, frame: Vec<u8>, tag: Tag) {
         self.ledger.host = host;
-        self.checker.on_delivered(host, &frame, tag);
+        self.checker.on_delivered(&frame, tag);
         self.hosts[host].receive(self.now, frame);
     }
 

@@ -1,12 +1,311 @@
-//! placeholder
+//! What must hold of every TCP segment that a host sends, given what was delivered to it:
+//!
+//! - payload is what the application said at that place, never more than it said; FIN is where it stopped;
+//! - nothing is sent beyond the right edge of a window that reached the sender, nor longer than the peer's MSS;
+//! - an ACK acknowledges only what was delivered without a gap, and never goes back; nor does the window's edge;
+//! - SACK blocks hold only what was delivered; DSACK what was delivered;
+//! - timestamps are on every segment or on none, do not go back, and echo what was delivered;
+//! - options of SYN-ACK answer options of the SYN.
+
 use super::Tag;
-use crate::ledger::Ledger;
-use crate::packet::{Packet, Tcp};
+use super::ranges::Ranges;
+use crate::content;
+use crate::ledger::{Ledger, stream_of};
+use crate::packet::{ACK, FIN, Options, Packet, RST, SYN, Tcp};
+
+/// All connections of a world.
 #[derive(Default)]
-pub struct Flows;
-impl Flows {
-    pub fn on_sent(&mut self, _host: usize, _p: &Packet<'_>, _t: &Tcp<'_>, _l: &mut Ledger) -> Tag {
-        Tag::default()
-    }
-    pub fn on_delivered(&mut self, _host: usize, _p: &Packet<'_>, _t: &Tcp<'_>, _tag: Tag) {}
+pub struct Flows {
+    flows: Vec<Flow>,
+    /// Client's and server's address and port by conversation.
+    conversations: Vec<[Place; 2]>,
+    /// Bytes of payload that were sent again.
+    pub resent: u64,
 }
+
+/// Address and port.
+pub type Place = (u32, u16);
+
+struct Flow {
+    ends: [Place; 2],
+    /// The conversation, and which of its sides `ends[0]` is.
+    conversation: Option<(usize, usize)>,
+    /// What `ends[0]` says, what `ends[1]` says.
+    streams: [Stream; 2],
+}
+
+/// One direction. Positions count from the SYN, which is 0; the first byte is 1.
+#[derive(Default)]
+struct Stream {
+    isn: Option<u32>,
+    old_isns: Vec<u32>,
+    generation: u32,
+    offered: Options,
+    sent_end: u64,
+    fin_at: Option<u64>,
+    tsval: Option<u32>,
+    /// What reached the receiver.
+    delivered: Ranges,
+    delivered_tsval: Option<u32>,
+    /// Highest acknowledgement and right edge that the receiver sent.
+    acked: u64,
+    edge_offered: u64,
+    /// Highest right edge that reached the sender.
+    edge_known: u64,
+}
+
+impl Stream {
+    /// Position of a sequence number; `None`: not of this stream.
+    fn position(&self, seq: u32) -> Option<u64> {
+        let distance = seq.wrapping_sub(self.isn?);
+        (distance < NEAR).then_some(u64::from(distance))
+    }
+
+    /// Whether the number belongs to an earlier connection.
+    fn is_old(&self, seq: u32) -> bool {
+        self.old_isns.iter().any(|isn| seq.wrapping_sub(*isn) < NEAR)
+    }
+
+    fn begin(&mut self, isn: u32, offered: Options) {
+        if self.isn == Some(isn) {
+            return;
+        }
+        let mut old_isns = std::mem::take(&mut self.old_isns);
+        old_isns.extend(self.isn);
+        *self = Stream {
+            isn: Some(isn),
+            old_isns,
+            generation: self.generation + 1,
+            offered,
+            ..Stream::default()
+        };
+    }
+}
+
+impl Flows {
+    /// The conversations that will happen.
+    pub fn new(conversations: Vec<[Place; 2]>) -> Flows {
+        Flows { conversations, ..Flows::default() }
+    }
+
+    fn find(&mut self, from: Place, to: Place) -> (usize, usize) {
+        for (i, flow) in self.flows.iter().enumerate() {
+            if flow.ends == [from, to] {
+                return (i, 0);
+            }
+            if flow.ends == [to, from] {
+                return (i, 1);
+            }
+        }
+        let conversation = self.conversations.iter().enumerate().find_map(|(i, ends)| match () {
+            () if *ends == [from, to] => Some((i, 0)),
+            () if *ends == [to, from] => Some((i, 1)),
+            () => None,
+        });
+        self.flows.push(Flow { ends: [from, to], conversation, streams: Default::default() });
+        (self.flows.len() - 1, 0)
+    }
+
+    /// A host sends a segment.
+    pub fn on_sent(&mut self, packet: &Packet<'_>, t: &Tcp<'_>, ledger: &mut Ledger) -> Tag {
+        let (index, way) = self.find((packet.source, t.source), (packet.destination, t.destination));
+        let flow = &mut self.flows[index];
+        let side = flow.conversation.map(|(conversation, first)| (conversation, first ^ way));
+        let [first, second] = &mut flow.streams;
+        let (mine, theirs) = if way == 0 { (first, second) } else { (second, first) };
+        if t.has(RST) {
+            return Tag { flow: index as u32 + 1, generation: mine.generation };
+        }
+        if t.has(SYN) {
+            mine.begin(t.seq, t.options);
+        }
+        let tag = Tag { flow: index as u32 + 1, generation: mine.generation };
+        let Some(begin) = mine.position(t.seq) else {
+            if !mine.is_old(t.seq) {
+                ledger.alarm(|| format!("sequence number {} is of no connection", t.seq));
+            }
+            return tag;
+        };
+        let result = check_data(mine, theirs, t, begin, side, ledger)
+            .and_then(|()| check_ack(mine, theirs, t))
+            .and_then(|()| check_timestamps(mine, theirs, t));
+        if let Err(why) = result {
+            ledger.alarm(|| format!("{}: {why}", crate::trace::describe_tcp(packet, t)));
+        }
+        let end = begin + u64::from(t.span());
+        self.resent +=
+            t.payload.len() as u64 - (end.max(mine.sent_end) - mine.sent_end).min(t.payload.len() as u64);
+        mine.sent_end = mine.sent_end.max(end);
+        tag
+    }
+
+    /// A segment is about to enter its receiver.
+    pub fn on_delivered(&mut self, t: &Tcp<'_>, packet: &Packet<'_>, tag: Tag) {
+        if tag.flow == 0 || t.has(RST) {
+            return;
+        }
+        let (index, way) = self.find((packet.source, t.source), (packet.destination, t.destination));
+        let [first, second] = &mut self.flows[index].streams;
+        let (mine, theirs) = if way == 0 { (first, second) } else { (second, first) };
+        if tag.generation != mine.generation {
+            return;
+        }
+        if let Some(begin) = mine.position(t.seq) {
+            mine.delivered.add(begin, begin + u64::from(t.span()));
+        }
+        if let Some((value, _)) = t.options.timestamps
+            && mine.delivered_tsval.is_none_or(|last| value.wrapping_sub(last) as i32 > 0)
+        {
+            mine.delivered_tsval = Some(value);
+        }
+        let ack = if t.has(ACK) { theirs.position(t.ack) } else { Some(1) };
+        if let Some(ack) = ack
+            && (ack <= theirs.sent_end || !t.has(ACK))
+        {
+            let edge = ack + (u64::from(t.window) << scale(mine, theirs, t));
+            theirs.edge_known = theirs.edge_known.max(edge);
+        }
+    }
+}
+
+/// The shift of the window in a segment from the sender of `mine`.
+fn scale(mine: &Stream, theirs: &Stream, t: &Tcp<'_>) -> u8 {
+    match (mine.offered.window_scale, theirs.offered.window_scale) {
+        (Some(shift), Some(_)) if !t.has(SYN) => shift.min(14),
+        _ => 0,
+    }
+}
+
+fn check_data(
+    mine: &mut Stream,
+    theirs: &Stream,
+    t: &Tcp<'_>,
+    begin: u64,
+    side: Option<(usize, usize)>,
+    ledger: &Ledger,
+) -> Result<(), String> {
+    let len = t.payload.len() as u64;
+    if t.has(SYN) {
+        return check_syn(theirs, t);
+    }
+    if begin == 0 && len > 0 {
+        return Err("data in the SYN's place".to_string());
+    }
+    let end = begin + len;
+    if let Some(fin) = mine.fin_at
+        && (end > fin || t.has(FIN) && end != fin)
+    {
+        return Err(format!("position {end} after the FIN at {fin}"));
+    }
+    if len > 0 || t.has(FIN) {
+        let fin = u64::from(t.has(FIN));
+        if end + fin > mine.edge_known + fin {
+            return Err(format!("ends at {end}, the window that reached it ends at {}", mine.edge_known));
+        }
+        let room = u64::from(theirs.offered.mss.unwrap_or(536));
+        if len + t.options_len as u64 > room {
+            return Err(format!("{len} bytes and {} of options, MSS {room}", t.options_len));
+        }
+    }
+    let Some((conversation, side)) = side else { return Ok(()) };
+    let said = &ledger.conversations[conversation].ends[side];
+    if end > said.accepted + 1 {
+        return Err(format!("sends byte {end}, the application said {}", said.accepted));
+    }
+    if len > 0
+        && let Some(at) = content::first_difference(stream_of(conversation, side), begin - 1, t.payload)
+    {
+        return Err(format!("byte {} is not what the application said", begin - 1 + at as u64));
+    }
+    if t.has(FIN) {
+        if !said.finished || end != said.accepted + 1 {
+            return Err(format!(
+                "FIN at {end}; the application said {}, closed {}",
+                said.accepted, said.finished
+            ));
+        }
+        mine.fin_at = Some(end);
+    }
+    Ok(())
+}
+
+fn check_syn(theirs: &Stream, t: &Tcp<'_>) -> Result<(), String> {
+    if !t.payload.is_empty() || t.has(FIN) {
+        return Err("SYN with data or FIN".to_string());
+    }
+    let (o, asked) = (t.options, theirs.offered);
+    if o.mss.is_none() || o.window_scale.is_some_and(|shift| shift > 14) {
+        return Err("SYN without MSS or with a scale above 14".to_string());
+    }
+    if t.has(ACK)
+        && (o.window_scale.is_some() && asked.window_scale.is_none()
+            || o.timestamps.is_some() && asked.timestamps.is_none()
+            || o.sack_permitted && !asked.sack_permitted)
+    {
+        return Err("SYN-ACK offers what the SYN did not".to_string());
+    }
+    Ok(())
+}
+
+fn check_ack(mine: &Stream, theirs: &mut Stream, t: &Tcp<'_>) -> Result<(), String> {
+    if !t.has(ACK) {
+        return if t.has(SYN) { Ok(()) } else { Err("neither SYN nor ACK".to_string()) };
+    }
+    let Some(ack) = theirs.position(t.ack) else {
+        return if theirs.is_old(t.ack) {
+            Ok(())
+        } else {
+            Err("acknowledges nothing that was sent".to_string())
+        };
+    };
+    if ack > theirs.delivered.prefix() {
+        return Err(format!("acknowledges {ack}, {} was delivered", theirs.delivered.prefix()));
+    }
+    if ack < theirs.acked {
+        return Err(format!("acknowledges {ack} after {}", theirs.acked));
+    }
+    theirs.acked = ack;
+    let shift = scale(mine, theirs, t);
+    let edge = ack + (u64::from(t.window) << shift);
+    if edge + (1 << shift) <= theirs.edge_offered {
+        return Err(format!("right edge {edge} after {}", theirs.edge_offered));
+    }
+    theirs.edge_offered = theirs.edge_offered.max(edge);
+    let sacks = &t.options.sacks[..t.options.sack_count];
+    if !sacks.is_empty() && !(mine.offered.sack_permitted && theirs.offered.sack_permitted) {
+        return Err("SACK that was not agreed on".to_string());
+    }
+    for (i, (from, to)) in sacks.iter().enumerate() {
+        let (Some(from), Some(to)) = (theirs.position(*from), theirs.position(*to)) else {
+            return Err("SACK outside the stream".to_string());
+        };
+        if from >= to || !theirs.delivered.contains(from, to) {
+            return Err(format!("SACK {from}..{to} was not delivered"));
+        }
+        if i > 0 && from <= ack {
+            return Err(format!("SACK {from}..{to} is not above the acknowledgement {ack}"));
+        }
+    }
+    Ok(())
+}
+
+fn check_timestamps(mine: &mut Stream, theirs: &Stream, t: &Tcp<'_>) -> Result<(), String> {
+    let agreed = mine.offered.timestamps.is_some() && theirs.offered.timestamps.is_some();
+    let Some((value, echo)) = t.options.timestamps else {
+        return if agreed { Err("timestamps are missing".to_string()) } else { Ok(()) };
+    };
+    if !agreed && !t.has(SYN) {
+        return Err("timestamps that were not agreed on".to_string());
+    }
+    if mine.tsval.is_some_and(|last| (value.wrapping_sub(last) as i32) < 0) {
+        return Err(format!("timestamp {value} after {:?}", mine.tsval));
+    }
+    mine.tsval = Some(value);
+    if t.has(ACK) && theirs.delivered_tsval.is_none_or(|newest| (echo.wrapping_sub(newest) as i32) > 0) {
+        return Err(format!("echoes timestamp {echo}, newest delivered is {:?}", theirs.delivered_tsval));
+    }
+    Ok(())
+}
+
+/// Streams of a world are shorter than this; initial numbers of two connections are further apart, nearly always.
+const NEAR: u32 = 1 << 23;
