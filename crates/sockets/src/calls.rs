@@ -249,6 +249,13 @@ pub fn is_internal(fd: c_int) -> bool {
     false
 }
 
+/// Whether anything here depends on this number: a socket or epoll set of ours, or a descriptor that the library keeps
+/// for itself. A look at a table, for the hook to let go of other descriptors at once; `true` when in doubt.
+#[inline]
+pub fn knows(fd: c_int) -> bool {
+    true
+}
+
 /// Called once, before the first candidate socket or epoll set is made: configuration, logging; devices are opened
 /// lazily. Never fails: what cannot be done is left to the kernel.
 pub fn start(os: crate::os::Os) {}
