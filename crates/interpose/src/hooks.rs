@@ -19,7 +19,6 @@ pub fn symbols() -> impl Iterator<Item = &'static str> {
         wait::first::SYMBOLS,
         wait::SYMBOLS,
         descriptor::SYMBOLS,
-        descriptor::shared::SYMBOLS,
         descriptor::makers::SYMBOLS,
         process::first::SYMBOLS,
         process::SYMBOLS,

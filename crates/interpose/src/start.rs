@@ -40,14 +40,10 @@ pub(crate) fn enabled() -> bool {
     }
 }
 
-/// Like [`running`], and not in a vfork child. Such a child runs in its parent's memory with its own descriptors: what
-/// it closes or duplicates must not change what its parent's numbers mean.
-#[inline]
-pub(crate) fn running_here() -> bool {
-    running() && own_process()
-}
-
-fn own_process() -> bool {
+/// Whether this process is the one that our tables describe. A vfork child is not: it runs in its parent's memory with
+/// its own descriptors, and what it closes or duplicates must not change what its parent's numbers mean. Costs a system
+/// call, so it is asked only about descriptors that mean something to us.
+pub(crate) fn own_process() -> bool {
     // SAFETY: no arguments. libc keeps no copy: this asks the kernel, which is the point.
     unsafe { libc::getpid() == PROCESS.load(Relaxed) }
 }
@@ -74,7 +70,7 @@ pub extern "C" fn constructed() {
 
 /// The destructor of the library: pending data gets its time to leave.
 pub extern "C" fn exiting() {
-    if running_here() {
+    if running() && own_process() {
         crate::guard::run(sockets::calls::exiting);
     }
 }
@@ -146,13 +142,13 @@ fn quiet_panics() {
 }
 
 extern "C" fn before_fork() {
-    if running_here() {
+    if running() && own_process() {
         crate::guard::run(sockets::calls::fork_begins);
     }
 }
 
 extern "C" fn after_fork() {
-    if running_here() {
+    if running() && own_process() {
         crate::guard::run(sockets::calls::fork_done);
     }
 }
@@ -178,7 +174,7 @@ pub(crate) fn become_child() {
 
 /// The kernel gave out a descriptor by a call that makes no socket of ours. Returns it.
 pub(crate) fn gave(fd: c_int) -> c_int {
-    if fd >= 0 && running_here() {
+    if fd >= 0 && running() && sockets::calls::knows(fd) && own_process() {
         sockets::calls::recycled(fd);
     }
     fd

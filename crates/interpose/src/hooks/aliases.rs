@@ -13,7 +13,7 @@ aliases! {
     fn __connect(fd: c_int, address: *const sockaddr, len: socklen_t) -> c_int = socket::connect;
     fn __close(fd: c_int) -> c_int = descriptor::close;
     fn __dup2(fd: c_int, to: c_int) -> c_int = descriptor::dup2;
-    fn __fcntl(fd: c_int, command: c_int, argument: usize) -> c_int = descriptor::shared::fcntl;
+    fn __fcntl(fd: c_int, command: c_int, argument: usize) -> c_int = descriptor::fcntl;
     fn __pipe(fds: *mut c_int) -> c_int = descriptor::makers::pipe;
     fn __open(path: *const c_char, flags: c_int, mode: c_uint) -> c_int = descriptor::makers::open;
     fn __open64(path: *const c_char, flags: c_int, mode: c_uint) -> c_int = descriptor::makers::open64;

@@ -1,16 +1,24 @@
 //! Descriptors as such: closing, duplicating, controlling; and the calls that make other kinds of them, which matter
 //! only because the number they return may be one that we still remember.
 
-use crate::start::{gave, running, running_here};
+use crate::start::{gave, own_process, running};
 use crate::table::hooks;
 use libc::{F_DUPFD, F_DUPFD_CLOEXEC, c_int, c_uint};
-use sockets::{Answer, Stop, calls};
+use sockets::{Answer, Stop, Why, calls};
 
 /// Our own descriptors do not exist for the application.
 fn hidden(fd: c_int) -> Result<(), Stop> {
     match calls::is_internal(fd) {
         true => Err(Stop::Errno(libc::EBADF)),
         false => Ok(()),
+    }
+}
+
+/// Goes on when changing this number concerns us. Others are the kernel's at once, and so are all in a vfork child.
+fn concerns(fd: c_int) -> Result<(), Stop> {
+    match calls::knows(fd) && own_process() {
+        true => hidden(fd),
+        false => Err(Stop::Kernel(Why::NotOurs)),
     }
 }
 
@@ -22,6 +30,14 @@ fn or_gave(answer: Answer<c_int>, genuine: impl FnOnce() -> c_int) -> Answer<c_i
     }
 }
 
+/// dup3(2), and dup2(2) with `flags` -1.
+unsafe fn duplicate(fd: c_int, to: c_int, flags: c_int) -> Answer<c_int> {
+    concerns(if calls::knows(fd) { fd } else { to })?;
+    hidden(to)?;
+    // SAFETY: no pointers.
+    unsafe { calls::dup3(fd, to, flags) }
+}
+
 /// fcntl(2). The argument is a register's worth; the command says whether it means anything.
 unsafe fn control(
     fd: c_int,
@@ -29,70 +45,65 @@ unsafe fn control(
     argument: usize,
     genuine: unsafe extern "C-unwind" fn(c_int, c_int, usize) -> c_int,
 ) -> Answer<c_int> {
-    hidden(fd)?;
     // SAFETY: the caller's promise.
     unsafe {
         match command {
-            F_DUPFD | F_DUPFD_CLOEXEC if running_here() => {
-                or_gave(calls::fcntl(fd, command, argument), || genuine(fd, command, argument))
+            F_DUPFD | F_DUPFD_CLOEXEC => {
+                let answer = concerns(fd).and_then(|()| calls::fcntl(fd, command, argument));
+                or_gave(answer, || genuine(fd, command, argument))
             }
-            F_DUPFD | F_DUPFD_CLOEXEC => Ok(genuine(fd, command, argument)),
-            _ => calls::fcntl(fd, command, argument),
+            _ if !calls::knows(fd) => Err(Stop::Kernel(Why::NotOurs)),
+            _ => hidden(fd).and_then(|()| calls::fcntl(fd, command, argument)),
         }
     }
 }
 
-hooks! { running_here:
+hooks! { running:
     fn close(fd: c_int) -> c_int {
-        hidden(fd)?;
+        concerns(fd)?;
         calls::close(fd)
     }
 
     fn close_range(first: c_uint, last: c_uint, flags: c_int) -> c_int {
-        calls::close_range(first, last, flags)
+        match own_process() {
+            true => calls::close_range(first, last, flags),
+            false => Err(Stop::Kernel(Why::NotOurs)),
+        }
     }
 
     fn closefrom(first: c_int) {
-        calls::close_range(first.max(0) as c_uint, c_uint::MAX, 0).map(|_| ())
+        match own_process() {
+            true => calls::close_range(first.max(0) as c_uint, c_uint::MAX, 0).map(|_| ()),
+            false => Err(Stop::Kernel(Why::NotOurs)),
+        }
     }
 
     fn dup(fd: c_int) -> c_int {
-        hidden(fd)?;
-        or_gave(calls::dup(fd), || genuine::dup(fd))
+        or_gave(concerns(fd).and_then(|()| calls::dup(fd)), || genuine::dup(fd))
     }
 
+    // Nothing becomes of equal numbers: what we know of them stays true.
     fn dup2(fd: c_int, to: c_int) -> c_int {
-        hidden(fd)?;
-        hidden(to)?;
-        match calls::dup3(fd, to, -1) {
-            Err(Stop::Kernel(_)) if fd == to => Ok(genuine::dup2(fd, to)),
+        match duplicate(fd, to, -1) {
+            Err(Stop::Kernel(why)) if fd == to => Err(Stop::Kernel(why)),
             answer => or_gave(answer, || genuine::dup2(fd, to)),
         }
     }
 
     fn dup3(fd: c_int, to: c_int, flags: c_int) -> c_int {
-        hidden(fd)?;
-        hidden(to)?;
-        or_gave(calls::dup3(fd, to, flags), || genuine::dup3(fd, to, flags))
+        or_gave(duplicate(fd, to, flags), || genuine::dup3(fd, to, flags))
     }
-}
 
-/// Rows that mean the same in a vfork child.
-pub(crate) mod shared {
-    use super::*;
+    fn fcntl(fd: c_int, command: c_int, argument: usize) -> c_int {
+        control(fd, command, argument, genuine::fcntl)
+    }
 
-    hooks! { running:
-        fn fcntl(fd: c_int, command: c_int, argument: usize) -> c_int {
-            control(fd, command, argument, genuine::fcntl)
-        }
+    fn fcntl64(fd: c_int, command: c_int, argument: usize) -> c_int {
+        control(fd, command, argument, genuine::fcntl64)
+    }
 
-        fn fcntl64(fd: c_int, command: c_int, argument: usize) -> c_int {
-            control(fd, command, argument, genuine::fcntl64)
-        }
-
-        fn ioctl(fd: c_int, request: usize, argument: usize) -> c_int {
-            calls::ioctl(fd, request, argument)
-        }
+    fn ioctl(fd: c_int, request: usize, argument: usize) -> c_int {
+        calls::ioctl(fd, request, argument)
     }
 }
 
@@ -114,7 +125,7 @@ pub(crate) mod makers {
         Ok(made)
     }
 
-    hooks! { running_here:
+    hooks! { running:
         fn pipe(fds: *mut c_int) -> c_int { pair(genuine::pipe(fds), fds) }
         fn pipe2(fds: *mut c_int, flags: c_int) -> c_int { pair(genuine::pipe2(fds, flags), fds) }
 

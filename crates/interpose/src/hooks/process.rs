@@ -39,19 +39,46 @@ unsafe fn routed(
             libc::SYS_bind => socket::bind(fd, b as _, c as _),
             libc::SYS_connect => socket::connect(fd, b as _, c as _),
             libc::SYS_listen => socket::listen(fd, b as c_int),
+            libc::SYS_getsockname => socket::getsockname(fd, b as _, c as _),
+            libc::SYS_getpeername => socket::getpeername(fd, b as _, c as _),
+            libc::SYS_sendfile => return Some(data::sendfile(fd, b as c_int, c as _, d) as c_long),
             libc::SYS_accept4 => socket::accept4(fd, b as _, c as _, d as c_int),
             libc::SYS_shutdown => socket::shutdown(fd, b as c_int),
             libc::SYS_getsockopt => socket::getsockopt(fd, b as c_int, c as c_int, d as _, e as _),
             libc::SYS_setsockopt => socket::setsockopt(fd, b as c_int, c as c_int, d as _, e as _),
             libc::SYS_close => descriptor::close(fd),
             libc::SYS_close_range => descriptor::close_range(fd as _, b as _, c as c_int),
+            libc::SYS_pipe2 => descriptor::makers::pipe2(a as _, b as c_int),
+            libc::SYS_openat => descriptor::makers::openat(fd, b as _, c as c_int, d as _),
             libc::SYS_dup => descriptor::dup(fd),
             libc::SYS_dup3 => descriptor::dup3(fd, b as c_int, c as c_int),
-            libc::SYS_fcntl => descriptor::shared::fcntl(fd, b as c_int, c),
-            libc::SYS_ioctl => descriptor::shared::ioctl(fd, b, c),
+            libc::SYS_fcntl => descriptor::fcntl(fd, b as c_int, c),
+            libc::SYS_ioctl => descriptor::ioctl(fd, b, c),
+            libc::SYS_epoll_create1 => wait::first::epoll_create1(fd),
             libc::SYS_epoll_ctl => wait::epoll_ctl(fd, b as c_int, c as c_int, d as _),
             libc::SYS_epoll_pwait => wait::epoll_pwait(fd, b as _, c as c_int, d as c_int, e as _),
             libc::SYS_epoll_pwait2 => wait::epoll_pwait2(fd, b as _, c as c_int, d as _, e as _),
+            #[cfg(target_arch = "x86_64")]
+            _ => return routed_old(number, a, b, c, d, e),
+            #[cfg(not(target_arch = "x86_64"))]
+            _ => return None,
+        }
+    };
+    Some(c_long::from(result))
+}
+
+/// The system calls that only older architectures have.
+#[cfg(target_arch = "x86_64")]
+unsafe fn routed_old(number: c_long, a: usize, b: usize, c: usize, d: usize, e: usize) -> Option<c_long> {
+    let fd = a as c_int;
+    // SAFETY: as in `routed`.
+    let result = unsafe {
+        match number {
+            libc::SYS_accept => socket::accept(fd, b as _, c as _),
+            libc::SYS_dup2 => descriptor::dup2(fd, b as c_int),
+            libc::SYS_poll => wait::poll(a as _, b as _, c as c_int),
+            libc::SYS_select => wait::select(fd, b as _, c as _, d as _, e as _),
+            libc::SYS_epoll_wait => wait::epoll_wait(fd, b as _, c as c_int, d as c_int),
             _ => return None,
         }
     };

@@ -1,6 +1,6 @@
 //! Making, naming, connecting and setting sockets.
 
-use crate::start::{enabled, ensure, gave, running};
+use crate::start::{enabled, ensure, gave, own_process, running};
 use crate::table::hooks;
 use libc::{AF_INET, SOCK_DGRAM, SOCK_STREAM, c_int, c_void, sockaddr, socklen_t};
 use sockets::{Answer, Stop, Why, calls};
@@ -13,7 +13,7 @@ const SIOCATMARK: usize = 0x8905;
 
 /// Whether this could be accelerated, in which case everything starts.
 fn candidate(domain: c_int, kind: c_int) -> bool {
-    domain == AF_INET && matches!(kind & KIND, SOCK_STREAM | SOCK_DGRAM) && ensure()
+    domain == AF_INET && matches!(kind & KIND, SOCK_STREAM | SOCK_DGRAM) && ensure() && own_process()
 }
 
 /// The answer; when it is the kernel's, the descriptor that `genuine` made, which is not ours.

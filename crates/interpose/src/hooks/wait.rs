@@ -1,7 +1,7 @@
 //! Readiness: poll, select and epoll. The relatives of each become its most exact form, with nanoseconds; the kernel,
 //! when it is the kernel's, gets the call as it was made.
 
-use crate::start::{enabled, ensure, gave, running};
+use crate::start::{enabled, ensure, gave, own_process, running};
 use crate::table::hooks;
 use core::ptr::null;
 use libc::{c_int, epoll_event, fd_set, nfds_t, pollfd, sigset_t, timespec, timeval};
@@ -118,7 +118,7 @@ pub(crate) mod first {
     use super::*;
 
     fn create(flags: c_int, genuine: impl FnOnce() -> c_int) -> Answer<c_int> {
-        let answer = match ensure() {
+        let answer = match ensure() && own_process() {
             // SAFETY: no pointers.
             true => unsafe { calls::epoll_create1(flags) },
             false => Err(Stop::Kernel(Why::NotOurs)),
