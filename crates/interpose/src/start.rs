@@ -110,34 +110,13 @@ fn begin() -> bool {
     }
 }
 
-/// A panic says one line, written by the genuine function: std's own report would come back in through our hooks, and
-/// read files for a backtrace.
+/// A panic says one line in our log: std's own report would come back in through our hooks, and read files for a
+/// backtrace.
 fn quiet_panics() {
     std::panic::set_hook(Box::new(|panic| {
-        struct Line {
-            bytes: [u8; 256],
-            len: usize,
-        }
-        impl core::fmt::Write for Line {
-            fn write_str(&mut self, text: &str) -> core::fmt::Result {
-                // The last byte is for the end of line; what does not fit is cut off.
-                let room = self.bytes.len() - 1 - self.len;
-                let part = &text.as_bytes()[..text.len().min(room)];
-                self.bytes[self.len..self.len + part.len()].copy_from_slice(part);
-                self.len += part.len();
-                Ok(())
-            }
-        }
-        let mut line = Line { bytes: [0; 256], len: 0 };
-        let _ = core::fmt::write(&mut line, format_args!("sidestep: internal error, please report: {panic}"));
-        for byte in &mut line.bytes[..line.len] {
-            if *byte == b'\n' {
-                *byte = b' ';
-            }
-        }
-        line.bytes[line.len] = b'\n';
-        // SAFETY: the bytes of the line.
-        unsafe { crate::hooks::data::genuine::write(2, line.bytes.as_ptr().cast(), line.len + 1) };
+        let at = panic.location().map_or(("?", 0), |place| (place.file(), place.line()));
+        let what = panic.payload_as_str().unwrap_or("panic");
+        logger::error!("internal error at {}:{}, please report: {what}", at.0, at.1);
     }));
 }
 
