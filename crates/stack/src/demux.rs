@@ -32,6 +32,12 @@ impl Demux {
         }
     }
 
+    /// Entries of all tables.
+    pub(crate) fn len(&self) -> usize {
+        let table = |table: &Table| table.flows.len() + table.bound.len();
+        table(&self.tcp) + table(&self.udp) + self.groups.len()
+    }
+
     pub(crate) fn join(&mut self, id: SocketId, group: Ipv4Addr, source: Option<Ipv4Addr>) {
         let members = self.groups.entry(group).or_default();
         let member = Member { id, source };

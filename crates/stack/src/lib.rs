@@ -25,6 +25,7 @@
 //! `Closed`/`None`, never touches its successor.
 #![forbid(unsafe_code)]
 
+pub mod census;
 pub mod error;
 pub mod event;
 pub mod frame;

@@ -76,6 +76,11 @@ impl<F: Frame> Stack<F> {
 }
 
 impl<F: Frame> Reassembly<F> {
+    /// Datagrams that wait for fragments.
+    pub(crate) fn len(&self) -> usize {
+        self.partial.len()
+    }
+
     pub(crate) fn new() -> Self {
         Reassembly { partial: Vec::new() }
     }

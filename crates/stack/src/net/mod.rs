@@ -95,6 +95,11 @@ pub(crate) struct Hop {
 }
 
 impl Net {
+    /// Bytes of packets that wait for an answer of the owner.
+    pub(crate) fn held_bytes(&self) -> usize {
+        self.held_bytes
+    }
+
     pub(crate) fn new(config: &Config, hasher: &RandomState) -> Self {
         let mut key = [0; 16];
         key.copy_from_slice(&config.seed[16..]);

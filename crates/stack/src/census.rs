@@ -1,0 +1,34 @@
+//! What a stack holds, counted: for leak checks and for numbers shown to people. Never on a fast path.
+
+use crate::{Frame, Stack};
+
+/// See [`Stack::census`].
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Census {
+    /// Sockets of every kind, also those that the owner closed and TCP has not finished with (TIME-WAIT among them).
+    pub sockets: usize,
+    /// Entries of the tables that lead packets to sockets: flows, local endpoints, groups.
+    pub demux_entries: usize,
+    /// Deadlines of sockets.
+    pub timers: usize,
+    /// Datagrams of which some fragments wait for the others.
+    pub reassemblies: usize,
+    /// Bytes of packets that wait for a path or a neighbour.
+    pub held_bytes: usize,
+    /// Device frames in receive queues, by the stack's own count.
+    pub attached_frames: usize,
+}
+
+impl<F: Frame> Stack<F> {
+    /// Counts what there is.
+    pub fn census(&self) -> Census {
+        Census {
+            sockets: self.sockets.len(),
+            demux_entries: self.demux.len(),
+            timers: self.timers.len(),
+            reassemblies: self.reassembly.len(),
+            held_bytes: self.net.held_bytes(),
+            attached_frames: self.budget.attached(),
+        }
+    }
+}
