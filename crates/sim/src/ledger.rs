@@ -61,6 +61,8 @@ pub struct Ledger {
     pub letters: Vec<Vec<Letter>>,
     /// Whether the network may double datagrams.
     pub doubles: bool,
+    /// Datagrams (sender, number) that nothing keeps from arriving.
+    pub greetings: Vec<(usize, usize)>,
     pub letters_read: u64,
     pub bytes_read: u64,
 }
@@ -132,6 +134,15 @@ impl Ledger {
     /// The engine refused the last datagram.
     pub fn unwrite_letter(&mut self, sender: usize) {
         self.letters[sender].pop();
+    }
+
+    /// Every datagram that was sent after the network calmed down was read.
+    pub fn check_greetings(&mut self) {
+        for (sender, number) in std::mem::take(&mut self.greetings) {
+            if self.letters[sender].get(number).is_none_or(|letter| letter.copies == 0) {
+                self.alarm(|| format!("datagram {sender}/{number} did not arrive though the network healed"));
+            }
+        }
     }
 
     /// A datagram was read.

@@ -59,6 +59,11 @@ impl Link {
         self.faults.mtus.iter().rev().find(|(from, _)| *from <= now).map_or(65535, |(_, mtu)| *mtu)
     }
 
+    /// Whether frames queue here, so that they must enter in the order of their arrival.
+    pub fn has_queue(&self) -> bool {
+        self.faults.rate_bps != 0
+    }
+
     /// A frame of `len` bytes enters at `now`.
     pub fn enter(&mut self, now: u64, len: usize) -> Fate {
         let faulty = now < self.heals_at;

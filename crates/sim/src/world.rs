@@ -9,6 +9,7 @@ use crate::link::{Fate, Link};
 use crate::plan::Plan;
 use crate::router;
 use crate::trace::Trace;
+use stack::census::Census;
 use stack::{Path, Ready, Request};
 use std::cmp::Ordering;
 use std::collections::BinaryHeap;
@@ -54,13 +55,14 @@ pub struct Report {
 
 enum Event {
     Arrive { host: usize, frame: Vec<u8>, tag: Tag },
+    Cross { to: usize, frame: Vec<u8>, tag: Tag },
     Wake { host: usize },
     Call { host: usize, app: usize },
     Answer { host: usize, request: Request },
     TxDone { host: usize },
     Pause { host: usize, on: bool },
     Jump { host: usize, by: u64 },
-    Heal,
+    Calm,
 }
 
 struct Entry {
@@ -144,7 +146,7 @@ impl World {
                 world.push(at, Event::Jump { host, by });
             }
         }
-        world.push(plan.heals_at, Event::Heal);
+        world.push(plan.heals_at + CALM_AFTER, Event::Calm);
         world
     }
 
@@ -209,6 +211,7 @@ impl World {
                 self.deliver(host, frame, tag);
                 host
             }
+            Event::Cross { to, frame, tag } => return self.descend(self.now, to, frame, tag),
             Event::Wake { host } => {
                 if self.hosts[host].wake_at <= self.now {
                     self.hosts[host].wake_at = u64::MAX;
@@ -223,7 +226,7 @@ impl World {
                     return self.push(self.now + 1_000_000, Event::Call { host, app });
                 }
                 self.ledger.host = host;
-                let healed = self.now >= self.plan.heals_at;
+                let healed = self.now >= self.plan.heals_at + CALM_AFTER;
                 self.hosts[host].act(self.now, app, Ready::default(), healed, &mut self.ledger);
                 host
             }
@@ -260,7 +263,7 @@ impl World {
                 }
                 host
             }
-            Event::Heal => return self.heal(),
+            Event::Calm => return self.calm(),
         };
         self.finish_turn(host);
     }
@@ -271,8 +274,8 @@ impl World {
         self.hosts[host].receive(self.now, frame);
     }
 
-    fn heal(&mut self) {
-        self.trace.note(self.now, 0, || "the network heals".to_string());
+    fn calm(&mut self) {
+        self.trace.note(self.now, 0, || "the network is calm".to_string());
         for host in 0..self.hosts.len() {
             for app in 0..self.hosts[host].apps.len() {
                 self.push(self.now, Event::Call { host, app });
@@ -298,7 +301,7 @@ impl World {
     /// What the owner of a stack does in every turn, after what arrived.
     fn finish_turn(&mut self, host: usize) {
         self.ledger.host = host;
-        let healed = self.now >= self.plan.heals_at;
+        let healed = self.now >= self.plan.heals_at + CALM_AFTER;
         let h = &mut self.hosts[host];
         h.fire(self.now);
         h.drain_events(self.now, healed, &mut self.ledger);
@@ -389,24 +392,41 @@ impl World {
         }
     }
 
-    fn travel(&mut self, from: usize, to: usize, mut frame: Vec<u8>, tag: Tag, index: u64) {
-        let fate = match self.up[from].enter(self.now, frame.len()) {
-            Fate::Arrives { at, flip, again } => match self.down[to].enter(at, frame.len()) {
-                Fate::Arrives { at, flip: flip2, again: again2 } => {
-                    Fate::Arrives { at, flip: flip.or(flip2), again: again2.or(again) }
-                }
-                lost => lost,
-            },
-            lost => lost,
-        };
+    /// A packet takes its first wire.
+    fn travel(&mut self, from: usize, to: usize, frame: Vec<u8>, tag: Tag, index: u64) {
+        let fate = self.up[from].enter(self.now, frame.len());
         self.trace.frame(self.now, from, &frame, || format!("#{index} {fate:?}"));
+        let Fate::Arrives { at, flip, again } = fate else { return };
+        if let Some(again) = again {
+            self.cross(again, to, frame.clone(), tag, None);
+        }
+        self.cross(at, to, frame, tag, flip);
+    }
+
+    /// A packet is at the router at `at`: at once if nothing that happens until then can matter.
+    fn cross(&mut self, at: u64, to: usize, mut frame: Vec<u8>, tag: Tag, flip: Option<u64>) {
+        if let Some(word) = flip {
+            flip_bit(&mut frame, word);
+        }
+        if self.down[to].has_queue() {
+            self.push(at, Event::Cross { to, frame, tag });
+        } else {
+            self.descend(at, to, frame, tag);
+        }
+    }
+
+    /// A packet takes its second wire.
+    fn descend(&mut self, now: u64, to: usize, mut frame: Vec<u8>, tag: Tag) {
+        let fate = self.down[to].enter(now, frame.len());
+        if !matches!(fate, Fate::Arrives { flip: None, again: None, .. }) {
+            self.trace.note(now, to, || format!("{} => {fate:?}", crate::trace::describe(&frame)));
+        }
         let Fate::Arrives { at, flip, again } = fate else { return };
         if let Some(again) = again {
             self.push(again, Event::Arrive { host: to, frame: frame.clone(), tag });
         }
         if let Some(word) = flip {
-            let bit = (word % ((frame.len() - 14) * 8) as u64) as usize;
-            frame[14 + bit / 8] ^= 1 << (bit % 8);
+            flip_bit(&mut frame, word);
         }
         self.push(at, Event::Arrive { host: to, frame, tag });
     }
@@ -443,6 +463,7 @@ impl World {
                 self.ledger.alarm(|| format!("host {h} has a writer that never got to write"));
             }
         }
+        self.ledger.check_greetings();
     }
 
     /// All sockets are closed and TIME-WAIT is over: no frame, timer, event or socket is left.
@@ -455,6 +476,10 @@ impl World {
                 self.ledger.alarm(|| format!("{living} frames are left at the end, {attached} of the card"));
             }
             let now = h.clock(self.now);
+            let census = h.stack.census();
+            if census != Census::default() {
+                self.ledger.alarm(|| format!("left at the end: {census:?}"));
+            }
             if let Some(due) = h.stack.next_timer() {
                 let in_ns = due.0 as i64 - now.0 as i64;
                 self.ledger.alarm(|| format!("a timer is left at the end, due in {in_ns} ns"));
@@ -466,9 +491,23 @@ impl World {
     }
 }
 
+/// Flips one bit behind the Ethernet header. Two flips can cancel out in a checksum, in two fragments of a datagram as
+/// on two wires; so a packet that was hit already, and the payload of fragments, are spared.
+fn flip_bit(frame: &mut [u8], word: u64) {
+    let is_fragment = frame[20] & 0x3f != 0 || frame[21] != 0;
+    if crate::packet::parse(frame).is_err() {
+        return;
+    }
+    let bytes = if is_fragment { 20 } else { frame.len() - 14 };
+    let bit = (word % (bytes * 8) as u64) as usize;
+    frame[14 + bit / 8] ^= 1 << (bit % 8);
+}
+
 /// Time for everything to get through after the network healed: retransmission timers may have backed off to two
 /// minutes, zero window probes as well.
 const AFTER_HEALING: u64 = 600_000_000_000;
+/// Time for queues to run empty after the network healed, ns.
+const CALM_AFTER: u64 = 10_000_000_000;
 /// TIME-WAIT, FIN-WAIT-2, orphans' last retransmissions.
 const AFTER_CLOSING: u64 = 2_000_000_000_000;
 const EVENTS_MAX: u64 = 2_000_000;

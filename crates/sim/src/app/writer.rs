@@ -76,7 +76,13 @@ impl Writer {
             // After the network healed everyone must be reachable.
             self.greeted = true;
             for to in self.plan.peers.clone() {
+                let number = cx.ledger.letters[self.sender].len();
                 self.write(cx, id, 64, to);
+                // All have buffers of one size; small ones may overflow, which UDP tells nobody. Nor is one that found
+                // the ring full on its way.
+                if self.plan.options.receive_buffer > 65536 && cx.ledger.letters[self.sender].len() > number {
+                    cx.ledger.greetings.push((self.sender, number));
+                }
             }
         }
     }
