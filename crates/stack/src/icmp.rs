@@ -100,3 +100,6 @@ fn plateau_below(len: usize) -> u32 {
         .find(|plateau| (*plateau as usize) < len)
         .unwrap_or(68)
 }
+
+#[cfg(test)]
+mod tests;

@@ -217,3 +217,6 @@ fn is_for_group(dst: Ipv4Addr, mac: MacAddr) -> bool {
 
 /// Where TCP's header has its checksum.
 const TCP_CHECKSUM: usize = 16;
+
+#[cfg(test)]
+mod tests;

@@ -1,9 +1,10 @@
 //! For tests of this crate and others: a frame over a `Vec`, an outlet that collects, and a wire between two stacks.
 
-use crate::{Config, Duration, Frame, Instant, MacAddr, Outlet, Path, Request, Stack, tcp, udp};
+use crate::{Config, Duration, Endpoint, Frame, Instant, MacAddr, Outlet, Path, Request, Stack, tcp, udp};
 use core::net::Ipv4Addr;
 use core::ops::Range;
 use std::collections::VecDeque;
+use wire::{ethernet, ipv4};
 
 /// A frame in ordinary memory that plays one of the device until it is detached.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -187,4 +188,44 @@ pub fn exchange(now: Instant, a: &mut Host, b: &mut Host) {
         }
     }
     panic!("the stacks never fell silent");
+}
+
+/// The hardware address of 10.0.0.`n`, of a group, or of all stations.
+pub fn mac_of(address: Ipv4Addr) -> MacAddr {
+    match address.octets()[3] {
+        _ if address.is_multicast() => MacAddr::of_multicast(address),
+        255 => MacAddr::BROADCAST,
+        n => MacAddr([2, 0, 0, 0, 0, n]),
+    }
+}
+
+/// A frame with one whole IP packet, as a peer on the link would send it.
+pub fn ip_frame(src: Ipv4Addr, dst: Ipv4Addr, protocol: u8, payload: &[u8]) -> Vec<u8> {
+    fragment_frame(src, dst, protocol, (0, ipv4::Fragment::DONT), payload)
+}
+
+/// A frame with one packet of this identification that is a fragment or not.
+pub fn fragment_frame(
+    src: Ipv4Addr,
+    dst: Ipv4Addr,
+    protocol: u8,
+    (ident, fragment): (u16, ipv4::Fragment),
+    payload: &[u8],
+) -> Vec<u8> {
+    let ip =
+        ipv4::Fields { src, dst, protocol, tos: 0, ttl: 64, ident, fragment, payload_len: payload.len() };
+    let ether = ethernet::Header::ipv4(mac_of(dst), mac_of(src));
+    [&ether[..], &ip.emit(), payload].concat()
+}
+
+/// The header and payload of a datagram without checksum.
+pub fn udp_datagram(from: Endpoint, to: Endpoint, bytes: &[u8]) -> Vec<u8> {
+    let len = wire::udp::HEADER_LEN + bytes.len();
+    let header = wire::udp::Header { src: from.port(), dst: to.port(), len, checksum: 0 };
+    [&header.emit()[..], bytes].concat()
+}
+
+/// A frame with a datagram without checksum.
+pub fn udp_frame(from: Endpoint, to: Endpoint, bytes: &[u8]) -> Vec<u8> {
+    ip_frame(*from.ip(), *to.ip(), ipv4::UDP, &udp_datagram(from, to, bytes))
 }

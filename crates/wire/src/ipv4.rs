@@ -27,6 +27,7 @@ pub struct Header<'a> {
     options: &'a [u8],
 }
 
+#[allow(clippy::len_without_is_empty)] // a header is never empty
 impl<'a> Header<'a> {
     /// Reads a header at the beginning of `packet`. `None`: too short, another version, or a header or total length
     /// that cannot be. The checksum is not looked at.

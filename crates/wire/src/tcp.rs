@@ -61,6 +61,7 @@ pub struct Header<'a> {
     options: &'a [u8],
 }
 
+#[allow(clippy::len_without_is_empty)] // a header is never empty
 impl<'a> Header<'a> {
     /// Reads a header at the beginning of `segment`; `None`: too short, or a data offset below 5 or past the end.
     #[inline]

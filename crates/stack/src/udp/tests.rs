@@ -1,7 +1,7 @@
 //! UDP sockets over two stacks, and against frames made by hand.
 use super::*;
-use crate::testing::{Host, VecFrame, exchange};
-use crate::{Path, Request, SendError};
+use crate::testing::{Host, VecFrame, exchange, udp_frame as frame};
+use crate::{MacAddr, Path, Request, SendError};
 use wire::{ethernet, ipv4};
 
 const NOW: Instant = Instant(1_000_000_000);
@@ -49,31 +49,6 @@ fn two_hosts() -> (Host, Host) {
     b.stack.udp_close(to);
     (a, b)
 }
-
-/// A frame from `from` to `to` as a peer would send it.
-fn frame(from: Endpoint, to: Endpoint, bytes: &[u8]) -> Vec<u8> {
-    let src_mac = MacAddr([2, 0, 0, 0, 0, from.ip().octets()[3]]);
-    let dst_mac = match to.ip() {
-        ip if ip.is_multicast() => MacAddr::of_multicast(*ip),
-        ip if ip.octets()[3] == 255 => MacAddr::BROADCAST,
-        ip => MacAddr([2, 0, 0, 0, 0, ip.octets()[3]]),
-    };
-    let ip = ipv4::Fields {
-        src: *from.ip(),
-        dst: *to.ip(),
-        protocol: ipv4::UDP,
-        tos: 0,
-        ttl: 64,
-        ident: 0,
-        fragment: ipv4::Fragment::DONT,
-        payload_len: 8 + bytes.len(),
-    };
-    let header = wire::udp::Header { src: from.port(), dst: to.port(), len: 8 + bytes.len(), checksum: 0 };
-    let ether = ethernet::Header::ipv4(dst_mac, src_mac);
-    [&ether[..], &ip.emit(), &header.emit(), bytes].concat()
-}
-
-use crate::MacAddr;
 
 #[test]
 fn datagram_arrives_with_its_addresses_and_an_in_edge() {
