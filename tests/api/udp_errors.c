@@ -23,7 +23,8 @@ void client(struct place place)
     CHECK_ERRNO(recv(fd, &byte, 1, MSG_DONTWAIT), EAGAIN);
     CHECK_ERRNO(listen(fd, 1), EOPNOTSUPP);
     CHECK_ERRNO(accept(fd, NULL, NULL), EOPNOTSUPP);
-    CHECK_ERRNO(shutdown(fd, SHUT_RDWR), ENOTCONN);
+    int other = socket(AF_INET, SOCK_DGRAM, 0);
+    CHECK_ERRNO(shutdown(other, SHUT_RDWR), ENOTCONN);
     CHECK_ERRNO(bind(fd, (struct sockaddr *)&to, sizeof to), EADDRNOTAVAIL);
 
     /* Nobody has this port: an ICMP error reaches the connected socket, once. */

@@ -5,6 +5,7 @@
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
+use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::Duration;
 
 use rig::skip::{skipped, test_name, without_namespaces};
@@ -56,8 +57,10 @@ pub fn compile(source: &str) -> Result<PathBuf> {
     let source = folder().join(source);
     let name = source.file_stem().unwrap_or_default().to_owned();
     let scratch = option_env!("CARGO_TARGET_TMPDIR").map_or_else(std::env::temp_dir, PathBuf::from);
-    // A name of its own for each test process: two may compile the same source at once.
-    let executable = scratch.join(format!("{}-{}", name.to_string_lossy(), std::process::id()));
+    // A name of its own each time: tests in parallel compile the same source.
+    static COUNT: AtomicU32 = AtomicU32::new(0);
+    let number = COUNT.fetch_add(1, Ordering::Relaxed);
+    let executable = scratch.join(format!("{}-{}-{number}", name.to_string_lossy(), std::process::id()));
     let mut compiler = Command::new("cc");
     compiler.args(["-std=gnu11", "-O1", "-Wall", "-Wextra", "-Werror", "-pthread", "-o"]);
     compiler.arg(&executable).arg(&source);
