@@ -94,6 +94,18 @@ impl Snapshot {
         })
     }
 
+    /// The same writer with other numbers: what happened between two looks, say.
+    pub fn with(
+        &self,
+        process: Process,
+        left: Vec<(Why, u64)>,
+        lanes: Vec<(usize, Lane)>,
+        sockets: Vec<Socket>,
+    ) -> Snapshot {
+        let (program, others) = (self.program.clone(), Socket::from_words(&self.others.words()));
+        Snapshot { program, process, left, lanes, sockets, others, ..*self }
+    }
+
     /// The block of a descriptor.
     pub fn socket(&self, fd: i32) -> Option<&Socket> {
         let named = u64::try_from(fd).ok()? + 1;
