@@ -13,11 +13,6 @@ impl Budget {
         Budget { attached: 0, attached_max }
     }
 
-    /// Frames that were admitted and not released.
-    pub(crate) fn attached(&self) -> usize {
-        self.attached as usize
-    }
-
     /// A frame is about to wait in a queue that holds `held` attached frames already. Past the stack's share, or past
     /// half of it in one queue, the frame is copied out instead. Counts it in `held` if it stays attached.
     #[inline]
@@ -41,5 +36,10 @@ impl Budget {
             self.attached = self.attached.saturating_sub(1);
             *held = held.saturating_sub(1);
         }
+    }
+
+    /// Frames that were admitted and not released.
+    pub(crate) fn attached(&self) -> usize {
+        self.attached as usize
     }
 }

@@ -9,8 +9,8 @@ pub struct Census {
     pub sockets: usize,
     /// Entries of the tables that lead packets to sockets: flows, local endpoints, groups.
     pub demux_entries: usize,
-    /// Deadlines of sockets.
-    pub timers: usize,
+    /// Whether a deadline of some socket is set.
+    pub has_timers: bool,
     /// Datagrams of which some fragments wait for the others.
     pub reassemblies: usize,
     /// Bytes of packets that wait for a path or a neighbour.
@@ -25,7 +25,7 @@ impl<F: Frame> Stack<F> {
         Census {
             sockets: self.sockets.len(),
             demux_entries: self.demux.len(),
-            timers: self.timers.len(),
+            has_timers: self.timers.next().is_some(),
             reassemblies: self.reassembly.len(),
             held_bytes: self.net.held_bytes(),
             attached_frames: self.budget.attached(),

@@ -14,10 +14,6 @@ impl Timers {
     pub(crate) fn new(_now: Instant) -> Self {
         Timers::default()
     }
-    /// Deadlines that are set.
-    pub(crate) fn len(&self) -> usize {
-        self.due.len()
-    }
     /// Sets, moves or removes the deadline of a socket.
     pub(crate) fn set(&mut self, id: SocketId, at: Option<Instant>) {
         if let Some(old) = self.of.remove(&id) {
