@@ -107,6 +107,9 @@ impl<F: Frame> Stack<F> {
         if !ip.checksum_is_valid() {
             return Err(Drop::Checksum);
         }
+        if !ip.options_are_harmless() {
+            return Err(Drop::IpHeader);
+        }
         let total = ip.total_len();
         if tail.is_empty() {
             // Frames shorter than Ethernet's minimum are padded: what exceeds the packet is not ours to read.

@@ -108,6 +108,24 @@ impl<'a> Header<'a> {
     pub fn options(&self) -> &'a [u8] {
         self.options
     }
+    /// Whether the options can be walked over and none of them names a route (LSRR, SSRR): nobody but an attacker
+    /// tells a host by which way to answer, and Linux drops such packets by default.
+    #[inline]
+    pub fn options_are_harmless(&self) -> bool {
+        let mut rest = self.options;
+        while let Some((kind, after)) = rest.split_first() {
+            rest = match kind {
+                0 => return true,
+                1 => after,
+                131 | 137 => return false,
+                _ => match after.first().and_then(|len| rest.split_at_checked(usize::from((*len).max(2)))) {
+                    Some((_, behind)) if after[0] >= 2 => behind,
+                    _ => return false,
+                },
+            };
+        }
+        true
+    }
     /// Whether the header is intact.
     #[inline]
     pub fn checksum_is_valid(&self) -> bool {
@@ -247,6 +265,24 @@ mod tests {
         }
     }
 
+    #[test]
+    fn options_that_name_a_route_or_cannot_be_walked_are_harmful() {
+        let with = |options: [u8; 8]| {
+            let mut bytes = [0; 28];
+            bytes[..20].copy_from_slice(&fields().emit());
+            bytes[0] = 0x47;
+            bytes[20..].copy_from_slice(&options);
+            Header::parse(&bytes).unwrap().options_are_harmless()
+        };
+        assert!(with([1, 1, 1, 1, 1, 1, 1, 1]));
+        assert!(with([148, 4, 0, 0, 0, 131, 0, 0]));
+        assert!(!with([1, 131, 7, 4, 1, 2, 3, 4]));
+        assert!(!with([1, 137, 7, 4, 1, 2, 3, 4]));
+        for len in [0, 1, 9] {
+            assert!(!with([7, len, 0, 0, 0, 0, 0, 0]), "{len}");
+        }
+    }
+
     proptest! {
         #[test]
         fn any_bytes_are_read_without_panic(bytes in proptest::collection::vec(any::<u8>(), 0..80)) {
@@ -254,6 +290,7 @@ mod tests {
                 prop_assert!(header.len() <= bytes.len());
                 prop_assert!(header.total_len() >= header.len());
                 header.checksum_is_valid();
+                header.options_are_harmless();
             }
         }
     }

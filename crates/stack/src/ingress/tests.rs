@@ -88,6 +88,16 @@ fn options_of_ip_are_stepped_over() {
 }
 
 #[test]
+fn source_routes_are_dropped() {
+    let frame = altered(|frame| {
+        frame[14] = 0x47;
+        frame.splice(34..34, [131, 7, 4, 10, 0, 0, 9, 0]);
+        frame[16..18].copy_from_slice(&(28u16 + 15).to_be_bytes());
+    });
+    assert_eq!(verdict(frame), Some(Drop::IpHeader));
+}
+
+#[test]
 fn version_mismatch_is_dropped() {
     assert_eq!(verdict(altered(|frame| frame[14] = 0x65)), Some(Drop::IpHeader));
 }
