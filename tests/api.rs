@@ -123,12 +123,13 @@ fn all_ways(world: &World, source: &Path, differences: &[Difference], report: &m
         Ok(executable) => executable,
         Err(error) => return report.add(&format!("{program}::compile"), Err(error)),
     };
-    let oracle = run(world, &executable, ORACLE);
+    let oracle = run(world, executable.path(), ORACLE);
     let counted = oracle.as_ref().ok().cloned().unwrap_or_default();
     report.add(&format!("{program}::{}", ORACLE.name), oracle.map(drop));
     for way in WAYS {
         let name = format!("{program}::{}", way.name);
-        let result = run(world, &executable, way).and_then(|seen| went_past_the_kernel(way, &counted, &seen));
+        let result =
+            run(world, executable.path(), way).and_then(|seen| went_past_the_kernel(way, &counted, &seen));
         let declared = differences.iter().any(|one| one.program == program || one.program == name);
         match (result, declared) {
             (Err(_), true) => {
@@ -143,7 +144,6 @@ fn all_ways(world: &World, source: &Path, differences: &[Difference], report: &m
             (result, false) => report.add(&name, result),
         }
     }
-    let _ = std::fs::remove_file(executable);
 }
 
 /// Both roles to their end; returns what the kernels of client and server counted.

@@ -49,8 +49,8 @@ fn assert_warnings(finished: &Finished, count: usize) {
 #[test]
 fn without_privilege_the_kernel_carries_the_socket_and_one_warning_says_why() {
     let Some(world) = world(&Options::default()) else { return };
-    let program = compile("apps/transfer.c").unwrap();
-    let (folder, library, program) = readable_by_all(&world, &program);
+    let compiled = compile("apps/transfer.c").unwrap();
+    let (folder, library, program) = readable_by_all(&world, compiled.path());
     let start = |host: &Host| host.program(&program).preload(Some(&library)).user(NOBODY);
     let (left, right) = (&world.hosts.left, &world.hosts.right);
     let result = transfer(start(left), start(right), &right.address.to_string());
@@ -63,8 +63,8 @@ fn without_privilege_the_kernel_carries_the_socket_and_one_warning_says_why() {
 #[test]
 fn strict_mode_refuses_instead_of_falling_back() {
     let Some(world) = world(&Options::default()) else { return };
-    let program = compile("apps/transfer.c").unwrap();
-    let (folder, library, program) = readable_by_all(&world, &program);
+    let compiled = compile("apps/transfer.c").unwrap();
+    let (folder, library, program) = readable_by_all(&world, compiled.path());
     let words = format!("send connect {} {PORT} 1", world.hosts.right.address);
     let client = world.hosts.left.program(&program).preload(Some(&library)).user(NOBODY).words(&words);
     let finished = client.environment("SIDESTEP_STRICT", "1").run(DEADLINE).unwrap();
@@ -80,9 +80,10 @@ fn strict_mode_refuses_instead_of_falling_back() {
 #[test]
 fn loopback_stays_with_the_kernel_without_a_warning() {
     let Some(world) = world(&Options::default()) else { return };
-    let program = compile("apps/transfer.c").unwrap();
+    let compiled = compile("apps/transfer.c").unwrap();
+    let program = compiled.path();
     let host = &world.hosts.left;
-    let start = || preloaded(&world, host, &program);
+    let start = || preloaded(&world, host, program);
     let (client, _) = transfer(start(), start(), "127.0.0.1").unwrap();
     assert_warnings(&client, 0);
 }
@@ -90,9 +91,10 @@ fn loopback_stays_with_the_kernel_without_a_warning() {
 #[test]
 fn the_hosts_own_address_stays_with_the_kernel() {
     let Some(world) = world(&Options::default()) else { return };
-    let program = compile("apps/transfer.c").unwrap();
+    let compiled = compile("apps/transfer.c").unwrap();
+    let program = compiled.path();
     let host = &world.hosts.left;
-    let start = || preloaded(&world, host, &program);
+    let start = || preloaded(&world, host, program);
     transfer(start(), start(), &host.address.to_string()).unwrap();
 }
 
@@ -112,11 +114,12 @@ fn ipv6_stays_with_the_kernel() {
 #[test]
 fn a_foreign_xdp_program_is_left_in_place_and_named() {
     let Some(world) = world(&Options::default()) else { return };
-    let program = compile("apps/transfer.c").unwrap();
+    let compiled = compile("apps/transfer.c").unwrap();
+    let program = compiled.path();
     let (left, right) = (&world.hosts.left, &world.hosts.right);
     let foreign = attach_foreign_program(left).unwrap();
     let (client, _) =
-        transfer(preloaded(&world, left, &program), right.program(&program), &right.address.to_string())
+        transfer(preloaded(&world, left, program), right.program(program), &right.address.to_string())
             .unwrap();
     assert!(left.has_xdp_program().unwrap(), "the foreign program is gone");
     drop(foreign);
@@ -126,15 +129,16 @@ fn a_foreign_xdp_program_is_left_in_place_and_named() {
 #[test]
 fn a_second_process_on_a_busy_queue_goes_through_the_kernel() {
     let Some(world) = world(&Options::default()) else { return };
-    let program = compile("apps/transfer.c").unwrap();
+    let compiled = compile("apps/transfer.c").unwrap();
+    let program = compiled.path();
     let (left, right) = (&world.hosts.left, &world.hosts.right);
     let address = right.address.to_string();
-    let first = preloaded(&world, right, &program).words(&format!("receive listen {address} 9200 1"));
+    let first = preloaded(&world, right, program).words(&format!("receive listen {address} 9200 1"));
     let mut first = first.start().unwrap();
     first.wait_for_port(Protocol::Tcp, 9200, DEADLINE).unwrap();
-    transfer(left.program(&program), preloaded(&world, right, &program), &address).unwrap();
+    transfer(left.program(program), preloaded(&world, right, program), &address).unwrap();
     // The first one still works.
-    let client = left.program(&program).words(&format!("send connect {address} 9200 1"));
+    let client = left.program(program).words(&format!("send connect {address} 9200 1"));
     client.run(DEADLINE).and_then(Finished::success).unwrap();
     first.finish(DEADLINE).and_then(Finished::success).unwrap();
 }

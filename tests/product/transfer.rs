@@ -53,7 +53,7 @@ fn short_connections_through_a_lossy_router_do_not_hang() {
     let Some(world) = world(&Options { loss_permille: Some(50), ..Options::default() }) else { return };
     let program = compile("apps/transfer.c").unwrap();
     for _ in 0..10 {
-        one(&world, &program, (true, true), true, 0);
+        one(&world, program.path(), (true, true), true, 0);
     }
 }
 
@@ -61,7 +61,7 @@ fn every_way(world: &World, mib: u32) {
     let program = compile("apps/transfer.c").unwrap();
     for way in WAYS {
         for to_right in [true, false] {
-            one(world, &program, way, to_right, mib);
+            one(world, program.path(), way, to_right, mib);
         }
     }
 }

@@ -52,20 +52,36 @@ pub fn folder() -> &'static Path {
     Path::new(env!("CARGO_MANIFEST_DIR"))
 }
 
-/// Compiles a C program of this folder into cargo's scratch folder; returns the executable.
-pub fn compile(source: &str) -> Result<PathBuf> {
-    let source = folder().join(source);
-    let name = source.file_stem().unwrap_or_default().to_owned();
-    let scratch = option_env!("CARGO_TARGET_TMPDIR").map_or_else(std::env::temp_dir, PathBuf::from);
+/// A compiled program; its file is removed when dropped.
+#[derive(Debug)]
+pub struct Executable(PathBuf);
+
+impl Executable {
+    /// Where it is.
+    pub fn path(&self) -> &Path {
+        &self.0
+    }
+}
+
+impl Drop for Executable {
+    fn drop(&mut self) {
+        let _ = std::fs::remove_file(&self.0);
+    }
+}
+
+/// Compiles a C program of this folder.
+pub fn compile(source: &str) -> Result<Executable> {
     // A name of its own each time: tests in parallel compile the same source.
     static COUNT: AtomicU32 = AtomicU32::new(0);
     let number = COUNT.fetch_add(1, Ordering::Relaxed);
-    let executable = scratch.join(format!("{}-{}-{number}", name.to_string_lossy(), std::process::id()));
+    let source = folder().join(source);
+    let name = source.file_stem().unwrap_or_default().to_string_lossy();
+    let executable = std::env::temp_dir().join(format!("rig-{}-{number}-{name}", std::process::id()));
     let mut compiler = Command::new("cc");
     compiler.args(["-std=gnu11", "-O1", "-Wall", "-Wextra", "-Werror", "-pthread", "-o"]);
     compiler.arg(&executable).arg(&source);
     run_tool(&mut compiler)?;
-    Ok(executable)
+    Ok(Executable(executable))
 }
 
 /// Whether packets are expected to go past the kernel: `SIDESTEP_EXPECT_BYPASS` is set. Without it the programs must

@@ -51,10 +51,10 @@ fn of_package(package: &Value) -> Vec<Finding> {
     };
     let dependencies = package["dependencies"].as_array().map(Vec::as_slice).unwrap_or_default();
     let ours = dependencies.iter().filter(|dependency| dependency["path"].is_string());
-    // Tests of a crate may use the rig and the simulator, which stand beside the floors.
+    // Tests of a crate may use the rig and the simulator, which stand beside the floors, and itself with features.
     let used = ours.filter_map(|dependency| {
         let of = dependency["name"].as_str()?;
-        let in_tests = dependency["kind"] == "dev" && matches!(of, "rig" | "sim");
+        let in_tests = dependency["kind"] == "dev" && (matches!(of, "rig" | "sim") || of == name);
         (!in_tests && !allowed.contains(&of)).then_some(of)
     });
     used.map(|of| finding(format!("uses {of}, which the floors do not allow"))).collect()
