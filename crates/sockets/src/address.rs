@@ -1,0 +1,114 @@
+//! sockaddr to endpoint and back, with Linux's rules of truncation.
+
+use crate::answer::{Answer, Stop, Why};
+use crate::errno::fail;
+use core::net::{Ipv4Addr, SocketAddrV4};
+use libc::{sockaddr, sockaddr_in, socklen_t};
+
+/// What an application named as an address.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Named {
+    /// AF_INET.
+    Inet(SocketAddrV4),
+    /// AF_UNSPEC: "disconnect" in connect(2), "any" in bind(2).
+    Unspecified,
+    /// Any other family, or a length that the kernel shall judge.
+    Other,
+}
+
+/// Reads an address.
+///
+/// # Safety
+/// `address` is null or points to `len` readable bytes.
+pub unsafe fn read(address: *const sockaddr, len: socklen_t) -> Named {
+    if address.is_null() || (len as usize) < size_of::<libc::sa_family_t>() {
+        return Named::Other;
+    }
+    // SAFETY: at least a family is readable.
+    let family = unsafe { (&raw const (*address).sa_family).read_unaligned() };
+    match i32::from(family) {
+        libc::AF_UNSPEC => Named::Unspecified,
+        libc::AF_INET if len as usize >= size_of::<sockaddr_in>() => {
+            // SAFETY: the length covers a sockaddr_in; the application need not align it.
+            let inet = unsafe { address.cast::<sockaddr_in>().read_unaligned() };
+            Named::Inet(SocketAddrV4::new(Ipv4Addr::from(u32::from_be(inet.sin_addr.s_addr)), u16::from_be(inet.sin_port)))
+        }
+        _ => Named::Other,
+    }
+}
+
+/// The kernel's form of an endpoint.
+pub fn to_sockaddr(endpoint: SocketAddrV4) -> sockaddr_in {
+    sockaddr_in {
+        sin_family: libc::AF_INET as libc::sa_family_t,
+        sin_port: endpoint.port().to_be(),
+        sin_addr: libc::in_addr { s_addr: u32::from(*endpoint.ip()).to_be() },
+        sin_zero: [0; 8],
+    }
+}
+
+/// Writes an endpoint where the application wants an address: at most `*len` bytes, then the true length into `*len`.
+/// Nothing if `address` is null.
+///
+/// # Safety
+/// `address` is null, or `len` is valid and `address` has room for `*len` bytes.
+pub unsafe fn write(endpoint: SocketAddrV4, address: *mut sockaddr, len: *mut socklen_t) -> Answer<()> {
+    if address.is_null() {
+        return Ok(());
+    }
+    if len.is_null() {
+        return fail(libc::EFAULT);
+    }
+    // SAFETY: `len` is not null, hence valid.
+    let room = unsafe { len.read() };
+    if (room as i32) < 0 {
+        return fail(libc::EINVAL);
+    }
+    let inet = to_sockaddr(endpoint);
+    let copied = (room as usize).min(size_of::<sockaddr_in>());
+    // SAFETY: `address` has `room` bytes and `inet` has its own size.
+    unsafe {
+        core::ptr::copy_nonoverlapping((&raw const inet).cast::<u8>(), address.cast::<u8>(), copied);
+        len.write(size_of::<sockaddr_in>() as socklen_t);
+    }
+    Ok(())
+}
+
+/// The shadow's bound address, asked from the kernel.
+pub fn of_shadow(os: &crate::os::Os, fd: i32) -> Answer<SocketAddrV4> {
+    let mut inet = to_sockaddr(SocketAddrV4::new(Ipv4Addr::UNSPECIFIED, 0));
+    let mut len = size_of::<sockaddr_in>() as socklen_t;
+    // SAFETY: both pointers are to locals of the stated size.
+    let result = unsafe { (os.getsockname)(fd, (&raw mut inet).cast(), &raw mut len) };
+    if result != 0 {
+        return fail(os.errno());
+    }
+    // SAFETY: the kernel filled in `len` bytes.
+    match unsafe { read((&raw const inet).cast(), len) } {
+        Named::Inet(endpoint) => Ok(endpoint),
+        _ => Err(Stop::Kernel(Why::NotOurs)),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_endpoint_survives_the_way_there_and_back() {
+        let endpoint = SocketAddrV4::new(Ipv4Addr::new(10, 1, 2, 3), 4711);
+        let inet = to_sockaddr(endpoint);
+        // SAFETY: a local of the stated size.
+        let back = unsafe { read((&raw const inet).cast(), size_of::<sockaddr_in>() as socklen_t) };
+        assert_eq!(back, Named::Inet(endpoint));
+    }
+
+    #[test]
+    fn a_short_buffer_is_filled_as_far_as_it_goes_and_told_the_true_length() {
+        let mut room = [0xffu8; 4];
+        let mut len = 4;
+        // SAFETY: `room` has four bytes as `len` says.
+        unsafe { write(SocketAddrV4::new(Ipv4Addr::LOCALHOST, 80), room.as_mut_ptr().cast(), &raw mut len) }.unwrap();
+        assert_eq!((len, room[2..4].to_vec()), (16, vec![0, 80]));
+    }
+}

@@ -1,0 +1,95 @@
+//! Descriptor number to object: one load, no lock.
+//!
+//! Objects are type-stable (never freed, see object.rs), so a reference read here stays valid whatever other threads
+//! close meanwhile; what it names is checked by generation in the engine.
+
+use crate::object::Object;
+use crate::wait::epoll::Set;
+use core::sync::atomic::{AtomicI32, AtomicUsize, Ordering};
+
+/// Descriptors at and above this number are the kernel's alone.
+pub const LEN: usize = 1 << 20;
+
+/// Low bit of an entry: it is an epoll set.
+const EPOLL_TAG: usize = 1;
+
+/// 8 MiB of zero pages, touched only where a descriptor is ours.
+static TABLE: [AtomicUsize; LEN] = [const { AtomicUsize::new(0) }; LEN];
+
+/// The highest descriptor ever entered, so that walks over the table are short.
+static HIGHEST: AtomicI32 = AtomicI32::new(-1);
+
+/// What a descriptor of ours is.
+#[derive(Clone, Copy)]
+pub enum Entry {
+    /// A socket.
+    Socket(&'static Object),
+    /// An epoll set.
+    Epoll(&'static Set),
+}
+
+#[inline]
+fn decode(word: usize) -> Option<Entry> {
+    if word == 0 {
+        return None;
+    }
+    if word & EPOLL_TAG == 0 {
+        // SAFETY: `enter_socket` stored a &'static Object.
+        Some(Entry::Socket(unsafe { &*(word as *const Object) }))
+    } else {
+        // SAFETY: `enter_epoll` stored a &'static Set with the tag bit, which alignment leaves free.
+        Some(Entry::Epoll(unsafe { &*((word & !EPOLL_TAG) as *const Set) }))
+    }
+}
+
+/// What `fd` is, if it is ours.
+#[inline]
+pub fn entry(fd: i32) -> Option<Entry> {
+    let slot = TABLE.get(fd as usize)?;
+    decode(slot.load(Ordering::Acquire))
+}
+
+/// The socket behind `fd`, if it is one of ours.
+#[inline]
+pub fn socket(fd: i32) -> Option<&'static Object> {
+    match entry(fd) {
+        Some(Entry::Socket(object)) => Some(object),
+        _ => None,
+    }
+}
+
+/// The epoll set behind `fd`, if it is one of ours.
+#[inline]
+pub fn epoll(fd: i32) -> Option<&'static Set> {
+    match entry(fd) {
+        Some(Entry::Epoll(set)) => Some(set),
+        _ => None,
+    }
+}
+
+fn enter(fd: i32, word: usize) -> bool {
+    let Some(slot) = TABLE.get(fd as usize) else { return false };
+    HIGHEST.fetch_max(fd, Ordering::Relaxed);
+    slot.store(word, Ordering::Release);
+    true
+}
+
+/// Enters a socket; `false` if the number is out of range.
+pub fn enter_socket(fd: i32, object: &'static Object) -> bool {
+    enter(fd, core::ptr::from_ref(object) as usize)
+}
+
+/// Enters an epoll set; `false` if the number is out of range.
+pub fn enter_epoll(fd: i32, set: &'static Set) -> bool {
+    enter(fd, core::ptr::from_ref(set) as usize | EPOLL_TAG)
+}
+
+/// Takes the entry out; the caller lets go of what it named.
+pub fn remove(fd: i32) -> Option<Entry> {
+    decode(TABLE.get(fd as usize)?.swap(0, Ordering::AcqRel))
+}
+
+/// One past the highest descriptor that was ever ours.
+pub fn end() -> i32 {
+    HIGHEST.load(Ordering::Relaxed) + 1
+}

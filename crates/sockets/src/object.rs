@@ -1,0 +1,222 @@
+//! A socket as this layer sees it: what kind, which legs it stands on, who waits for it.
+//!
+//! Objects are type-stable: allocated once, reused, never freed. A thread that looked one up just before another
+//! thread closed it finds a reused object at worst, as it would find a reused descriptor number in the kernel.
+
+use crate::lane::Lane;
+use crate::wait::watch::Watch;
+use core::sync::atomic::{AtomicBool, AtomicI32, AtomicPtr, AtomicU8, AtomicU32, AtomicU64, Ordering};
+use stack::SocketId;
+use std::net::SocketAddrV4;
+
+/// Interfaces that one socket may stand on. Bound to every address on more: the first ones are accelerated.
+pub const LEGS_MAX: usize = 8;
+
+/// What an object is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[repr(u8)]
+pub enum Kind {
+    /// Not in use.
+    Free,
+    /// A UDP socket; without legs until it is bound, connected or sends.
+    Udp,
+    /// A TCP socket before connect and listen.
+    TcpIdle,
+    /// A TCP listener: legs and the shadow both accept.
+    Listener,
+    /// A TCP connection, from connect(2) or accept(2) on. One leg.
+    Stream,
+}
+
+/// A socket of one lane's engine.
+#[derive(Default)]
+pub struct Leg {
+    lane: AtomicPtr<Lane>,
+    id: AtomicU64,
+}
+
+/// What only control calls touch.
+#[derive(Default)]
+pub struct Control {
+    /// The local endpoint as the kernel's shadow has it, once bound.
+    pub local: Option<SocketAddrV4>,
+    /// The peer, once connected.
+    pub remote: Option<SocketAddrV4>,
+    /// What the steering map holds for this socket: leg index and flow.
+    pub flows: Vec<(u8, xdp::Flow)>,
+    /// SO_LINGER, seconds.
+    pub linger: Option<u32>,
+    /// The socket layer's own options of a TCP socket, for connect and listen to start with.
+    pub tcp: Option<Box<stack::tcp::Options>>,
+    /// Options the application set that accepted sockets inherit on their shadows: level, name, value.
+    pub inherited: Vec<(i32, i32, Vec<u8>)>,
+    /// SO_REUSEADDR or other settings that the engine asks about on connect: set by the rules of options.rs.
+    pub udp: Option<Box<stack::udp::Options>>,
+    /// A non-blocking connect whose result has not been told yet.
+    pub connecting: bool,
+    /// The reason was counted and told already.
+    pub told: bool,
+}
+
+/// One socket. Everything a data call needs is an atomic; the rest is under `control`.
+pub struct Object {
+    kind: AtomicU8,
+    /// Descriptors that name it (dup).
+    pub fds: AtomicU32,
+    /// One of them, for the shadow.
+    pub fd: AtomicI32,
+    /// O_NONBLOCK as the application set it.
+    pub nonblocking: AtomicBool,
+    /// SO_RCVTIMEO and SO_SNDTIMEO in nanoseconds; 0: none.
+    pub receive_timeout: AtomicU64,
+    /// See `receive_timeout`.
+    pub send_timeout: AtomicU64,
+    /// The shadow is known to hold something: look at once.
+    pub shadow_ready: AtomicBool,
+    /// When the shadow was looked at last.
+    pub shadow_looked: AtomicU64,
+    /// Spin budget of blocking calls, nanoseconds (adaptive, see wait/spin.rs).
+    pub spin: AtomicU32,
+    /// shutdown(2) of each direction: 1 read, 2 write.
+    pub shut: AtomicU8,
+    /// Destination of the last unconnected send and what was decided (see offload.rs).
+    pub last_route: AtomicU64,
+    /// Options read on the data path, as bits (see options.rs): IP_PKTINFO, IP_RECVTTL, ...
+    pub cmsgs: AtomicU32,
+    legs: [Leg; LEGS_MAX],
+    leg_count: AtomicU32,
+    /// See [`Control`].
+    pub control: sys::Mutex<Control>,
+    /// Who waits for it.
+    pub watch: Watch,
+}
+
+static FREE: sys::Mutex<Vec<&'static Object>> = sys::Mutex::new(Vec::new());
+
+impl Object {
+    /// A fresh object of `kind` for descriptor `fd`.
+    pub fn new(kind: Kind, fd: i32, nonblocking: bool) -> &'static Object {
+        let object = FREE.lock().pop().unwrap_or_else(|| Box::leak(Box::new(Object::blank())));
+        object.fds.store(1, Ordering::Relaxed);
+        object.fd.store(fd, Ordering::Relaxed);
+        object.nonblocking.store(nonblocking, Ordering::Relaxed);
+        object.kind.store(kind as u8, Ordering::Release);
+        object
+    }
+
+    fn blank() -> Object {
+        Object {
+            kind: AtomicU8::new(Kind::Free as u8),
+            fds: AtomicU32::new(0),
+            fd: AtomicI32::new(-1),
+            nonblocking: AtomicBool::new(false),
+            receive_timeout: AtomicU64::new(0),
+            send_timeout: AtomicU64::new(0),
+            shadow_ready: AtomicBool::new(false),
+            shadow_looked: AtomicU64::new(0),
+            spin: AtomicU32::new(0),
+            shut: AtomicU8::new(0),
+            last_route: AtomicU64::new(0),
+            cmsgs: AtomicU32::new(0),
+            legs: Default::default(),
+            leg_count: AtomicU32::new(0),
+            control: sys::Mutex::new(Control::default()),
+            watch: Watch::new(),
+        }
+    }
+
+    /// Gives the object back, after it was taken out of the table and its legs were closed.
+    pub fn release(&'static self) {
+        self.kind.store(Kind::Free as u8, Ordering::Release);
+        self.leg_count.store(0, Ordering::Release);
+        for atomic in [&self.receive_timeout, &self.send_timeout, &self.shadow_looked, &self.last_route] {
+            atomic.store(0, Ordering::Relaxed);
+        }
+        self.shadow_ready.store(false, Ordering::Relaxed);
+        self.spin.store(0, Ordering::Relaxed);
+        self.shut.store(0, Ordering::Relaxed);
+        self.cmsgs.store(0, Ordering::Relaxed);
+        *self.control.lock() = Control::default();
+        self.watch.clear();
+        FREE.lock().push(self);
+    }
+
+    /// What it is now.
+    #[inline]
+    pub fn kind(&self) -> Kind {
+        match self.kind.load(Ordering::Acquire) {
+            1 => Kind::Udp,
+            2 => Kind::TcpIdle,
+            3 => Kind::Listener,
+            4 => Kind::Stream,
+            _ => Kind::Free,
+        }
+    }
+
+    /// Becomes another kind; legs are in place before.
+    pub fn set_kind(&self, kind: Kind) {
+        self.kind.store(kind as u8, Ordering::Release);
+    }
+
+    /// The lanes and engine sockets it stands on.
+    #[inline]
+    pub fn legs(&self) -> impl Iterator<Item = (&'static Lane, SocketId)> + '_ {
+        let count = self.leg_count.load(Ordering::Acquire) as usize;
+        self.legs[..count.min(LEGS_MAX)].iter().filter_map(Leg::load)
+    }
+
+    /// The first leg: the only one of a stream.
+    #[inline]
+    pub fn leg(&self) -> Option<(&'static Lane, SocketId)> {
+        if self.leg_count.load(Ordering::Acquire) == 0 {
+            return None;
+        }
+        self.legs[0].load()
+    }
+
+    /// The leg on `lane`, if there is one.
+    #[inline]
+    pub fn leg_on(&self, lane: &'static Lane) -> Option<SocketId> {
+        self.legs().find(|(l, _)| core::ptr::eq(*l, lane)).map(|(_, id)| id)
+    }
+
+    /// Adds a leg and returns its index; `None` if there are too many. Callers hold `control`.
+    pub fn add_leg(&self, lane: &'static Lane, id: SocketId) -> Option<u8> {
+        let count = self.leg_count.load(Ordering::Relaxed);
+        let leg = self.legs.get(count as usize)?;
+        leg.id.store(id.to_bits(), Ordering::Relaxed);
+        leg.lane.store(core::ptr::from_ref(lane).cast_mut(), Ordering::Release);
+        self.leg_count.store(count + 1, Ordering::Release);
+        Some(count as u8)
+    }
+
+    /// Removes all legs (the caller closed them in their engines). Callers hold `control`.
+    pub fn drop_legs(&self) {
+        self.leg_count.store(0, Ordering::Release);
+    }
+
+    /// The object as the token of its engine sockets.
+    pub fn token(&'static self) -> u64 {
+        core::ptr::from_ref(self) as u64
+    }
+
+    /// The inverse of [`Object::token`]; `None` for the token of sockets without an owner.
+    ///
+    /// # Safety
+    /// `token` came from [`Object::token`], or is 0.
+    #[inline]
+    pub unsafe fn of_token(token: u64) -> Option<&'static Object> {
+        // SAFETY: objects are never freed, and the caller vouches for the origin.
+        unsafe { (token as *const Object).as_ref() }
+    }
+}
+
+impl Leg {
+    #[inline]
+    fn load(&self) -> Option<(&'static Lane, SocketId)> {
+        let lane = self.lane.load(Ordering::Acquire);
+        // SAFETY: lanes are leaked and live for ever; `add_leg` stored one.
+        let lane = unsafe { lane.as_ref() }?;
+        Some((lane, SocketId::from_bits(self.id.load(Ordering::Relaxed))))
+    }
+}
