@@ -1,0 +1,160 @@
+//! A lane: the AF_XDP device of one interface, the engine behind it, one lock (decision D4).
+//!
+//! Whoever holds the lock runs to completion in its own thread: frames in, timers, frames out, events. Lanes are
+//! leaked: opened once, never freed.
+//!
+//! Locks are taken in this order: an object's `control`, the lane, an object's `watch`, an epoll set, netlink.
+
+mod frame;
+mod requests;
+mod turn;
+
+pub use frame::{Frame, Tx};
+pub use turn::Gather;
+
+use crate::runtime::Runtime;
+use core::net::Ipv4Addr;
+use core::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
+use stack::Stack;
+
+/// See the module's page.
+pub struct Lane {
+    /// Its place in the runtime's table.
+    pub slot: usize,
+    /// The interface.
+    pub link: u32,
+    /// Its name, for messages.
+    pub name: String,
+    /// What to sleep on: readable while frames wait.
+    pub descriptors: Vec<i32>,
+    /// When the last turn ended, for the worker: lanes that the application turns need no help.
+    pub turned: AtomicU64,
+    /// Something waits for a later call or for the worker: sends that gather, or protocol timers.
+    pub gathering: AtomicBool,
+    /// Threads of the application asleep on the lane's descriptors: they, not the worker, take the packets in.
+    pub sleepers: AtomicU32,
+    /// The engine's next timer, nanoseconds; `u64::MAX`: none.
+    pub timer: AtomicU64,
+    /// The device or the engine failed: sockets fail, new ones go to the kernel.
+    pub fenced: AtomicBool,
+    inner: sys::Mutex<Inner>,
+}
+
+/// What the lock protects.
+pub struct Inner {
+    /// The device.
+    pub device: xdp::Device,
+    /// The engine.
+    pub stack: Stack<Frame>,
+    /// Addresses of the interface.
+    pub addresses: Vec<Ipv4Addr>,
+    /// Closed TCP sockets whose data is still on its way, with what is let go when they are done.
+    pub orphans: Vec<Orphan>,
+    /// Neighbours in use that the kernel is kept interested in, and when it was told last.
+    neighbours: Vec<(Ipv4Addr, u64)>,
+    /// Reused between packets.
+    chunks: Vec<xdp::RxFrame>,
+    tail: Vec<Frame>,
+    gather: Gather,
+    link: u32,
+    runtime: &'static Runtime,
+}
+
+/// A closed socket that the engine still serves.
+pub struct Orphan {
+    /// The engine's socket.
+    pub id: stack::SocketId,
+    /// Its steering entry.
+    pub flow: Option<xdp::Flow>,
+    /// Keeps the port reserved in the kernel.
+    pub shadow: Option<sys::Fd>,
+}
+
+impl Lane {
+    /// A lane over an open device.
+    pub fn new(slot: usize, link: &netlink::Link, addresses: Vec<Ipv4Addr>, device: xdp::Device, runtime: &'static Runtime) -> Lane {
+        let now = stack::Instant(sys::clock::now());
+        let mut seed = [0u8; 32];
+        // Without entropy the kernel itself would not have booted; zeros would still be correct, only guessable.
+        let _ = sys::process::random(&mut seed);
+        let config = stack::Config {
+            seed,
+            mac: stack::MacAddr(device.mac()),
+            mtu: link.mtu,
+            accept_partial_checksum: device.checksums_may_be_partial(),
+            attached_frames_max: device.frames() / 2,
+            tcp: runtime.tcp_settings.clone(),
+            udp: runtime.udp_settings.clone(),
+        };
+        let mut stack = Stack::new(config, now);
+        stack.set_addresses(&addresses);
+        Lane {
+            slot,
+            link: link.index,
+            name: link.name.clone(),
+            descriptors: device.descriptors().to_vec(),
+            turned: AtomicU64::new(now.0),
+            gathering: AtomicBool::new(false),
+            sleepers: AtomicU32::new(0),
+            timer: AtomicU64::new(u64::MAX),
+            fenced: AtomicBool::new(false),
+            inner: sys::Mutex::new(Inner {
+                device,
+                stack,
+                addresses,
+                orphans: Vec::new(),
+                neighbours: Vec::new(),
+                chunks: Vec::new(),
+                tail: Vec::new(),
+                gather: Gather::new(&runtime.parameters),
+                link: link.index,
+                runtime,
+            }),
+        }
+    }
+
+    /// Takes the lock.
+    #[inline]
+    pub fn lock(&self) -> sys::MutexGuard<'_, Inner> {
+        self.inner.lock()
+    }
+
+    /// Takes the lock if it is free.
+    #[inline]
+    pub fn try_lock(&self) -> Option<sys::MutexGuard<'_, Inner>> {
+        self.inner.try_lock()
+    }
+
+    /// One turn, if there is anything to do; see [`Inner::turn`].
+    #[inline]
+    pub fn turn(&self, now: u64) {
+        let mut inner = self.lock();
+        inner.turn(now);
+        self.note(&inner, now);
+    }
+
+    /// Publishes what the worker looks at; called before the lock is let go.
+    #[inline]
+    pub fn note(&self, inner: &Inner, now: u64) {
+        self.turned.store(now, Ordering::Relaxed);
+        self.timer.store(inner.stack.next_timer().map_or(u64::MAX, |at| at.0), Ordering::Relaxed);
+        let gathering = inner.device.unkicked() > 0 || inner.stack.wants_flush();
+        if gathering != self.gathering.load(Ordering::Relaxed) {
+            self.gathering.store(gathering, Ordering::Relaxed);
+            if gathering {
+                inner.runtime.worker_hurry();
+            }
+        }
+    }
+
+    /// Frees the lock in the child of a fork and fences the lane off there: device and engine are the parent's.
+    pub fn disown(&self) {
+        self.fenced.store(true, Ordering::Release);
+    }
+
+    /// Whether the lane can no longer be used.
+    #[inline]
+    pub fn is_fenced(&self) -> bool {
+        self.fenced.load(Ordering::Relaxed)
+    }
+}

@@ -1,0 +1,118 @@
+//! One turn of a lane, and when sent frames are handed to the kernel.
+//!
+//! A hand-over is a system call (about a microsecond with the delivery it drives), so a burst of sends shares one: the
+//! first send after a turn goes at once, further ones gather for a few microseconds behind it, as they would behind
+//! a busy transmit queue in the kernel (tcp_autocorking). Any call that receives, polls or waits hands over what
+//! gathered, and the worker does where no call follows.
+
+use super::{Frame, Inner, Tx};
+use crate::object::Object;
+use config::Parameters;
+use stack::Instant;
+use stack::tcp::Push;
+
+/// Packets that one turn takes at the most, so that a flood cannot hold the lock for ever.
+const PACKETS_MAX: usize = 256;
+
+/// Frames that gather at the most before they are handed over.
+const GATHER_FRAMES_MAX: u32 = 32;
+
+/// When sends share a hand-over.
+pub struct Gather {
+    /// How long sends may gather, nanoseconds; 0: never.
+    span: u64,
+    /// When frames were handed over last.
+    kicked: u64,
+    /// Sends since the last turn.
+    sends: u32,
+}
+
+impl Gather {
+    /// By SIDESTEP_TX_COALESCE_USEC.
+    pub fn new(parameters: &Parameters) -> Gather {
+        Gather { span: u64::from(parameters.tx_coalesce_usec) * 1000, kicked: 0, sends: 0 }
+    }
+
+    /// How a send at `now` should treat a partial segment.
+    #[inline]
+    fn is_open(&self, now: u64) -> bool {
+        self.sends >= 1 && now.wrapping_sub(self.kicked) < self.span
+    }
+}
+
+impl Inner {
+    /// Frames in, timers, frames out, then tell who is ready. Bounded; allocates nothing in the steady state.
+    pub fn turn(&mut self, now: u64) {
+        let at = Instant(now);
+        if self.device.has_received() {
+            self.receive(at);
+        }
+        if self.stack.next_timer().is_some_and(|due| due <= at) {
+            self.stack.on_time(at, &mut Tx(&mut self.device));
+        }
+        self.hand_over(at);
+        self.gather.sends = 0;
+        self.tell(now);
+    }
+
+    fn receive(&mut self, at: Instant) {
+        for _ in 0..PACKETS_MAX {
+            let Some(head) = self.device.take(&mut self.chunks) else { break };
+            self.tail.extend(self.chunks.drain(..).map(Frame::Device));
+            self.stack.on_frame(at, Frame::Device(head), &mut self.tail, &mut Tx(&mut self.device));
+            self.tail.clear();
+        }
+        self.device.refill();
+    }
+
+    /// Flushes the engine and hands every committed frame to the kernel.
+    #[inline]
+    pub fn hand_over(&mut self, at: Instant) {
+        if self.stack.wants_flush() {
+            self.stack.flush(at, &mut Tx(&mut self.device));
+        }
+        if self.device.unkicked() > 0 {
+            self.device.kick();
+            self.gather.kicked = at.0;
+        }
+    }
+
+    /// How the engine should treat the tail of a stream sent now.
+    #[inline]
+    pub fn push(&self, now: u64) -> Push {
+        if self.gather.is_open(now) { Push::Later } else { Push::Now }
+    }
+
+    /// After a send: hands over now, or lets it gather. Also takes in what came meanwhile, so that a sender that never
+    /// receives still sees its acknowledgments.
+    #[inline]
+    pub fn sent(&mut self, now: u64) {
+        if self.gather.is_open(now) && self.device.unkicked() < GATHER_FRAMES_MAX {
+            self.gather.sends += 1;
+            return;
+        }
+        let at = Instant(now);
+        self.hand_over(at);
+        self.gather.sends = self.gather.sends.saturating_add(1);
+        self.gather.kicked = now;
+        if self.gather.sends > 1 && self.device.has_received() {
+            self.receive(at);
+            self.hand_over(at);
+        }
+        self.tell(now);
+    }
+
+    /// Passes on what the engine has to say: events to those who wait, requests to netlink.
+    #[inline]
+    pub fn tell(&mut self, now: u64) {
+        while let Some(event) = self.stack.take_event() {
+            // SAFETY: tokens are set by this crate only: an object's, or 0.
+            if let Some(object) = unsafe { Object::of_token(event.token) } {
+                object.watch.edge(object, event.edges);
+            }
+        }
+        while let Some(request) = self.stack.take_request() {
+            self.answer(request, now);
+        }
+    }
+}

@@ -1,0 +1,219 @@
+//! Spin, then sleep: the one place for every blocking call.
+
+use super::Lanes;
+use super::spin::Budget;
+use crate::object::Object;
+use crate::os::Os;
+use crate::runtime::Runtime;
+use core::sync::atomic::{AtomicU32, Ordering};
+use libc::{pollfd, timespec};
+use std::cell::RefCell;
+
+/// Attempts between two looks at cancellation and signals while spinning.
+const ATTEMPTS_PER_LOOK: u32 = 16;
+
+/// What a call waits for, and how.
+pub struct Wait<'a> {
+    /// Sockets whose edges wake a sleeper.
+    pub objects: &'a [&'static Object],
+    /// Lanes to sleep on.
+    pub lanes: Lanes,
+    /// The kernel's descriptors to sleep on too.
+    pub kernel: &'a [pollfd],
+    /// When to give up, nanoseconds of `sys::clock`; `None`: never.
+    pub deadline: Option<u64>,
+    /// How long to spin.
+    pub budget: Budget,
+    /// Where an adaptive budget is remembered.
+    pub memory: &'a AtomicU32,
+    /// Whether SA_RESTART lets the call go on (recv and its like, without a socket timeout).
+    pub restartable: bool,
+    /// Signal mask while waiting (ppoll, pselect, epoll_pwait).
+    pub mask: Option<u64>,
+}
+
+/// Why a wait ended without success.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Stopped {
+    /// A signal handler ran (EINTR).
+    Interrupted,
+    /// The deadline passed.
+    TimedOut,
+}
+
+/// Attempts until one succeeds. `attempt` takes turns and is given the time; it must not block.
+pub fn until<T>(runtime: &'static Runtime, wait: &Wait<'_>, mut attempt: impl FnMut(u64) -> Option<T>) -> Result<T, Stopped> {
+    let os = &runtime.os;
+    let begun = sys::clock::now();
+    let signals = Signals { before: (os.handled)(), restartable: wait.restartable };
+    let span = wait.budget.span(wait.memory);
+    let mut now = begun;
+    let mut attempts = 0u32;
+    let result = loop {
+        if let Some(done) = attempt(now) {
+            break Ok(done);
+        }
+        if wait.deadline.is_some_and(|deadline| now >= deadline) {
+            break Err(Stopped::TimedOut);
+        }
+        attempts += 1;
+        if attempts % ATTEMPTS_PER_LOOK == 0 {
+            // SAFETY: no lock is held here.
+            unsafe { (os.testcancel)() };
+        }
+        if signals.interrupt(os) {
+            break Err(Stopped::Interrupted);
+        }
+        if now - begun >= span {
+            match sleep(runtime, wait, &signals, &mut attempt) {
+                Some(result) => break result,
+                None => attempts = 0,
+            }
+        } else {
+            core::hint::spin_loop();
+        }
+        now = sys::clock::now();
+    };
+    if result.is_ok() {
+        wait.budget.learn(wait.memory, sys::clock::now() - begun);
+    }
+    result
+}
+
+struct Signals {
+    before: crate::os::Handled,
+    restartable: bool,
+}
+
+impl Signals {
+    #[inline]
+    fn interrupt(&self, os: &Os) -> bool {
+        let now = (os.handled)();
+        if self.restartable { now.without_restart != self.before.without_restart } else { now.all != self.before.all }
+    }
+}
+
+/// Undoes, in any case (cancellation unwinds through here), what a sleep set up.
+struct Asleep<'a> {
+    wait: &'a Wait<'a>,
+    eventfd: i32,
+    mask: u64,
+}
+
+impl Drop for Asleep<'_> {
+    fn drop(&mut self) {
+        for object in self.wait.objects {
+            object.watch.remove_sleeper(self.eventfd);
+        }
+        for lane in self.wait.lanes.each() {
+            lane.sleepers.fetch_sub(1, Ordering::Relaxed);
+        }
+        sys::thread::set_mask(self.mask);
+    }
+}
+
+/// Sleeps once. `None`: awake, try again.
+fn sleep<T>(runtime: &Runtime, wait: &Wait<'_>, signals: &Signals, attempt: &mut impl FnMut(u64) -> Option<T>) -> Option<Result<T, Stopped>> {
+    let os = &runtime.os;
+    let eventfd = thread_eventfd();
+    for object in wait.objects {
+        object.watch.add_sleeper(eventfd);
+    }
+    for lane in wait.lanes.each() {
+        lane.sleepers.fetch_add(1, Ordering::Relaxed);
+    }
+    // Handlers that run from here to the sleep would be missed: signals stay blocked until the sleep itself.
+    let asleep = Asleep { wait, eventfd, mask: sys::thread::set_mask(u64::MAX) };
+    if signals.interrupt(os) {
+        return Some(Err(Stopped::Interrupted));
+    }
+    let now = sys::clock::now();
+    if let Some(done) = attempt(now) {
+        return Some(Ok(done));
+    }
+    let mut fds: Vec<pollfd> = FDS.with(|fds| core::mem::take(&mut *fds.borrow_mut()));
+    fds.clear();
+    fds.extend_from_slice(wait.kernel);
+    fds.push(pollfd { fd: eventfd, events: libc::POLLIN, revents: 0 });
+    for lane in wait.lanes.each() {
+        fds.extend(lane.descriptors.iter().map(|fd| pollfd { fd: *fd, events: libc::POLLIN, revents: 0 }));
+    }
+    let left = wait.deadline.map(|deadline| timespec_of(deadline.saturating_sub(now)));
+    let timeout = left.as_ref().map_or(core::ptr::null(), core::ptr::from_ref);
+    let mask = wait.mask.unwrap_or(asleep.mask);
+    // SAFETY: fds, timeout and mask are locals; the mask is as wide as the kernel's sigset, which the genuine function
+    // passes on.
+    let set = sigset(mask);
+    unsafe { (os.ppoll)(fds.as_mut_ptr(), fds.len() as libc::nfds_t, timeout, &raw const set) };
+    drop(asleep);
+    sys::clear(eventfd);
+    FDS.with(|kept| *kept.borrow_mut() = fds);
+    if signals.interrupt(os) {
+        return match attempt(sys::clock::now()) {
+            // As the kernel: what is ready wins over the signal.
+            Some(done) => Some(Ok(done)),
+            None => Some(Err(Stopped::Interrupted)),
+        };
+    }
+    None
+}
+
+thread_local! {
+    /// Reused between sleeps.
+    static FDS: RefCell<Vec<pollfd>> = const { RefCell::new(Vec::new()) };
+    static WAKE: RefCell<Option<(i32, sys::Fd)>> = const { RefCell::new(None) };
+}
+
+/// The eventfd that wakes this thread. Made on first use, and anew in the child of a fork, where it would be shared
+/// with the parent.
+fn thread_eventfd() -> i32 {
+    let pid = sys::process::pid();
+    WAKE.with(|wake| {
+        let mut wake = wake.borrow_mut();
+        if wake.as_ref().is_none_or(|(owner, _)| *owner != pid) {
+            *wake = sys::eventfd().ok().map(|fd| (pid, fd));
+        }
+        // Without an eventfd (descriptors exhausted) the sleep is a poll on -1: the wake-ups of packets remain.
+        wake.as_ref().map_or(-1, |(_, fd)| fd.raw())
+    })
+}
+
+/// Nanoseconds as a timespec.
+pub fn timespec_of(ns: u64) -> timespec {
+    timespec { tv_sec: (ns / 1_000_000_000) as libc::time_t, tv_nsec: (ns % 1_000_000_000) as libc::c_long }
+}
+
+/// A deadline from a relative timeout; `None` for null. `Err`: a timeout that the kernel refuses.
+///
+/// # Safety
+/// `timeout` is null or valid.
+pub unsafe fn deadline(timeout: *const timespec) -> Result<Option<u64>, ()> {
+    if timeout.is_null() {
+        return Ok(None);
+    }
+    // SAFETY: not null, hence valid.
+    let span = unsafe { timeout.read_unaligned() };
+    if span.tv_sec < 0 || !(0..1_000_000_000).contains(&span.tv_nsec) {
+        return Err(());
+    }
+    let ns = (span.tv_sec as u64).saturating_mul(1_000_000_000).saturating_add(span.tv_nsec as u64);
+    Ok(Some(sys::clock::now().saturating_add(ns)))
+}
+
+/// A kernel signal mask as libc's type.
+pub fn sigset(mask: u64) -> libc::sigset_t {
+    // SAFETY: all zeros is a valid, empty sigset_t.
+    let mut set: libc::sigset_t = unsafe { core::mem::zeroed() };
+    // SAFETY: glibc's and musl's sigset_t begin with the kernel's 64 bits.
+    unsafe { (&raw mut set).cast::<u64>().write(mask) };
+    set
+}
+
+/// The kernel's 64 bits of the application's mask; `None` for null.
+///
+/// # Safety
+/// `set` is null or valid.
+pub unsafe fn mask(set: *const libc::sigset_t) -> Option<u64> {
+    // SAFETY: as `sigset`.
+    (!set.is_null()).then(|| unsafe { set.cast::<u64>().read_unaligned() })
+}

@@ -1,0 +1,320 @@
+//! epoll over our sockets and the kernel's (decision D7).
+//!
+//! The application's epoll descriptor is the kernel's. The kernel's own descriptors are registered in it as the
+//! application asked; the readiness of our sockets is kept here, O(ready). One private epoll set, nested in the
+//! application's under a secret word, holds the AF_XDP sockets and an eventfd, so that one sleep covers everything.
+//!
+//! An item (a socket in a set) is in one of three forms:
+//!
+//! ```text
+//!   form      what the object is                        registered in the kernel
+//!   dormant   a candidate without legs (not connected)  as the application asked
+//!   merged    UDP or listener with legs                 its shadow, for input only
+//!   ours      a TCP stream                              not
+//! ```
+
+mod item;
+mod wait;
+
+pub use wait::wait;
+
+use crate::answer::{Answer, Stop, Why};
+use crate::errno::fail;
+use crate::fd_table::{self, Entry};
+use crate::lane::Lane;
+use crate::object::Object;
+use crate::os::Os;
+use core::sync::atomic::{AtomicBool, AtomicI32, AtomicU32, AtomicU64, Ordering};
+use item::{Item, Items};
+use libc::epoll_event;
+use stack::Ready;
+
+/// One epoll set. Type-stable like objects: made once, reused, never freed.
+pub struct Set {
+    /// The application's descriptor.
+    pub fd: AtomicI32,
+    /// Descriptors that name it (dup).
+    pub fds: AtomicU32,
+    /// The private set and its eventfd, once one of our sockets was active in it.
+    side: sys::Mutex<Option<Side>>,
+    /// The eventfd of `side`; -1 before.
+    wake: AtomicI32,
+    /// The word under which the private set is registered; 0 before.
+    secret: AtomicU64,
+    /// Lanes whose descriptors are in the private set.
+    lanes: AtomicU32,
+    /// Threads asleep in the kernel on this set.
+    asleep: AtomicU32,
+    /// Somebody polls this set through another one: readiness must show in the kernel.
+    nested: AtomicBool,
+    /// Adaptive spin budget.
+    spin: AtomicU32,
+    /// When the kernel's side was looked at last.
+    looked: AtomicU64,
+    items: sys::Mutex<Items>,
+}
+
+struct Side {
+    epoll: sys::Fd,
+    _wake: sys::Fd,
+}
+
+static FREE: sys::Mutex<Vec<&'static Set>> = sys::Mutex::new(Vec::new());
+
+impl Set {
+    /// A set for a fresh epoll descriptor.
+    pub fn new(fd: i32) -> &'static Set {
+        let set = FREE.lock().pop().unwrap_or_else(|| Box::leak(Box::new(Set::blank())));
+        set.fd.store(fd, Ordering::Relaxed);
+        set.fds.store(1, Ordering::Relaxed);
+        set
+    }
+
+    fn blank() -> Set {
+        Set {
+            fd: AtomicI32::new(-1),
+            fds: AtomicU32::new(0),
+            side: sys::Mutex::new(None),
+            wake: AtomicI32::new(-1),
+            secret: AtomicU64::new(0),
+            lanes: AtomicU32::new(0),
+            asleep: AtomicU32::new(0),
+            nested: AtomicBool::new(false),
+            spin: AtomicU32::new(0),
+            looked: AtomicU64::new(0),
+            items: sys::Mutex::new(Items::default()),
+        }
+    }
+
+    /// The last descriptor of the set was closed.
+    pub fn release(&'static self) {
+        let items = core::mem::take(&mut *self.items.lock());
+        for (slot, item) in items.iter() {
+            item.object.watch.remove_set(self, slot);
+        }
+        self.wake.store(-1, Ordering::Relaxed);
+        self.secret.store(0, Ordering::Relaxed);
+        self.lanes.store(0, Ordering::Relaxed);
+        self.nested.store(false, Ordering::Relaxed);
+        self.spin.store(0, Ordering::Relaxed);
+        self.looked.store(0, Ordering::Relaxed);
+        *self.side.lock() = None;
+        FREE.lock().push(self);
+    }
+
+    /// In the child of a fork: its sockets are the parent's. The private set stays registered, and filtered out.
+    pub fn after_fork(&self) {
+        // SAFETY: the child has one thread, and it is here.
+        unsafe { self.items.force_unlock() };
+        *self.items.lock() = Items::default();
+        self.lanes.store(0, Ordering::Relaxed);
+    }
+
+    /// Another set, or poll, watches this one.
+    pub fn mark_nested(&self) {
+        self.nested.store(true, Ordering::SeqCst);
+        if self.items.lock().any_queued() {
+            self.wake();
+        }
+    }
+
+    fn wake(&self) {
+        let wake = self.wake.load(Ordering::Acquire);
+        if wake >= 0 {
+            sys::signal(wake);
+        }
+    }
+
+    /// A socket of this set had an edge. Called under its lane's lock.
+    pub fn edge(&self, slot: u32, edges: Ready) {
+        let queued = self.items.lock().edge(slot, edges);
+        if queued && (self.asleep.load(Ordering::SeqCst) > 0 || self.nested.load(Ordering::Relaxed)) {
+            self.wake();
+        }
+    }
+
+    /// epoll_ctl(2) for a descriptor that may be ours.
+    ///
+    /// # Safety
+    /// `event` is null or valid.
+    pub unsafe fn control(&'static self, os: &Os, operation: i32, fd: i32, event: *mut epoll_event) -> Answer<i32> {
+        let object = match fd_table::entry(fd) {
+            Some(Entry::Socket(object)) => object,
+            Some(Entry::Epoll(inner)) => {
+                if operation == libc::EPOLL_CTL_ADD {
+                    inner.mark_nested();
+                }
+                return Err(Stop::Kernel(Why::NotOurs));
+            }
+            None => return Err(Stop::Kernel(Why::NotOurs)),
+        };
+        if operation != libc::EPOLL_CTL_DEL && event.is_null() {
+            return fail(libc::EFAULT);
+        }
+        // SAFETY: not null where it is read.
+        let wanted = || unsafe { event.read_unaligned() };
+        match operation {
+            libc::EPOLL_CTL_ADD => self.add(os, object, fd, wanted()),
+            libc::EPOLL_CTL_MOD => self.modify(os, object, fd, wanted()),
+            libc::EPOLL_CTL_DEL => self.remove(os, object, fd),
+            _ => Err(Stop::Kernel(Why::NotOurs)),
+        }
+    }
+
+    fn add(&'static self, os: &Os, object: &'static Object, fd: i32, event: epoll_event) -> Answer<i32> {
+        let slot = {
+            let mut items = self.items.lock();
+            if items.slot_of(fd).is_some() {
+                return fail(libc::EEXIST);
+            }
+            items.insert(Item::new(object, fd, event.events, event.u64))
+        };
+        object.watch.add_set(self, slot);
+        if let Err(stop) = self.settle(os, slot, None) {
+            object.watch.remove_set(self, slot);
+            self.items.lock().remove(slot);
+            return Err(stop);
+        }
+        Ok(0)
+    }
+
+    fn modify(&'static self, os: &Os, object: &'static Object, fd: i32, event: epoll_event) -> Answer<i32> {
+        let slot = {
+            let mut items = self.items.lock();
+            let Some(slot) = items.slot_of(fd) else { return Err(Stop::Kernel(Why::NotOurs)) };
+            let Some(item) = items.get_mut(slot) else { return fail(libc::ENOENT) };
+            if !core::ptr::eq(item.object, object) {
+                return fail(libc::ENOENT);
+            }
+            item.events = event.events;
+            item.data = event.u64;
+            item.disarmed = false;
+            slot
+        };
+        self.settle(os, slot, None)?;
+        Ok(0)
+    }
+
+    fn remove(&'static self, os: &Os, object: &'static Object, fd: i32) -> Answer<i32> {
+        let item = {
+            let mut items = self.items.lock();
+            let Some(slot) = items.slot_of(fd) else { return Err(Stop::Kernel(Why::NotOurs)) };
+            items.remove(slot).map(|item| (slot, item))
+        };
+        let Some((slot, item)) = item else { return fail(libc::ENOENT) };
+        object.watch.remove_set(self, slot);
+        if item.in_kernel {
+            let mut none = epoll_event { events: 0, u64: 0 };
+            // SAFETY: a local event.
+            unsafe { (os.epoll_ctl)(self.fd.load(Ordering::Relaxed), libc::EPOLL_CTL_DEL, fd, &raw mut none) };
+        }
+        Ok(0)
+    }
+
+    /// A descriptor was closed: its item goes, the kernel's registration went with the descriptor.
+    pub fn forget_fd(&self, object: &Object, fd: i32) {
+        let mut items = self.items.lock();
+        if let Some(slot) = items.slot_of(fd) {
+            items.remove(slot);
+            drop(items);
+            object.watch.remove_set(self, slot);
+        }
+    }
+
+    /// Brings an item into the form that its object is in now (see the module's page), and queues it if it is ready.
+    /// `leaving`: the object goes back to the kernel for good; its item ends.
+    pub fn settle(&'static self, os: &Os, slot: u32, leaving: Option<()>) -> Answer<()> {
+        let (object, fd, events, data, in_kernel) = {
+            let mut items = self.items.lock();
+            let Some(item) = items.get_mut(slot) else { return Ok(()) };
+            (item.object, item.fd, item.events, item.data, item.in_kernel)
+        };
+        let active = object.leg().is_some() && leaving.is_none();
+        let want = match (active, super::shadow_contributes(object)) {
+            (false, _) => Some(events),
+            (true, true) => Some(events & !(libc::EPOLLOUT | libc::EPOLLWRNORM | libc::EPOLLWRBAND) as u32),
+            (true, false) => None,
+        };
+        self.register(os, fd, in_kernel, want, data)?;
+        {
+            let mut items = self.items.lock();
+            let Some(item) = items.get_mut(slot) else { return Ok(()) };
+            item.in_kernel = want.is_some();
+            item.active = active;
+            if leaving.is_some() {
+                items.remove(slot);
+            }
+        }
+        if leaving.is_some() {
+            object.watch.remove_set(self, slot);
+        }
+        if active {
+            for (lane, _) in object.legs() {
+                self.add_lane(os, lane)?;
+            }
+            let ready = super::ready(object);
+            self.edge(slot, ready);
+        }
+        Ok(())
+    }
+
+    /// Makes the kernel's registration of `fd` what it should be.
+    fn register(&self, os: &Os, fd: i32, is: bool, want: Option<u32>, data: u64) -> Answer<()> {
+        let operation = match (is, want) {
+            (false, None) => return Ok(()),
+            (false, Some(_)) => libc::EPOLL_CTL_ADD,
+            (true, Some(_)) => libc::EPOLL_CTL_MOD,
+            (true, None) => libc::EPOLL_CTL_DEL,
+        };
+        let mut event = epoll_event { events: want.unwrap_or(0), u64: data };
+        // SAFETY: a local event.
+        let result = unsafe { (os.epoll_ctl)(self.fd.load(Ordering::Relaxed), operation, fd, &raw mut event) };
+        if result != 0 && want.is_some() { fail(os.errno()) } else { Ok(()) }
+    }
+
+    /// The set sleeps on this lane too from now on.
+    fn add_lane(&self, os: &Os, lane: &'static Lane) -> Answer<()> {
+        let bit = 1 << lane.slot;
+        if self.lanes.load(Ordering::Acquire) & bit != 0 {
+            return Ok(());
+        }
+        let mut side = self.side.lock();
+        if side.is_none() {
+            *side = Some(self.open_side(os)?);
+        }
+        if let Some(side) = &*side {
+            for fd in &lane.descriptors {
+                let _ = sys::poll::epoll_control(side.epoll.raw(), libc::EPOLL_CTL_ADD, *fd, libc::EPOLLIN as u32, 0);
+            }
+        }
+        self.lanes.fetch_or(bit, Ordering::AcqRel);
+        Ok(())
+    }
+
+    fn open_side(&self, os: &Os) -> Answer<Side> {
+        let errno = |error| Stop::Errno(error);
+        let epoll = sys::poll::epoll().map_err(errno)?;
+        let wake = sys::eventfd().map_err(errno)?;
+        sys::poll::epoll_control(epoll.raw(), libc::EPOLL_CTL_ADD, wake.raw(), libc::EPOLLIN as u32, 0).map_err(errno)?;
+        let mut secret = [0u8; 8];
+        let _ = sys::process::random(&mut secret);
+        let secret = u64::from_ne_bytes(secret) | 1;
+        let mut event = epoll_event { events: libc::EPOLLIN as u32, u64: secret };
+        // SAFETY: a local event.
+        let result =
+            unsafe { (os.epoll_ctl)(self.fd.load(Ordering::Relaxed), libc::EPOLL_CTL_ADD, epoll.raw(), &raw mut event) };
+        if result != 0 {
+            return fail(os.errno());
+        }
+        self.secret.store(secret, Ordering::Release);
+        self.wake.store(wake.raw(), Ordering::Release);
+        Ok(Side { epoll, _wake: wake })
+    }
+}
+
+/// An object became active, or goes back to the kernel: every set that holds it follows.
+pub fn follow(os: &Os, object: &'static Object, leaving: Option<()>) {
+    for (set, slot) in object.watch.sets() {
+        let _ = set.settle(os, slot, leaving);
+    }
+}

@@ -1,0 +1,205 @@
+//! epoll_wait(2) and its kin.
+
+use super::Set;
+use super::item::epoll_bits;
+use crate::answer::{Answer, Stop, Why};
+use crate::errno::fail;
+use crate::runtime::Runtime;
+use crate::wait::block::{self, Stopped, Wait};
+use crate::wait::{LOOK_NS, Lanes};
+use core::sync::atomic::Ordering;
+use libc::{epoll_event, pollfd};
+
+/// Waits for events of a set. `Kernel` if none of ours is active in it.
+///
+/// # Safety
+/// `events` has room for `max` events.
+pub unsafe fn wait(
+    runtime: &'static Runtime,
+    set: &'static Set,
+    events: *mut epoll_event,
+    max: i32,
+    deadline: Option<u64>,
+    mask: Option<u64>,
+) -> Answer<i32> {
+    if set.secret.load(Ordering::Acquire) == 0 {
+        return Err(Stop::Kernel(Why::NotOurs));
+    }
+    if max <= 0 {
+        return fail(libc::EINVAL);
+    }
+    if events.is_null() {
+        return fail(libc::EFAULT);
+    }
+    let kernel = [pollfd { fd: set.fd.load(Ordering::Relaxed), events: libc::POLLIN, revents: 0 }];
+    let lanes = Lanes(set.lanes.load(Ordering::Acquire));
+    let waiting = Wait {
+        objects: &[],
+        // The set's private epoll holds the lanes' descriptors; sleeping on the set is sleeping on them.
+        lanes: Lanes::default(),
+        kernel: &kernel,
+        deadline,
+        budget: runtime.select_budget(),
+        memory: &set.spin,
+        restartable: false,
+        mask,
+    };
+    // Counted for the whole call, spinning included: an edge that another thread's turn makes must write the eventfd
+    // before this thread can be asleep.
+    let _asleep = Asleep::new(set, lanes);
+    let mut look = Look { runtime, set, events, max: max as usize, mask };
+    match block::until(runtime, &waiting, |now| look.attempt(lanes, now)) {
+        Ok(answer) => answer,
+        Err(Stopped::TimedOut) => Ok(0),
+        Err(Stopped::Interrupted) => fail(libc::EINTR),
+    }
+}
+
+struct Asleep {
+    set: &'static Set,
+    lanes: Lanes,
+}
+
+impl Asleep {
+    fn new(set: &'static Set, lanes: Lanes) -> Asleep {
+        for lane in lanes.each() {
+            lane.sleepers.fetch_add(1, Ordering::Relaxed);
+        }
+        Asleep { set, lanes }
+    }
+}
+
+impl Drop for Asleep {
+    fn drop(&mut self) {
+        let _ = self.set;
+        for lane in self.lanes.each() {
+            lane.sleepers.fetch_sub(1, Ordering::Relaxed);
+        }
+    }
+}
+
+struct Look {
+    runtime: &'static Runtime,
+    set: &'static Set,
+    events: *mut epoll_event,
+    max: usize,
+    mask: Option<u64>,
+}
+
+impl Look {
+    /// One look at ours, and now and then at the kernel's. `None`: nothing is ready.
+    fn attempt(&mut self, lanes: Lanes, now: u64) -> Option<Answer<i32>> {
+        // Whoever makes an edge while we look is this thread itself: no eventfd needs to be written for it.
+        for lane in lanes.each() {
+            lane.turn(now);
+        }
+        let ours = self.harvest();
+        let looked = self.set.looked.load(Ordering::Relaxed);
+        if now.saturating_sub(looked) < LOOK_NS && (ours > 0 || self.mask.is_none()) {
+            return (ours > 0).then_some(Ok(ours as i32));
+        }
+        self.set.looked.store(now, Ordering::Relaxed);
+        match self.look(ours) {
+            Ok(0) => None,
+            Err(stop) if ours == 0 => Some(Err(stop)),
+            Ok(total) => Some(Ok(total as i32)),
+            Err(_) => Some(Ok(ours as i32)),
+        }
+    }
+
+    /// Reports our ready sockets; how many.
+    fn harvest(&mut self) -> usize {
+        let mut budget = self.set.items.lock().queued();
+        let mut count = 0;
+        while budget > 0 && count < self.max {
+            budget -= 1;
+            let Some(candidate) = self.set.items.lock().pop() else { break };
+            let bits = epoll_bits(super::super::ready(candidate.object), candidate.events);
+            if bits == 0 {
+                continue;
+            }
+            // SAFETY: count < max, which the application vouches for.
+            unsafe { self.events.add(count).write_unaligned(epoll_event { events: bits, u64: candidate.data }) };
+            count += 1;
+            if candidate.events & libc::EPOLLONESHOT as u32 != 0 {
+                self.disarm(candidate.slot, candidate.fd, candidate.in_kernel, candidate.data);
+            } else if candidate.events & libc::EPOLLET as u32 == 0 {
+                self.set.items.lock().requeue(candidate.slot);
+            }
+        }
+        if self.set.nested.load(Ordering::Relaxed) && !self.set.items.lock().any_queued() {
+            sys::clear(self.set.wake.load(Ordering::Relaxed));
+        }
+        count
+    }
+
+    fn disarm(&self, slot: u32, fd: i32, in_kernel: bool, data: u64) {
+        if let Some(item) = self.set.items.lock().get_mut(slot) {
+            item.disarmed = true;
+        }
+        if in_kernel {
+            let _ = self.set.register(&self.runtime.os, fd, true, Some(0), data);
+        }
+    }
+
+    /// Adds the kernel's events behind `ours` of ours, without waiting; how many in all.
+    fn look(&mut self, ours: usize) -> Answer<usize> {
+        if ours >= self.max {
+            return Ok(ours);
+        }
+        let os = &self.runtime.os;
+        let set = self.mask.map(block::sigset);
+        let mask = set.as_ref().map_or(core::ptr::null(), core::ptr::from_ref);
+        // SAFETY: room for max - ours events remains.
+        let found = unsafe {
+            (os.epoll_pwait)(self.set.fd.load(Ordering::Relaxed), self.events.add(ours), (self.max - ours) as i32, 0, mask)
+        };
+        if found < 0 {
+            return fail(os.errno());
+        }
+        let secret = self.set.secret.load(Ordering::Relaxed);
+        let mut kept = ours;
+        for i in ours..ours + found as usize {
+            // SAFETY: the kernel filled these in.
+            let event = unsafe { self.events.add(i).read_unaligned() };
+            if event.u64 == secret {
+                sys::clear(self.set.wake.load(Ordering::Relaxed));
+                continue;
+            }
+            if self.merge(ours, event) {
+                continue;
+            }
+            // SAFETY: kept <= i.
+            unsafe { self.events.add(kept).write_unaligned(event) };
+            kept += 1;
+        }
+        self.note_shadows(ours, kept);
+        Ok(kept)
+    }
+
+    /// A socket that both sides report is reported once, as the kernel would.
+    fn merge(&mut self, ours: usize, event: epoll_event) -> bool {
+        for i in 0..ours {
+            // SAFETY: written by `harvest`.
+            let mut mine = unsafe { self.events.add(i).read_unaligned() };
+            if mine.u64 == event.u64 {
+                mine.events |= event.events;
+                // SAFETY: as above.
+                unsafe { self.events.add(i).write_unaligned(mine) };
+                return true;
+            }
+        }
+        false
+    }
+
+    /// Where the kernel reported input, a shadow of ours may be meant: its next receive looks there at once.
+    fn note_shadows(&self, from: usize, to: usize) {
+        if from == to {
+            return;
+        }
+        let items = self.set.items.lock();
+        for (_, item) in items.iter().filter(|(_, item)| item.active && item.in_kernel) {
+            item.object.shadow_ready.store(true, Ordering::Relaxed);
+        }
+    }
+}

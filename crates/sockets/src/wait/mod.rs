@@ -1,0 +1,65 @@
+//! Waiting: all blocking of the library is here.
+//!
+//! `block.rs` spins, then sleeps, for every call; `poll.rs`, `select.rs` and `epoll.rs` compute readiness over our
+//! sockets and the kernel's; `watch.rs` wakes those who sleep when another thread's turn made their socket ready.
+
+pub mod block;
+pub mod epoll;
+pub mod poll;
+pub mod select;
+pub mod spin;
+pub mod watch;
+
+use crate::lane::Lane;
+use crate::object::{Kind, Object};
+use stack::Ready;
+
+/// The shadow is looked at this often while we spin, nanoseconds: the look is a system call.
+pub const LOOK_NS: u64 = 20_000;
+
+/// Readiness of a socket with legs, all legs together. The shadow's share is the kernel's to tell.
+pub fn ready(object: &Object) -> Ready {
+    let mut ready = Ready::default();
+    for (lane, id) in object.legs() {
+        ready |= lane.lock().stack.ready(id);
+    }
+    ready
+}
+
+/// What the kernel's shadow of an active socket can contribute: datagrams and connections that came through the
+/// kernel.
+pub fn shadow_contributes(object: &Object) -> bool {
+    matches!(object.kind(), Kind::Udp | Kind::Listener)
+}
+
+/// A set of lanes as a mask of slots.
+#[derive(Clone, Copy, Default, PartialEq, Eq)]
+pub struct Lanes(pub u32);
+
+impl Lanes {
+    /// Adds the lanes of a socket.
+    pub fn add(&mut self, object: &Object) {
+        for (lane, _) in object.legs() {
+            self.0 |= 1 << lane.slot;
+        }
+    }
+
+    /// The lanes of one socket.
+    pub fn of(object: &Object) -> Lanes {
+        let mut lanes = Lanes::default();
+        lanes.add(object);
+        lanes
+    }
+
+    /// Each of them.
+    #[inline]
+    pub fn each(self) -> impl Iterator<Item = &'static Lane> {
+        let runtime = crate::runtime::get();
+        let mut left = self.0;
+        core::iter::from_fn(move || {
+            let slot = left.trailing_zeros();
+            left &= left.wrapping_sub(1);
+            if slot < 32 { runtime?.lane(slot as usize) } else { None }
+        })
+    }
+}

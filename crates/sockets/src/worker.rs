@@ -1,0 +1,214 @@
+//! The background thread: keeps protocol time and hands over what gathered when no application thread calls, and
+//! follows netlink.
+//!
+//! It sleeps on the netlink monitor and a wake-up eventfd, for the progress interval (VMA_PROGRESS_ENGINE_INTERVAL) at
+//! the most. Where the application is away (no turn for a while) and the engine has unfinished business, it also sleeps
+//! on the AF_XDP sockets, so that acknowledgments and retransmissions go on as they would in the kernel.
+
+use crate::lane::Lane;
+use crate::runtime::Runtime;
+use core::sync::atomic::{AtomicBool, AtomicI32, AtomicU32, Ordering};
+use netlink::{Monitor, Update};
+
+/// While sends gather, the worker looks this often: the longest that a gathered frame waits for a caller that turned
+/// to other work.
+const HURRY_NS: u64 = 100_000;
+
+/// How long the worker stays hurried after the last reason: waking it costs more than a few idle looks.
+const HURRY_SPAN_NS: u64 = 5_000_000;
+
+/// A lane without a turn for this long is turned by the worker.
+const AWAY_NS: u64 = 2_000_000;
+
+/// How often closed sockets and neighbours are looked after.
+const SWEEP_NS: u64 = 100_000_000;
+
+/// The worker as the rest of the library knows it.
+pub struct Handle {
+    running: AtomicBool,
+    /// Its eventfd; -1 before it runs.
+    wake: AtomicI32,
+    /// It is asleep for long and must be woken to hurry.
+    asleep: AtomicBool,
+    hurry: AtomicU32,
+}
+
+impl Handle {
+    /// No worker yet.
+    pub const fn new() -> Handle {
+        Handle {
+            running: AtomicBool::new(false),
+            wake: AtomicI32::new(-1),
+            asleep: AtomicBool::new(false),
+            hurry: AtomicU32::new(0),
+        }
+    }
+
+    /// Starts the worker on the first lane, tells it of further ones.
+    pub fn wake_or_start(&self, runtime: &'static Runtime) {
+        if self.running.swap(true, Ordering::AcqRel) {
+            self.wake();
+            return;
+        }
+        let Ok(wake) = sys::eventfd() else { return };
+        self.wake.store(wake.raw(), Ordering::Release);
+        let body = move || Worker::new(runtime, wake).run();
+        if sys::thread::spawn("sidestep", body).is_err() {
+            logger::warning!("no background thread: protocol timers run only while the program calls");
+        }
+    }
+
+    /// Something cannot wait for the progress interval.
+    #[inline]
+    pub fn hurry(&self) {
+        self.hurry.fetch_add(1, Ordering::Relaxed);
+        if self.asleep.load(Ordering::Relaxed) && self.asleep.swap(false, Ordering::AcqRel) {
+            self.wake();
+        }
+    }
+
+    fn wake(&self) {
+        let wake = self.wake.load(Ordering::Acquire);
+        if wake >= 0 {
+            sys::signal(wake);
+        }
+    }
+
+    /// In the child of a fork there is no worker.
+    pub fn after_fork(&self) {
+        self.running.store(false, Ordering::Release);
+        self.wake.store(-1, Ordering::Release);
+        self.asleep.store(false, Ordering::Release);
+    }
+}
+
+struct Worker {
+    runtime: &'static Runtime,
+    wake: sys::Fd,
+    monitor: Option<Monitor>,
+    hurry_seen: u32,
+    hurried_at: u64,
+    swept_at: u64,
+    interval: u64,
+    fds: Vec<sys::poll::pollfd>,
+}
+
+impl Worker {
+    fn new(runtime: &'static Runtime, wake: sys::Fd) -> Worker {
+        let monitor = Monitor::open().ok();
+        if monitor.is_none() {
+            logger::warning!("changes of routes and neighbours cannot be followed: netlink is not available");
+        }
+        let interval_ms = match runtime.parameters.progress_engine_interval {
+            0 => 1000,
+            ms => u64::from(ms),
+        };
+        Worker { runtime, wake, monitor, hurry_seen: 0, hurried_at: 0, swept_at: 0, interval: interval_ms * 1_000_000, fds: Vec::new() }
+    }
+
+    fn run(mut self) {
+        loop {
+            let now = sys::clock::now();
+            let hurry = self.runtime.worker.hurry.load(Ordering::Relaxed);
+            if hurry != self.hurry_seen {
+                self.hurry_seen = hurry;
+                self.hurried_at = now;
+            }
+            self.turn_lanes(now);
+            if now.saturating_sub(self.swept_at) >= SWEEP_NS {
+                self.swept_at = now;
+                self.sweep(now);
+            }
+            self.sleep(now);
+            self.follow();
+        }
+    }
+
+    fn turn_lanes(&self, now: u64) {
+        for lane in self.runtime.lanes() {
+            let due = lane.timer.load(Ordering::Relaxed) <= now;
+            if lane.is_fenced() || !(due || lane.gathering.load(Ordering::Relaxed) || is_away(lane, now)) {
+                continue;
+            }
+            // A held lock means that somebody is turning it right now.
+            if let Some(mut inner) = lane.try_lock() {
+                let turned = lane.turned.load(Ordering::Relaxed);
+                inner.turn(now);
+                lane.note(&inner, now);
+                // Being away is measured by the application's turns, not by ours.
+                lane.turned.store(turned, Ordering::Relaxed);
+            }
+        }
+    }
+
+    fn sweep(&self, now: u64) {
+        for lane in self.runtime.lanes() {
+            if let Some(mut inner) = lane.try_lock() {
+                inner.sweep_orphans();
+                inner.remind_neighbours(now);
+            }
+        }
+    }
+
+    /// Sleeps until something is to be done. Lanes whose application is away are watched for packets.
+    fn sleep(&mut self, now: u64) {
+        let mut until = now + self.interval;
+        self.fds.clear();
+        self.watch_fd(self.wake.raw());
+        if let Some(descriptor) = self.monitor.as_ref().map(Monitor::descriptor) {
+            self.watch_fd(descriptor);
+        }
+        for lane in self.runtime.lanes() {
+            if lane.is_fenced() {
+                continue;
+            }
+            until = until.min(lane.timer.load(Ordering::Relaxed));
+            if is_away(lane, now) {
+                for fd in &lane.descriptors {
+                    self.fds.push(sys::poll::pollfd { fd: *fd, events: libc::POLLIN, revents: 0 });
+                }
+            }
+        }
+        if now.saturating_sub(self.hurried_at) < HURRY_SPAN_NS {
+            until = until.min(now + HURRY_NS);
+        } else {
+            let handle = &self.runtime.worker;
+            handle.asleep.store(true, Ordering::SeqCst);
+            if handle.hurry.load(Ordering::SeqCst) != self.hurry_seen {
+                handle.asleep.store(false, Ordering::SeqCst);
+                return;
+            }
+        }
+        let _ = sys::poll::poll(&mut self.fds, Some(until.saturating_sub(now)), None);
+        self.runtime.worker.asleep.store(false, Ordering::SeqCst);
+        sys::clear(self.wake.raw());
+    }
+
+    fn watch_fd(&mut self, fd: i32) {
+        self.fds.push(sys::poll::pollfd { fd, events: libc::POLLIN, revents: 0 });
+    }
+
+    /// Applies what the kernel told.
+    fn follow(&mut self) {
+        let Some(monitor) = &mut self.monitor else { return };
+        while let Some(update) = monitor.next() {
+            if matches!(update, Update::Routes | Update::Address(_) | Update::AddressGone(_) | Update::Link(_) | Update::LinkGone(_) | Update::Overrun) {
+                self.runtime.forget_routes();
+            }
+            for lane in self.runtime.lanes() {
+                if lane.is_fenced() {
+                    continue;
+                }
+                let now = sys::clock::now();
+                let mut inner = lane.lock();
+                inner.apply(&update, now);
+                inner.hand_over(stack::Instant(now));
+                inner.tell(now);
+            }
+        }
+    }
+}
+
+fn is_away(lane: &Lane, now: u64) -> bool {
+    lane.sleepers.load(Ordering::Relaxed) == 0 && now.saturating_sub(lane.turned.load(Ordering::Relaxed)) >= AWAY_NS
+}
