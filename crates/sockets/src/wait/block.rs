@@ -18,6 +18,8 @@ pub struct Wait<'a> {
     pub objects: &'a [&'static Object],
     /// Lanes to sleep on.
     pub lanes: Lanes,
+    /// The epoll set that is waited on: its private set holds the lanes' descriptors already.
+    pub set: Option<&'static super::epoll::Set>,
     /// The kernel's descriptors to sleep on too.
     pub kernel: &'a [pollfd],
     /// When to give up, nanoseconds of `sys::clock`; `None`: never.
@@ -108,6 +110,9 @@ impl Drop for Asleep<'_> {
         for lane in self.wait.lanes.each() {
             lane.sleepers.fetch_sub(1, Ordering::Relaxed);
         }
+        if let Some(set) = self.wait.set {
+            set.awake();
+        }
         sys::thread::set_mask(self.mask);
     }
 }
@@ -122,6 +127,9 @@ fn sleep<T>(runtime: &Runtime, wait: &Wait<'_>, signals: &Signals, attempt: &mut
     for lane in wait.lanes.each() {
         lane.sleepers.fetch_add(1, Ordering::Relaxed);
     }
+    if let Some(set) = wait.set {
+        set.falls_asleep();
+    }
     // Handlers that run from here to the sleep would be missed: signals stay blocked until the sleep itself.
     let asleep = Asleep { wait, eventfd, mask: sys::thread::set_mask(u64::MAX) };
     if signals.interrupt(os) {
@@ -135,7 +143,7 @@ fn sleep<T>(runtime: &Runtime, wait: &Wait<'_>, signals: &Signals, attempt: &mut
     fds.clear();
     fds.extend_from_slice(wait.kernel);
     fds.push(pollfd { fd: eventfd, events: libc::POLLIN, revents: 0 });
-    for lane in wait.lanes.each() {
+    for lane in wait.lanes.each().filter(|_| wait.set.is_none()) {
         fds.extend(lane.descriptors.iter().map(|fd| pollfd { fd: *fd, events: libc::POLLIN, revents: 0 }));
     }
     let left = wait.deadline.map(|deadline| timespec_of(deadline.saturating_sub(now)));

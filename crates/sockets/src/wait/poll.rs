@@ -19,6 +19,7 @@ pub fn poll(runtime: &'static Runtime, fds: &mut [pollfd], deadline: Option<u64>
     let wait = Wait {
         objects: &objects,
         lanes: poll.lanes,
+        set: None,
         kernel: &kernel,
         deadline,
         budget: runtime.select_budget(),

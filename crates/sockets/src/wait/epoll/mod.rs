@@ -118,6 +118,16 @@ impl Set {
         }
     }
 
+    /// A thread is about to sleep on the set: from now on edges write its eventfd.
+    pub fn falls_asleep(&self) {
+        self.asleep.fetch_add(1, Ordering::SeqCst);
+    }
+
+    /// It is awake again.
+    pub fn awake(&self) {
+        self.asleep.fetch_sub(1, Ordering::SeqCst);
+    }
+
     fn wake(&self) {
         let wake = self.wake.load(Ordering::Acquire);
         if wake >= 0 {

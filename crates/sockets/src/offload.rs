@@ -1,0 +1,85 @@
+//! May this socket be ours? And the way back: a socket that is left to the kernel.
+
+use crate::answer::{Answer, Stop, Why};
+use crate::lane::Lane;
+use crate::object::Object;
+use crate::runtime::{Decision, Runtime};
+use crate::wait::epoll;
+use crate::{errno, fd_table};
+use config::Role;
+use core::sync::atomic::Ordering;
+use std::net::{Ipv4Addr, SocketAddrV4};
+
+/// The lane for packets to `to`, and the source address that the kernel would choose.
+pub fn lane_to(runtime: &'static Runtime, to: Ipv4Addr) -> Result<(&'static Lane, Ipv4Addr), Why> {
+    match runtime.decide(to) {
+        Decision::Lane { slot, source } => match runtime.lane(usize::from(slot)) {
+            Some(lane) if !lane.is_fenced() => Ok((lane, source)),
+            _ => Err(Why::Fenced),
+        },
+        Decision::Kernel(why) => Err(why),
+    }
+}
+
+/// Lanes for a socket bound to `local`.
+pub fn lanes_at(runtime: &'static Runtime, local: Ipv4Addr) -> Result<Vec<&'static Lane>, Why> {
+    if local.is_unspecified() { runtime.lanes_for_any() } else { Ok(vec![runtime.lane_for_address(local)?]) }
+}
+
+/// What the rules say.
+pub fn allowed(runtime: &Runtime, role: Role, local: Option<SocketAddrV4>, remote: Option<SocketAddrV4>) -> Result<(), Why> {
+    if runtime.rules.lock().accelerates(role, local, remote) { Ok(()) } else { Err(Why::Rule) }
+}
+
+/// Enters flows into the steering map of a lane, for every address of the interface if `local` is unspecified, and
+/// remembers them in the object. All or nothing.
+pub fn steer(object: &Object, lane: &'static Lane, leg: u8, protocol: u8, local: SocketAddrV4, remote: Option<SocketAddrV4>) -> Result<(), Why> {
+    let inner = lane.lock();
+    let addresses = if local.ip().is_unspecified() { inner.addresses.clone() } else { vec![*local.ip()] };
+    let mut done = Vec::new();
+    for address in addresses {
+        let flow = xdp::Flow { protocol, local: SocketAddrV4::new(address, local.port()), remote };
+        if inner.device.steer(flow).is_err() {
+            for (_, flow) in done {
+                inner.device.unsteer(flow);
+            }
+            return Err(Why::NoMemory);
+        }
+        done.push((leg, flow));
+    }
+    drop(inner);
+    object.control.lock().flows.extend(done);
+    Ok(())
+}
+
+/// Takes an object's flows out of the steering maps.
+pub fn unsteer(object: &Object) {
+    let flows = core::mem::take(&mut object.control.lock().flows);
+    let legs: Vec<_> = object.legs().collect();
+    for (leg, flow) in flows {
+        if let Some((lane, _)) = legs.get(usize::from(leg)) {
+            lane.lock().device.unsteer(flow);
+        }
+    }
+}
+
+/// Leaves a socket to the kernel for good: every descriptor that names it becomes the kernel's alone. In strict mode
+/// the call fails instead, unless the user's own rule or switch asked for the kernel.
+pub fn leave<T>(runtime: &'static Runtime, object: &'static Object, why: Why, what: &str) -> Answer<T> {
+    let told = core::mem::replace(&mut object.control.lock().told, true);
+    if !told {
+        runtime.count(why, format_args!("{what} (fd {})", object.fd.load(Ordering::Relaxed)));
+    }
+    if runtime.parameters.strict && !matches!(why, Why::Rule | Why::Disabled) {
+        return errno::fail(libc::EPROTONOSUPPORT);
+    }
+    epoll::follow(&runtime.os, object, Some(()));
+    for fd in 0..fd_table::end() {
+        if fd_table::socket(fd).is_some_and(|known| core::ptr::eq(known, object)) {
+            fd_table::remove(fd);
+        }
+    }
+    object.release();
+    Err(Stop::Kernel(why))
+}
+

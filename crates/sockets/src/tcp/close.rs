@@ -1,0 +1,133 @@
+//! close(2) and shutdown(2) on TCP, and taking a socket off its legs.
+
+use crate::answer::{Answer, Stop, Why};
+use crate::errno::{fail, of_recv, of_send};
+use crate::lane::{Lane, Orphan, Tx};
+use crate::object::{Kind, Object};
+use crate::offload;
+use crate::runtime::Runtime;
+use crate::wait::block::{self, Wait};
+use crate::wait::{Lanes, spin::Budget};
+use core::sync::atomic::Ordering;
+use libc::c_int;
+use stack::tcp::{Close, State};
+use stack::{Instant, SocketId};
+
+/// The last descriptor of a TCP socket is about to be closed. With SO_LINGER waits for the peer's acknowledgment.
+pub fn close(runtime: &'static Runtime, object: &'static Object, fd: c_int) {
+    if object.kind() != Kind::Stream {
+        detach(object);
+        return;
+    }
+    let Some((lane, id)) = object.leg() else { return };
+    let (linger, flow, owns_port) = {
+        let mut control = object.control.lock();
+        let flow = core::mem::take(&mut control.flows).pop().map(|(_, flow)| flow);
+        let owns_port = control.local.is_some();
+        (control.linger, flow, owns_port)
+    };
+    let how = if linger == Some(0) { Close::Abort } else { Close::Orderly };
+    let now = sys::clock::now();
+    {
+        let mut guard = lane.lock();
+        let inner = &mut *guard;
+        inner.stack.tcp_close(Instant(now), id, how, &mut Tx(&mut inner.device));
+        inner.hand_over(Instant(now));
+    }
+    if let Some(seconds) = linger.filter(|seconds| *seconds > 0) {
+        linger_on(runtime, object, lane, id, seconds);
+    }
+    let mut inner = lane.lock();
+    inner.stack.set_token(id, 0);
+    if inner.stack.tcp_closing(id) {
+        // The descriptor goes; a duplicate of the shadow keeps the port reserved until the peer has everything.
+        let shadow = if owns_port { sys::Fd::duplicate_of(fd).ok() } else { None };
+        inner.orphans.push(Orphan { id, flow, shadow });
+    } else if let Some(flow) = flow {
+        inner.device.unsteer(flow);
+    }
+    lane.note(&inner, now);
+    drop(inner);
+    let _control = object.control.lock();
+    object.drop_legs();
+}
+
+fn linger_on(runtime: &'static Runtime, object: &'static Object, lane: &'static Lane, id: SocketId, seconds: u32) {
+    let wait = Wait {
+        objects: &[object],
+        lanes: Lanes::of(object),
+        set: None,
+        kernel: &[],
+        deadline: Some(sys::clock::now() + u64::from(seconds) * 1_000_000_000),
+        budget: Budget::Adaptive,
+        memory: &object.spin,
+        restartable: false,
+        mask: None,
+    };
+    let _ = block::until(runtime, &wait, |now| {
+        lane.turn(now);
+        (!lane.lock().stack.tcp_closing(id)).then_some(())
+    });
+}
+
+/// Takes a socket off its legs: listeners stop, a connection that failed or is given up ends.
+pub fn detach(object: &'static Object) {
+    offload::unsteer(object);
+    for (lane, id) in object.legs() {
+        abort(lane, id);
+    }
+    let _control = object.control.lock();
+    object.drop_legs();
+}
+
+/// Ends an engine socket at once.
+pub fn abort(lane: &'static Lane, id: SocketId) {
+    let now = Instant(sys::clock::now());
+    let mut guard = lane.lock();
+    let inner = &mut *guard;
+    inner.stack.set_token(id, 0);
+    inner.stack.tcp_close(now, id, Close::Abort, &mut Tx(&mut inner.device));
+    inner.hand_over(now);
+}
+
+/// shutdown(2).
+pub fn shutdown(object: &'static Object, how: c_int) -> Answer<c_int> {
+    let (read, write) = match how {
+        libc::SHUT_RD => (true, false),
+        libc::SHUT_WR => (false, true),
+        libc::SHUT_RDWR => (true, true),
+        _ => return fail(libc::EINVAL),
+    };
+    match object.kind() {
+        Kind::Listener if read => {
+            detach(object);
+            object.set_kind(Kind::TcpIdle);
+            object.watch.wake_all(object);
+            Err(Stop::Kernel(Why::NotOurs))
+        }
+        Kind::Stream => {
+            let Some((lane, id)) = object.leg() else { return Err(Stop::Kernel(Why::NotOurs)) };
+            let now = Instant(sys::clock::now());
+            let mut guard = lane.lock();
+            let inner = &mut *guard;
+            if matches!(inner.stack.tcp_state(id), None | Some(State::Closed)) {
+                return fail(libc::ENOTCONN);
+            }
+            if read {
+                inner.stack.tcp_shutdown_read(now, id).map_err(|error| Stop::Errno(of_recv(error)))?;
+            }
+            if write {
+                let result = inner.stack.tcp_shutdown_write(now, id, &mut Tx(&mut inner.device));
+                result.map_err(|error| Stop::Errno(of_send(error)))?;
+            }
+            inner.hand_over(now);
+            inner.tell(now.0);
+            lane.note(inner, now.0);
+            object.shut.fetch_or(u8::from(read) | u8::from(write) << 1, Ordering::Relaxed);
+            drop(guard);
+            object.watch.wake_all(object);
+            Ok(0)
+        }
+        _ => Err(Stop::Kernel(Why::NotOurs)),
+    }
+}

@@ -1,0 +1,174 @@
+//! connect(2) on TCP.
+
+use super::options;
+use crate::address::{self, Named};
+use crate::answer::{Answer, Stop, Why};
+use crate::errno::{fail, of_connect, of_socket};
+use crate::lane::{Lane, Tx};
+use crate::object::{Kind, Object};
+use crate::offload;
+use crate::runtime::Runtime;
+use crate::wait::block::{self, Stopped, Wait};
+use crate::wait::{Lanes, epoll};
+use config::Role;
+use core::sync::atomic::Ordering;
+use libc::{c_int, sockaddr, socklen_t};
+use stack::Instant;
+use stack::tcp::State;
+use std::net::{Ipv4Addr, SocketAddrV4};
+
+/// connect(2).
+///
+/// # Safety
+/// `address` has `len` bytes.
+pub unsafe fn connect(runtime: &'static Runtime, object: &'static Object, fd: c_int, address: *const sockaddr, len: socklen_t) -> Answer<c_int> {
+    // SAFETY: the application's pointers.
+    let named = unsafe { address::read(address, len) };
+    if object.kind() == Kind::Stream {
+        match again(object, named) {
+            Some(answer) => return answer,
+            None => super::detach(object),
+        }
+    }
+    let Named::Inet(remote) = named else {
+        return offload::leave(runtime, object, Why::NotOurs, "TCP connect");
+    };
+    let bound = object.control.lock().local;
+    let decided = offload::allowed(runtime, Role::TcpClient, bound, Some(remote))
+        .and_then(|()| if remote.port() == 0 { Err(Why::NoRoute) } else { offload::lane_to(runtime, *remote.ip()) });
+    let (lane, source) = match decided {
+        Ok(found) => found,
+        Err(why) => return offload::leave(runtime, object, why, "TCP connect"),
+    };
+    let local = own_port(runtime, object, fd, bound, source)?;
+    begin(runtime, object, lane, local, remote)?;
+    if object.nonblocking.load(Ordering::Relaxed) {
+        object.control.lock().connecting = true;
+        return fail(libc::EINPROGRESS);
+    }
+    finish(runtime, object)
+}
+
+/// connect(2) on a socket that has a connection, or had one. `None`: that one failed and was told; begin anew.
+fn again(object: &'static Object, named: Named) -> Option<Answer<c_int>> {
+    if named == Named::Unspecified {
+        // Dissolves the association: the connection ends, the socket can be used again.
+        super::detach(object);
+        object.set_kind(Kind::TcpIdle);
+        return Some(Err(Stop::Kernel(Why::NotOurs)));
+    }
+    let (lane, id) = object.leg()?;
+    let mut inner = lane.lock();
+    match inner.stack.tcp_state(id) {
+        Some(State::SynSent | State::SynReceived) => Some(fail(libc::EALREADY)),
+        None | Some(State::Closed) => {
+            let error = inner.stack.take_error(id);
+            drop(inner);
+            let was_connecting = core::mem::take(&mut object.control.lock().connecting);
+            match error {
+                Some(error) if was_connecting => Some(fail(of_socket(error))),
+                _ => None,
+            }
+        }
+        Some(_) => {
+            drop(inner);
+            let first = core::mem::take(&mut object.control.lock().connecting);
+            Some(if first { Ok(0) } else { fail(libc::EISCONN) })
+        }
+    }
+}
+
+/// The local endpoint: the port that the application bound, or one that the kernel reserves now.
+fn own_port(runtime: &Runtime, object: &Object, fd: c_int, bound: Option<SocketAddrV4>, source: Ipv4Addr) -> Answer<SocketAddrV4> {
+    let at = |local: SocketAddrV4| if local.ip().is_unspecified() { SocketAddrV4::new(source, local.port()) } else { local };
+    if let Some(local) = bound {
+        return Ok(at(local));
+    }
+    let any = address::to_sockaddr(SocketAddrV4::new(source, 0));
+    // SAFETY: a local of the stated size.
+    if unsafe { (runtime.os.bind)(fd, (&raw const any).cast(), size_of_val(&any) as socklen_t) } != 0 {
+        return match runtime.os.errno() {
+            libc::EADDRINUSE => fail(libc::EADDRNOTAVAIL),
+            // Bound by means that we did not see: ask.
+            libc::EINVAL => Ok(at(address::of_shadow(&runtime.os, fd)?)),
+            errno => fail(errno),
+        };
+    }
+    let local = address::of_shadow(&runtime.os, fd)?;
+    object.control.lock().local = Some(local);
+    Ok(at(local))
+}
+
+/// Steers the flow first, so that the answer to the SYN is not lost, then sends the SYN.
+fn begin(runtime: &'static Runtime, object: &'static Object, lane: &'static Lane, local: SocketAddrV4, remote: SocketAddrV4) -> Answer<()> {
+    if let Err(why) = offload::steer(object, lane, 0, libc::IPPROTO_TCP as u8, local, Some(remote)) {
+        return offload::leave(runtime, object, why, "TCP connect");
+    }
+    let options = options(runtime, object);
+    let now = sys::clock::now();
+    let begun = {
+        let mut guard = lane.lock();
+        let inner = &mut *guard;
+        let begun = inner.stack.tcp_connect(Instant(now), local, remote, &options, object.token(), &mut Tx(&mut inner.device));
+        if begun.is_err() {
+            for (_, flow) in object.control.lock().flows.drain(..) {
+                inner.device.unsteer(flow);
+            }
+        }
+        begun
+    };
+    let id = begun.map_err(|error| Stop::Errno(of_connect(error)))?;
+    {
+        let mut control = object.control.lock();
+        control.remote = Some(remote);
+        object.add_leg(lane, id);
+    }
+    object.set_kind(Kind::Stream);
+    lane.turn(now);
+    epoll::follow(&runtime.os, object, None);
+    Ok(())
+}
+
+/// Waits for the outcome.
+fn finish(runtime: &'static Runtime, object: &'static Object) -> Answer<c_int> {
+    let Some((lane, id)) = object.leg() else { return fail(libc::EBADF) };
+    let timeout = object.send_timeout.load(Ordering::Relaxed);
+    let wait = Wait {
+        objects: &[object],
+        lanes: Lanes::of(object),
+        set: None,
+        kernel: &[],
+        deadline: (timeout > 0).then(|| sys::clock::now() + timeout),
+        budget: runtime.receive_budget(),
+        memory: &object.spin,
+        restartable: timeout == 0,
+        mask: None,
+    };
+    let outcome = block::until(runtime, &wait, |now| {
+        lane.turn(now);
+        let mut inner = lane.lock();
+        match inner.stack.tcp_state(id) {
+            Some(State::SynSent | State::SynReceived) => None,
+            Some(State::Closed) | None => Some(Err(inner.stack.take_error(id))),
+            Some(_) => Some(Ok(())),
+        }
+    });
+    match outcome {
+        Ok(Ok(())) => Ok(0),
+        Ok(Err(error)) => {
+            super::detach(object);
+            object.set_kind(Kind::TcpIdle);
+            epoll::follow(&runtime.os, object, None);
+            fail(error.map_or(libc::ECONNABORTED, of_socket))
+        }
+        // As Linux: the handshake goes on, the caller may wait for it by poll.
+        Err(Stopped::TimedOut) => {
+            object.control.lock().connecting = true;
+            fail(libc::EINPROGRESS)
+        }
+        Err(Stopped::Interrupted) => {
+            object.control.lock().connecting = true;
+            fail(libc::EINTR)
+        }
+    }
+}

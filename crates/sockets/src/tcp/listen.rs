@@ -1,0 +1,69 @@
+//! listen(2).
+
+use super::options;
+use crate::address;
+use crate::answer::{Answer, Stop, Why};
+use crate::errno::fail;
+use crate::lane::Lane;
+use crate::object::{Kind, Object};
+use crate::offload;
+use crate::runtime::Runtime;
+use crate::wait::epoll;
+use config::Role;
+use libc::c_int;
+use std::net::SocketAddrV4;
+
+/// listen(2): the kernel's first, which reserves the port and serves the clients on this host.
+pub fn listen(runtime: &'static Runtime, object: &'static Object, fd: c_int, backlog: c_int) -> Answer<c_int> {
+    // SAFETY: no pointers.
+    if unsafe { (runtime.os.listen)(fd, backlog) } != 0 {
+        return fail(runtime.os.errno());
+    }
+    let queue = queue_length(backlog);
+    if object.kind() == Kind::Listener {
+        for (lane, id) in object.legs() {
+            lane.lock().stack.tcp_set_backlog(id, queue);
+        }
+        return Ok(0);
+    }
+    let local = address::of_shadow(&runtime.os, fd)?;
+    object.control.lock().local = Some(local);
+    let lanes = offload::allowed(runtime, Role::TcpServer, Some(local), None).and_then(|()| offload::lanes_at(runtime, *local.ip()));
+    let stood = lanes.and_then(|lanes| lanes.into_iter().try_for_each(|lane| leg(runtime, object, lane, local, queue)));
+    match stood {
+        Ok(()) => {
+            object.set_kind(Kind::Listener);
+            epoll::follow(&runtime.os, object, None);
+            Ok(0)
+        }
+        Err(why) => {
+            super::detach(object);
+            // The kernel listens already: its call must not be repeated.
+            match offload::leave(runtime, object, why, "TCP listen") {
+                Err(Stop::Kernel(_)) => Ok(0),
+                other => other,
+            }
+        }
+    }
+}
+
+/// The backlog as Linux understands it: negative is the largest, and somaxconn bounds it.
+fn queue_length(backlog: c_int) -> u32 {
+    let most = sys::file::read_number(c"/proc/sys/net/core/somaxconn").ok().and_then(|n| u32::try_from(n).ok()).unwrap_or(4096);
+    u32::try_from(backlog).unwrap_or(u32::MAX).min(most)
+}
+
+fn leg(runtime: &'static Runtime, object: &'static Object, lane: &'static Lane, local: SocketAddrV4, queue: u32) -> Result<(), Why> {
+    let options = options(runtime, object);
+    let listening = lane.lock().stack.tcp_listen(local, queue, &options, object.token());
+    let id = listening.map_err(|_| Why::EngineFull)?;
+    let index = {
+        let _control = object.control.lock();
+        object.add_leg(lane, id)
+    };
+    let Some(index) = index else {
+        super::close::abort(lane, id);
+        return Ok(());
+    };
+    offload::steer(object, lane, index, libc::IPPROTO_TCP as u8, local, None)
+}

@@ -1,0 +1,44 @@
+//! TCP sockets.
+//!
+//! The shadow of a socket reserves its port; a connection runs in one lane's engine, a listener listens in the engine
+//! of every lane and in the kernel, whose clients are those on this host.
+
+mod accept;
+mod close;
+mod connect;
+mod listen;
+mod recv;
+mod send;
+
+pub use accept::accept4;
+pub use close::{close, detach, shutdown};
+pub use connect::connect;
+pub use listen::listen;
+pub use recv::recv;
+pub use send::{send, send_file};
+
+use crate::address;
+use crate::answer::Answer;
+use crate::errno::fail;
+use crate::object::Object;
+use crate::runtime::Runtime;
+use libc::{c_int, sockaddr, socklen_t};
+
+/// bind(2): the kernel's, remembered.
+///
+/// # Safety
+/// `address` has `len` bytes.
+pub unsafe fn bind(runtime: &'static Runtime, object: &'static Object, fd: c_int, address: *const sockaddr, len: socklen_t) -> Answer<c_int> {
+    // SAFETY: the application's pointers, passed on.
+    if unsafe { (runtime.os.bind)(fd, address, len) } != 0 {
+        return fail(runtime.os.errno());
+    }
+    let local = address::of_shadow(&runtime.os, fd)?;
+    object.control.lock().local = Some(local);
+    Ok(0)
+}
+
+/// The options that a connection or listener starts with.
+fn options(runtime: &Runtime, object: &Object) -> stack::tcp::Options {
+    object.control.lock().tcp.as_deref().cloned().unwrap_or_else(|| runtime.tcp_settings.options.clone())
+}

@@ -1,0 +1,87 @@
+//! Receiving on a connection.
+
+use crate::answer::{Answer, Stop, Why};
+use crate::errno::{fail, of_recv};
+use crate::lane::Tx;
+use crate::message::Buffers;
+use crate::object::Object;
+use crate::runtime::Runtime;
+use crate::wait::Lanes;
+use crate::wait::block::{self, Stopped, Wait};
+use core::sync::atomic::Ordering;
+use libc::{c_int, ssize_t};
+use stack::tcp::Take;
+use stack::{Instant, RecvError, Sink};
+
+/// Receives into `into`: what is there, or with MSG_WAITALL until it is full. 0: end of stream.
+#[inline]
+pub fn recv(runtime: &'static Runtime, object: &'static Object, into: &mut Buffers<'_>, flags: c_int) -> Answer<ssize_t> {
+    if flags & libc::MSG_ERRQUEUE != 0 {
+        return fail(libc::EAGAIN);
+    }
+    let wanted = into.room();
+    let take = match flags & (libc::MSG_OOB | libc::MSG_PEEK | libc::MSG_TRUNC) {
+        0 => Take::Consume,
+        bits if bits & libc::MSG_OOB != 0 => Take::Urgent,
+        bits if bits & libc::MSG_PEEK != 0 => Take::Peek,
+        _ => Take::Discard,
+    };
+    let whole = flags & libc::MSG_WAITALL != 0 && take == Take::Consume;
+    let mut taken = 0usize;
+    match attempt(object, into, take, sys::clock::now()) {
+        Ok(0) => return Ok(0),
+        Ok(n) if !whole || n == wanted => return Ok(n as ssize_t),
+        Ok(n) => taken = n,
+        Err(RecvError::WouldBlock) => {}
+        Err(RecvError::NoSocket) => return Err(Stop::Kernel(Why::NotOurs)),
+        Err(error) => return fail(of_recv(error)),
+    }
+    if flags & libc::MSG_DONTWAIT != 0 || object.nonblocking.load(Ordering::Relaxed) || take == Take::Urgent {
+        return if taken > 0 { Ok(taken as ssize_t) } else { fail(libc::EAGAIN) };
+    }
+    let timeout = object.receive_timeout.load(Ordering::Relaxed);
+    let wait = Wait {
+        objects: &[object],
+        lanes: Lanes::of(object),
+        set: None,
+        kernel: &[],
+        deadline: (timeout > 0).then(|| sys::clock::now() + timeout),
+        budget: runtime.receive_budget(),
+        memory: &object.spin,
+        restartable: timeout == 0,
+        mask: None,
+    };
+    let outcome = block::until(runtime, &wait, |now| match attempt(object, into, take, now) {
+        Ok(n) => {
+            taken += n;
+            (n == 0 || !whole || taken == wanted).then_some(Ok(()))
+        }
+        Err(RecvError::WouldBlock) => None,
+        Err(error) => Some(Err(error)),
+    });
+    match outcome {
+        Ok(Ok(())) => Ok(taken as ssize_t),
+        _ if taken > 0 => Ok(taken as ssize_t),
+        Ok(Err(RecvError::NoSocket)) => fail(libc::EBADF),
+        Ok(Err(error)) => fail(of_recv(error)),
+        Err(Stopped::TimedOut) => fail(libc::EAGAIN),
+        Err(Stopped::Interrupted) => fail(libc::EINTR),
+    }
+}
+
+/// Takes what the engine has; after a turn, if it has nothing.
+#[inline]
+fn attempt(object: &Object, into: &mut Buffers<'_>, take: Take, now: u64) -> Result<usize, RecvError> {
+    let Some((lane, id)) = object.leg() else { return Err(RecvError::NoSocket) };
+    let at = Instant(now);
+    let mut guard = lane.lock();
+    let inner = &mut *guard;
+    let mut result = inner.stack.tcp_recv(at, id, into, take, &mut Tx(&mut inner.device));
+    if result == Err(RecvError::WouldBlock) {
+        inner.turn(now);
+        result = inner.stack.tcp_recv(at, id, into, take, &mut Tx(&mut inner.device));
+    }
+    inner.hand_over(at);
+    lane.note(inner, now);
+    result
+}

@@ -1,0 +1,150 @@
+//! Sending on a connection.
+
+use crate::answer::{Answer, Stop, Why};
+use crate::errno::{fail, of_send};
+use crate::lane::Tx;
+use crate::message::{self, Buffers};
+use crate::object::{Kind, Object};
+use crate::runtime::Runtime;
+use crate::wait::Lanes;
+use crate::wait::block::{self, Stopped, Wait};
+use core::sync::atomic::Ordering;
+use libc::{c_int, ssize_t};
+use stack::tcp::Push;
+use stack::{Instant, SendError, Source};
+
+/// How much of a file is read at once.
+const FILE_PIECE: usize = 1 << 17;
+
+/// Sends all of `data`, or what fits now if the caller may not block.
+#[inline]
+pub fn send(runtime: &'static Runtime, object: &'static Object, data: &mut Buffers<'_>, flags: c_int) -> Answer<ssize_t> {
+    let wanted = data.remaining();
+    let first = attempt(object, data, flags, sys::clock::now());
+    match first {
+        Ok(_) if data.remaining() == 0 => return Ok(wanted as ssize_t),
+        Ok(_) | Err(SendError::WouldBlock) => {}
+        Err(error) => return failed(error, flags),
+    }
+    let sent = wanted - data.remaining();
+    if flags & libc::MSG_DONTWAIT != 0 || object.nonblocking.load(Ordering::Relaxed) {
+        return if sent > 0 { Ok(sent as ssize_t) } else { fail(libc::EAGAIN) };
+    }
+    rest(runtime, object, data, flags, wanted)
+}
+
+/// Blocks until the rest is taken too.
+#[cold]
+fn rest(runtime: &'static Runtime, object: &'static Object, data: &mut Buffers<'_>, flags: c_int, wanted: usize) -> Answer<ssize_t> {
+    let Some((lane, _)) = object.leg() else { return Err(Stop::Kernel(Why::NotOurs)) };
+    let timeout = object.send_timeout.load(Ordering::Relaxed);
+    let wait = Wait {
+        objects: &[object],
+        lanes: Lanes::of(object),
+        set: None,
+        kernel: &[],
+        deadline: (timeout > 0).then(|| sys::clock::now() + timeout),
+        budget: runtime.receive_budget(),
+        memory: &object.spin,
+        restartable: timeout == 0,
+        mask: None,
+    };
+    let outcome = block::until(runtime, &wait, |now| {
+        lane.turn(now);
+        match attempt(object, data, flags, now) {
+            Ok(_) if data.remaining() == 0 => Some(Ok(())),
+            Ok(_) | Err(SendError::WouldBlock) => None,
+            Err(error) => Some(Err(error)),
+        }
+    });
+    let sent = (wanted - data.remaining()) as ssize_t;
+    match outcome {
+        Ok(Ok(())) => Ok(sent),
+        // What was taken counts; the error comes with the next call.
+        _ if sent > 0 => Ok(sent),
+        Ok(Err(error)) => failed(error, flags),
+        Err(Stopped::TimedOut) => fail(libc::EAGAIN),
+        Err(Stopped::Interrupted) => fail(libc::EINTR),
+    }
+}
+
+#[inline]
+fn attempt(object: &Object, data: &mut Buffers<'_>, flags: c_int, now: u64) -> Result<usize, SendError> {
+    let Some((lane, id)) = object.leg() else { return Err(SendError::NoSocket) };
+    let mut guard = lane.lock();
+    let inner = &mut *guard;
+    let push = match flags & (libc::MSG_OOB | libc::MSG_MORE) {
+        0 => inner.push(now),
+        libc::MSG_MORE => Push::More,
+        _ => Push::Urgent,
+    };
+    let result = inner.stack.tcp_send(Instant(now), id, data, push, &mut Tx(&mut inner.device));
+    inner.sent(now);
+    lane.note(inner, now);
+    result
+}
+
+/// The error of a send that took nothing. A write to a closed connection raises SIGPIPE, as the kernel does.
+#[cold]
+fn failed(error: SendError, flags: c_int) -> Answer<ssize_t> {
+    if error == SendError::NoSocket {
+        return Err(Stop::Kernel(Why::NotOurs));
+    }
+    if error == SendError::Closed && flags & libc::MSG_NOSIGNAL == 0 {
+        sys::process::signal_self(libc::SIGPIPE);
+    }
+    fail(of_send(error))
+}
+
+/// sendfile(2) from a file to a connection.
+///
+/// # Safety
+/// `offset` is null or valid.
+pub unsafe fn send_file(runtime: &'static Runtime, object: &'static Object, input: c_int, offset: *mut i64, count: usize) -> Answer<ssize_t> {
+    if object.kind() != Kind::Stream {
+        return Err(Stop::Kernel(Why::NotOurs));
+    }
+    let os = &runtime.os;
+    // SAFETY: null or valid.
+    let mut at = (!offset.is_null()).then(|| unsafe { offset.read_unaligned() });
+    let mut buffer = vec![0u8; count.min(FILE_PIECE)];
+    let mut total = 0usize;
+    while total < count {
+        let want = (count - total).min(buffer.len());
+        let position = match at {
+            Some(at) => at,
+            // SAFETY: no pointers.
+            None => unsafe { (os.lseek64)(input, 0, libc::SEEK_CUR) },
+        };
+        // SAFETY: our own buffer.
+        let got = if position < 0 { -1 } else { unsafe { (os.pread64)(input, buffer.as_mut_ptr().cast(), want, position) } };
+        if got <= 0 {
+            if got < 0 && total == 0 {
+                return fail(if os.errno() == libc::ESPIPE { libc::EINVAL } else { os.errno() });
+            }
+            break;
+        }
+        let piece = message::piece(buffer.as_ptr().cast(), got as usize);
+        // SAFETY: our own buffer.
+        let mut data = unsafe { message::one(&piece) }?;
+        let sent = match send(runtime, object, &mut data, 0) {
+            Ok(sent) => sent,
+            Err(_) if total > 0 => break,
+            Err(stop) => return Err(stop),
+        };
+        total += sent as usize;
+        match &mut at {
+            Some(at) => *at += sent as i64,
+            // SAFETY: no pointers.
+            None => drop(unsafe { (os.lseek64)(input, sent as i64, libc::SEEK_CUR) }),
+        }
+        if sent < got {
+            break;
+        }
+    }
+    if let Some(at) = at {
+        // SAFETY: valid, since `at` came from it.
+        unsafe { offset.write_unaligned(at) };
+    }
+    Ok(total as ssize_t)
+}

@@ -1,0 +1,184 @@
+//! UDP sockets.
+//!
+//! The kernel's shadow is bound and connected as the application asked; legs in the engines of the lanes take what
+//! the steering maps send their way, the shadow receives the rest (fragments, broadcast, this host's own traffic), and
+//! a receive looks at both.
+
+mod recv;
+mod send;
+
+pub use recv::recv;
+pub use send::send;
+
+use crate::address::{self, Named};
+use crate::answer::{Answer, Stop, Why};
+use crate::errno::fail;
+use crate::lane::Lane;
+use crate::object::Object;
+use crate::offload;
+use crate::runtime::Runtime;
+use crate::wait::epoll;
+use config::Role;
+use core::sync::atomic::Ordering;
+use libc::{c_int, sockaddr, socklen_t};
+use std::net::{Ipv4Addr, SocketAddrV4};
+
+/// bind(2).
+///
+/// # Safety
+/// `address` has `len` bytes.
+pub unsafe fn bind(runtime: &'static Runtime, object: &'static Object, fd: c_int, address: *const sockaddr, len: socklen_t) -> Answer<c_int> {
+    // SAFETY: the application's pointers, passed on.
+    if unsafe { (runtime.os.bind)(fd, address, len) } != 0 {
+        return fail(runtime.os.errno());
+    }
+    let local = address::of_shadow(&runtime.os, fd)?;
+    object.control.lock().local = Some(local);
+    done(stand(runtime, object, local, "UDP bind"))
+}
+
+/// connect(2), AF_UNSPEC included.
+///
+/// # Safety
+/// `address` has `len` bytes.
+pub unsafe fn connect(runtime: &'static Runtime, object: &'static Object, fd: c_int, address: *const sockaddr, len: socklen_t) -> Answer<c_int> {
+    // SAFETY: the application's pointers, passed on.
+    let named = unsafe { address::read(address, len) };
+    // SAFETY: as above.
+    if unsafe { (runtime.os.connect)(fd, address, len) } != 0 {
+        return fail(runtime.os.errno());
+    }
+    let local = address::of_shadow(&runtime.os, fd)?;
+    detach(object);
+    match named {
+        Named::Inet(remote) => {
+            {
+                let mut control = object.control.lock();
+                control.local = Some(local);
+                control.remote = Some(remote);
+            }
+            let decided = offload::allowed(runtime, Role::UdpConnect, Some(local), Some(remote))
+                .and_then(|()| offload::lane_to(runtime, *remote.ip()));
+            match decided.and_then(|(lane, _)| leg(runtime, object, lane, local, Some(remote))) {
+                Ok(()) => {
+                    epoll::follow(&runtime.os, object, None);
+                    Ok(0)
+                }
+                Err(why) => done(offload::leave(runtime, object, why, "UDP connect")),
+            }
+        }
+        _ => {
+            object.control.lock().remote = None;
+            // The kernel keeps the port of a socket that was bound before it was connected.
+            if local.port() == 0 {
+                object.control.lock().local = None;
+                epoll::follow(&runtime.os, object, None);
+                return Ok(0);
+            }
+            done(stand(runtime, object, local, "UDP disconnect"))
+        }
+    }
+}
+
+/// The shadow's call is done: "the kernel, because" means success here.
+fn done(answer: Answer<()>) -> Answer<c_int> {
+    match answer {
+        Ok(()) | Err(Stop::Kernel(_)) => Ok(0),
+        Err(stop) => Err(stop),
+    }
+}
+
+/// Gives a bound socket its legs.
+fn stand(runtime: &'static Runtime, object: &'static Object, local: SocketAddrV4, what: &str) -> Answer<()> {
+    detach(object);
+    let lanes = offload::allowed(runtime, Role::UdpReceiver, Some(local), None).and_then(|()| offload::lanes_at(runtime, *local.ip()));
+    let stood = lanes.and_then(|lanes| lanes.into_iter().try_for_each(|lane| leg(runtime, object, lane, local, None)));
+    match stood {
+        Ok(()) => {
+            epoll::follow(&runtime.os, object, None);
+            Ok(())
+        }
+        Err(why) => {
+            detach(object);
+            offload::leave(runtime, object, why, what)
+        }
+    }
+}
+
+/// One leg: engine socket first, then the steering entry, so that nothing arrives for nobody.
+fn leg(runtime: &'static Runtime, object: &'static Object, lane: &'static Lane, local: SocketAddrV4, remote: Option<SocketAddrV4>) -> Result<(), Why> {
+    let options = options(runtime, object);
+    let id = {
+        let mut inner = lane.lock();
+        let id = inner.stack.udp_open(local, &options, object.token()).ok_or(Why::EngineFull)?;
+        if remote.is_some() {
+            inner.stack.udp_connect(id, local, remote);
+        }
+        id
+    };
+    let index = {
+        let _control = object.control.lock();
+        object.add_leg(lane, id)
+    };
+    let Some(index) = index else {
+        lane.lock().stack.udp_close(id);
+        return Ok(());
+    };
+    offload::steer(object, lane, index, libc::IPPROTO_UDP as u8, local, remote)
+}
+
+fn options(runtime: &Runtime, object: &Object) -> stack::udp::Options {
+    let set = object.control.lock().udp.clone();
+    set.map_or_else(|| default_options(runtime), |options| *options)
+}
+
+/// What a fresh socket starts with.
+pub fn default_options(runtime: &Runtime) -> stack::udp::Options {
+    stack::udp::Options {
+        receive_buffer: runtime.udp_settings.receive_buffer,
+        tos: 0,
+        ttl: runtime.tcp_settings.options.ttl,
+        multicast_ttl: 1,
+        mtu_discover: stack::udp::MtuDiscover::Want,
+    }
+}
+
+/// An unbound socket sends for the first time: the kernel gives it a port, and it stands on every lane for answers.
+fn autobind(runtime: &'static Runtime, object: &'static Object, fd: c_int) -> Answer<()> {
+    let any = address::to_sockaddr(SocketAddrV4::new(Ipv4Addr::UNSPECIFIED, 0));
+    // SAFETY: a local of the stated size.
+    if unsafe { (runtime.os.bind)(fd, (&raw const any).cast(), size_of_val(&any) as socklen_t) } != 0 {
+        // Bound meanwhile by another thread, or no port left: the kernel's own send tells.
+        return Err(Stop::Kernel(Why::NotOurs));
+    }
+    let local = address::of_shadow(&runtime.os, fd)?;
+    object.control.lock().local = Some(local);
+    stand(runtime, object, local, "UDP send")
+}
+
+/// Takes a socket off its legs.
+pub fn detach(object: &'static Object) {
+    offload::unsteer(object);
+    for (lane, id) in object.legs() {
+        let mut inner = lane.lock();
+        inner.stack.set_token(id, 0);
+        inner.stack.udp_close(id);
+    }
+    let _control = object.control.lock();
+    object.drop_legs();
+}
+
+/// shutdown(2): the kernel judges whether the socket is connected; receives and sends end here too.
+pub fn shutdown(object: &'static Object, how: c_int) -> Answer<c_int> {
+    let bits = match how {
+        libc::SHUT_RD => 1,
+        libc::SHUT_WR => 2,
+        libc::SHUT_RDWR => 3,
+        _ => return Err(Stop::Kernel(Why::NotOurs)),
+    };
+    if object.control.lock().remote.is_some() {
+        object.shut.fetch_or(bits, Ordering::Relaxed);
+        object.watch.wake_all(object);
+    }
+    Err(Stop::Kernel(Why::NotOurs))
+}

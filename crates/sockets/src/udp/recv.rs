@@ -1,0 +1,131 @@
+//! Receiving datagrams, from the engine and from the kernel's shadow.
+
+use crate::address;
+use crate::answer::{Answer, Stop, Why};
+use crate::errno::{fail, of_recv};
+use crate::lane::{Frame, Lane};
+use crate::message::{self, Buffers};
+use crate::object::Object;
+use crate::runtime::Runtime;
+use crate::wait::block::{self, Stopped, Wait};
+use crate::wait::{LOOK_NS, Lanes};
+use core::sync::atomic::Ordering;
+use libc::{c_int, msghdr, pollfd, ssize_t};
+use stack::udp::Datagram;
+use stack::{Frame as _, RecvError, Sink, SocketId};
+
+/// recvmsg(2).
+///
+/// # Safety
+/// `message` is the application's, valid as the call demands.
+pub unsafe fn recv(runtime: &'static Runtime, object: &'static Object, fd: c_int, message: &mut msghdr, flags: c_int) -> Answer<ssize_t> {
+    if flags & (libc::MSG_ERRQUEUE | libc::MSG_OOB) != 0 || object.leg().is_none() {
+        return Err(Stop::Kernel(Why::NotOurs));
+    }
+    // SAFETY: the application's iovecs.
+    let mut into = unsafe { message::buffers(message.msg_iov, message.msg_iovlen as usize, libc::EMSGSIZE) }?;
+    // SAFETY: as above.
+    let mut attempt = |now| unsafe { attempt(runtime, object, fd, message, &mut into, flags, now) };
+    if let Some(answer) = attempt(sys::clock::now()) {
+        return answer;
+    }
+    if flags & libc::MSG_DONTWAIT != 0 || object.nonblocking.load(Ordering::Relaxed) {
+        return fail(libc::EAGAIN);
+    }
+    let timeout = object.receive_timeout.load(Ordering::Relaxed);
+    let wait = Wait {
+        objects: &[object],
+        lanes: Lanes::of(object),
+        set: None,
+        kernel: &[pollfd { fd, events: libc::POLLIN, revents: 0 }],
+        deadline: (timeout > 0).then(|| sys::clock::now() + timeout),
+        budget: runtime.receive_budget(),
+        memory: &object.spin,
+        restartable: timeout == 0,
+        mask: None,
+    };
+    match block::until(runtime, &wait, attempt) {
+        Ok(answer) => answer,
+        Err(Stopped::TimedOut) => fail(libc::EAGAIN),
+        Err(Stopped::Interrupted) => fail(libc::EINTR),
+    }
+}
+
+/// Looks at the engine, takes a turn if there is nothing, then looks at the shadow if that is due.
+#[inline]
+unsafe fn attempt(runtime: &'static Runtime, object: &'static Object, fd: c_int, message: &mut msghdr, into: &mut Buffers<'_>, flags: c_int, now: u64) -> Option<Answer<ssize_t>> {
+    let mut gone = true;
+    for (lane, id) in object.legs() {
+        gone = false;
+        match take(lane, id, message, into, flags, now) {
+            Err(RecvError::WouldBlock) => {}
+            Err(RecvError::NoSocket) => return Some(fail(libc::EBADF)),
+            Err(error) => return Some(fail(of_recv(error))),
+            Ok(received) => return Some(received),
+        }
+    }
+    if gone || object.shut.load(Ordering::Relaxed) & 1 != 0 {
+        return Some(Err(Stop::Kernel(Why::NotOurs)));
+    }
+    let due = now.saturating_sub(object.shadow_looked.load(Ordering::Relaxed)) >= LOOK_NS;
+    if !due && !object.shadow_ready.load(Ordering::Relaxed) {
+        return None;
+    }
+    object.shadow_looked.store(now, Ordering::Relaxed);
+    object.shadow_ready.store(false, Ordering::Relaxed);
+    // SAFETY: the application's message; MSG_DONTWAIT because this is a look.
+    let got = unsafe { (runtime.os.recvmsg)(fd, message, flags | libc::MSG_DONTWAIT) };
+    if got >= 0 {
+        object.shadow_ready.store(true, Ordering::Relaxed);
+        return Some(Ok(got));
+    }
+    match runtime.os.errno() {
+        libc::EAGAIN => None,
+        errno => Some(fail(errno)),
+    }
+}
+
+/// Takes the oldest datagram of one leg, after a turn if none waits.
+#[inline]
+fn take(lane: &'static Lane, id: SocketId, message: &mut msghdr, into: &mut Buffers<'_>, flags: c_int, now: u64) -> Result<Answer<ssize_t>, RecvError> {
+    let mut inner = lane.lock();
+    if inner.device.unkicked() > 0 || inner.stack.udp_peek(id).is_err() {
+        inner.turn(now);
+        lane.note(&inner, now);
+    }
+    if flags & libc::MSG_PEEK != 0 {
+        let datagram = inner.stack.udp_peek(id)?;
+        // SAFETY: `message` is the application's (see `recv`).
+        Ok(unsafe { deliver(datagram, message, into, flags) })
+    } else {
+        let datagram = inner.stack.udp_recv(id)?;
+        // SAFETY: as above.
+        Ok(unsafe { deliver(&datagram, message, into, flags) })
+    }
+}
+
+/// Copies a datagram out, and says of it what recvmsg says.
+unsafe fn deliver(datagram: &Datagram<Frame>, message: &mut msghdr, into: &mut Buffers<'_>, flags: c_int) -> Answer<ssize_t> {
+    let (offset, len) = (usize::from(datagram.range.0), usize::from(datagram.range.1));
+    let copied = datagram.len.min(into.room());
+    let head = datagram.head.bytes().get(offset..offset + len).unwrap_or(&[]);
+    put(into, head);
+    for piece in &datagram.tail {
+        put(into, piece.bytes());
+    }
+    message.msg_flags = if copied < datagram.len { libc::MSG_TRUNC } else { 0 };
+    message.msg_controllen = 0;
+    let mut namelen = message.msg_namelen;
+    // SAFETY: the application's name buffer of `msg_namelen` bytes.
+    unsafe { address::write(datagram.from, message.msg_name.cast(), &raw mut namelen) }?;
+    if !message.msg_name.is_null() {
+        message.msg_namelen = namelen;
+    }
+    let told = if flags & libc::MSG_TRUNC != 0 { datagram.len } else { copied };
+    Ok(told as ssize_t)
+}
+
+fn put(into: &mut Buffers<'_>, bytes: &[u8]) {
+    let fits = bytes.len().min(into.room());
+    into.put(&bytes[..fits]);
+}

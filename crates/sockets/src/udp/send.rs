@@ -1,0 +1,139 @@
+//! Sending datagrams.
+
+use super::autobind;
+use crate::answer::{Answer, Stop, Why};
+use crate::errno::{fail, of_send};
+use crate::lane::{Lane, Tx};
+use crate::message::Buffers;
+use crate::object::Object;
+use crate::offload;
+use crate::runtime::Runtime;
+use crate::wait::block::{self, Stopped, Wait};
+use crate::wait::{Lanes, spin::Budget};
+use config::Role;
+use core::sync::atomic::Ordering;
+use libc::{c_int, ssize_t};
+use stack::{Instant, SendError, Source};
+use std::net::{Ipv4Addr, SocketAddrV4};
+
+/// Flags that have no accelerated form: the kernel sends such a datagram, from the same port.
+const KERNEL_FLAGS: c_int = libc::MSG_OOB | libc::MSG_MORE;
+
+/// Sends one datagram, to `to` or to the peer.
+#[inline]
+pub fn send(runtime: &'static Runtime, object: &'static Object, fd: c_int, to: Option<SocketAddrV4>, data: &mut Buffers<'_>, flags: c_int) -> Answer<ssize_t> {
+    if flags & KERNEL_FLAGS != 0 || object.shut.load(Ordering::Relaxed) & 2 != 0 {
+        return Err(Stop::Kernel(Why::NotOurs));
+    }
+    let (lane, source) = match to {
+        None => match object.leg() {
+            Some((lane, _)) => (lane, None),
+            None => return Err(Stop::Kernel(Why::NotOurs)),
+        },
+        Some(to) => {
+            let (lane, source) = route(runtime, object, to)?;
+            if object.leg().is_none() {
+                autobind(runtime, object, fd)?;
+            }
+            (lane, Some(source))
+        }
+    };
+    let now = sys::clock::now();
+    match transmit(object, lane, source, to, data, now) {
+        Err(SendError::WouldBlock) => wait_and_send(runtime, object, lane, source, to, data, flags),
+        result => answer(result),
+    }
+}
+
+fn answer(result: Result<usize, SendError>) -> Answer<ssize_t> {
+    match result {
+        Ok(sent) => Ok(sent as ssize_t),
+        // Neither peer nor address; or the leg is gone (a race with close or connect): the kernel's own answer.
+        Err(SendError::NotConnected | SendError::NoSocket) => Err(Stop::Kernel(Why::NotOurs)),
+        Err(error) => fail(of_send(error)),
+    }
+}
+
+/// Hands the datagram to the engine of `lane`.
+#[inline]
+fn transmit(object: &Object, lane: &'static Lane, source: Option<Ipv4Addr>, to: Option<SocketAddrV4>, data: &mut Buffers<'_>, now: u64) -> Result<usize, SendError> {
+    let Some(id) = object.leg_on(lane) else { return Err(SendError::NoSocket) };
+    let mut inner = lane.lock();
+    let inner = &mut *inner;
+    let Some(to) = to.or_else(|| inner.stack.remote(id)) else { return Err(SendError::NotConnected) };
+    // A socket bound to one address sends from it.
+    let bound = inner.stack.local(id).is_some_and(|local| !local.ip().is_unspecified());
+    let from = if bound { None } else { source };
+    let result = inner.stack.udp_send(Instant(now), id, from, to, data, &mut Tx(&mut inner.device));
+    inner.sent(now);
+    lane.note(inner, now);
+    result
+}
+
+/// The lane for an unconnected send, remembered for the next one to the same destination.
+#[inline]
+fn route(runtime: &'static Runtime, object: &'static Object, to: SocketAddrV4) -> Answer<(&'static Lane, Ipv4Addr)> {
+    if to.port() == 0 {
+        return Err(Stop::Kernel(Why::NotOurs));
+    }
+    let generation = runtime.route_generation.load(Ordering::Relaxed) as u16;
+    let key = u64::from(u32::from(*to.ip())) << 32 | u64::from(generation) << 16;
+    let last = object.last_route.load(Ordering::Relaxed);
+    if last & !0xffff == key && last & 0xffff != 0 {
+        // Only destinations with a lane are remembered; the source is the cache's to say.
+        if let Ok(found) = offload::lane_to(runtime, *to.ip()) {
+            return Ok(found);
+        }
+    }
+    let local = object.control.lock().local;
+    let decided = offload::allowed(runtime, Role::UdpSender, local, Some(to)).and_then(|()| offload::lane_to(runtime, *to.ip()));
+    match decided {
+        Ok((lane, source)) => {
+            object.last_route.store(key | (lane.slot as u64 + 1), Ordering::Relaxed);
+            Ok((lane, source))
+        }
+        Err(why) => {
+            let told = core::mem::replace(&mut object.control.lock().told, true);
+            if !told {
+                runtime.count(why, format_args!("UDP send to {to} (fd {})", object.fd.load(Ordering::Relaxed)));
+            }
+            if runtime.parameters.strict && !matches!(why, Why::Rule | Why::Disabled) {
+                return fail(libc::EPROTONOSUPPORT);
+            }
+            Err(Stop::Kernel(why))
+        }
+    }
+}
+
+/// The transmit side is full: waits for room, if the caller may block.
+#[cold]
+fn wait_and_send(runtime: &'static Runtime, object: &'static Object, lane: &'static Lane, source: Option<Ipv4Addr>, to: Option<SocketAddrV4>, data: &mut Buffers<'_>, flags: c_int) -> Answer<ssize_t> {
+    if flags & libc::MSG_DONTWAIT != 0 || object.nonblocking.load(Ordering::Relaxed) {
+        return fail(libc::EAGAIN);
+    }
+    let timeout = object.send_timeout.load(Ordering::Relaxed);
+    let wait = Wait {
+        objects: &[object],
+        lanes: Lanes::of(object),
+        set: None,
+        kernel: &[],
+        deadline: (timeout > 0).then(|| sys::clock::now() + timeout),
+        budget: Budget::Fixed(1_000_000),
+        memory: &object.spin,
+        restartable: timeout == 0,
+        mask: None,
+    };
+    let sent = block::until(runtime, &wait, |now| {
+        lane.turn(now);
+        debug_assert!(data.remaining() == data.left());
+        match transmit(object, lane, source, to, data, now) {
+            Err(SendError::WouldBlock) => None,
+            result => Some(answer(result)),
+        }
+    });
+    match sent {
+        Ok(answer) => answer,
+        Err(Stopped::TimedOut) => fail(libc::EAGAIN),
+        Err(Stopped::Interrupted) => fail(libc::EINTR),
+    }
+}
