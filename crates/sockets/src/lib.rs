@@ -2,9 +2,38 @@
 //!
 //! `interpose` calls [`calls`], one function per intercepted libc call with the same arguments, and gets a three-way
 //! [`Answer`]: done, an errno, or "the kernel, because". What must reach the real libc goes through [`os::Os`].
+//!
+//! # The story of one `recv`
+//!
+//! `calls/data.rs` finds the [`object`] behind the descriptor (`fd_table.rs`, one load). `tcp/recv.rs` locks the lane of
+//! its leg and asks the engine. Nothing there: one turn (`lane/turn.rs`: frames in, timers, frames out, events), and
+//! the question again. Still nothing, and the call may block: `wait/block.rs` repeats that until it succeeds, the
+//! budget is spent and the thread sleeps, a signal arrives or the time is up.
+//!
+//! # The story of one `send`
+//!
+//! The same first steps; `tcp/send.rs` hands the bytes to the engine, which writes frames into the device's transmit
+//! ring; `lane/turn.rs` decides whether they are handed to the kernel now or gather for a few microseconds.
 
 pub mod answer;
 pub mod calls;
 pub mod os;
+
+mod address;
+mod device;
+mod errno;
+mod fd_table;
+mod lane;
+mod message;
+mod object;
+mod offload;
+mod options;
+mod runtime;
+mod settings;
+mod tcp;
+mod tcp_info;
+mod udp;
+mod wait;
+mod worker;
 
 pub use answer::{Answer, Stop, Why};

@@ -26,6 +26,8 @@ pub enum Kind {
     Listener,
     /// A TCP connection, from connect(2) or accept(2) on. One leg.
     Stream,
+    /// A listener or UDP socket in the child of a fork: the kernel's, once the child uses it.
+    Inherited,
 }
 
 /// A socket of one lane's engine.
@@ -149,6 +151,7 @@ impl Object {
             2 => Kind::TcpIdle,
             3 => Kind::Listener,
             4 => Kind::Stream,
+            5 => Kind::Inherited,
             _ => Kind::Free,
         }
     }
@@ -193,6 +196,15 @@ impl Object {
     /// Removes all legs (the caller closed them in their engines). Callers hold `control`.
     pub fn drop_legs(&self) {
         self.leg_count.store(0, Ordering::Release);
+    }
+
+    /// In the child of a fork: the legs are the parent's, and only the shadow is left. The flows stay known, so that the
+    /// child can have them steered back to the kernel when it uses the shadow.
+    pub fn inherit(&self) {
+        // SAFETY: the child has one thread, and it is here.
+        unsafe { self.control.force_unlock() };
+        self.watch.after_fork();
+        self.set_kind(Kind::Inherited);
     }
 
     /// The object as the token of its engine sockets.

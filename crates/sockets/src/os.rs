@@ -30,6 +30,7 @@ pub struct Os {
     pub sendmsg: unsafe extern "C-unwind" fn(c_int, *const msghdr, c_int) -> ssize_t,
     pub read: unsafe extern "C-unwind" fn(c_int, *mut c_void, size_t) -> ssize_t,
     pub pread64: unsafe extern "C-unwind" fn(c_int, *mut c_void, size_t, i64) -> ssize_t,
+    pub lseek64: unsafe extern "C-unwind" fn(c_int, i64, c_int) -> i64,
     pub ppoll: unsafe extern "C-unwind" fn(*mut pollfd, nfds_t, *const timespec, *const sigset_t) -> c_int,
     pub pselect: unsafe extern "C-unwind" fn(
         c_int,
@@ -65,4 +66,13 @@ pub struct Handled {
     pub all: u32,
     /// Those installed without SA_RESTART.
     pub without_restart: u32,
+}
+
+impl Os {
+    /// Errno of the calling thread.
+    #[inline]
+    pub fn errno(&self) -> c_int {
+        // SAFETY: reads a thread-local.
+        unsafe { (self.errno)() }
+    }
 }

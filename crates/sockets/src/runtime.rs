@@ -3,6 +3,7 @@
 use crate::answer::Why;
 use crate::lane::Lane;
 use crate::os::Os;
+use crate::wait::spin::Budget;
 use crate::{settings, worker};
 use config::{Interfaces, Parameters, ProcessRules};
 use core::net::Ipv4Addr;
@@ -22,6 +23,8 @@ static RUNTIME: AtomicPtr<Runtime> = AtomicPtr::new(core::ptr::null_mut());
 pub struct Runtime {
     /// The genuine functions.
     pub os: Os,
+    /// For receive_budget and select_budget.
+    budgets: (Budget, Budget),
     /// From the environment.
     pub parameters: Parameters,
     /// From the configuration file, for this program.
@@ -79,8 +82,12 @@ pub fn start(os: Os) -> &'static Runtime {
 impl Runtime {
     /// A runtime without lanes.
     pub fn new(os: Os, parameters: Parameters, rules: ProcessRules, interfaces: Interfaces, tcp: stack::tcp::Settings, udp: stack::udp::Settings) -> Runtime {
+        let defaults = Parameters::default();
+        let receive = Budget::from_loops(parameters.rx_poll, parameters.rx_poll == defaults.rx_poll);
+        let select = Budget::from_usec(parameters.select_poll, parameters.select_poll == defaults.select_poll);
         Runtime {
             os,
+            budgets: (receive, select),
             parameters,
             rules: sys::Mutex::new(rules),
             interfaces,
@@ -262,6 +269,18 @@ impl Runtime {
     /// How often each reason was counted.
     pub fn reasons(&self) -> impl Iterator<Item = (Why, u64)> + '_ {
         Why::ALL.into_iter().zip(self.why.iter().map(|count| count.load(Ordering::Relaxed)))
+    }
+
+    /// How long receives, accepts, connects and blocked sends poll.
+    #[inline]
+    pub fn receive_budget(&self) -> Budget {
+        self.budgets.0
+    }
+
+    /// How long poll, select and epoll_wait poll.
+    #[inline]
+    pub fn select_budget(&self) -> Budget {
+        self.budgets.1
     }
 
     /// The worker must look soon: something gathers, or a neighbour is awaited.

@@ -50,7 +50,7 @@ impl Handle {
             self.wake();
             return;
         }
-        let Ok(wake) = sys::eventfd() else { return };
+        let Ok(wake) = sys::fd::eventfd() else { return };
         self.wake.store(wake.raw(), Ordering::Release);
         let body = move || Worker::new(runtime, wake).run();
         if sys::thread::spawn("sidestep", body).is_err() {
@@ -70,7 +70,7 @@ impl Handle {
     fn wake(&self) {
         let wake = self.wake.load(Ordering::Acquire);
         if wake >= 0 {
-            sys::signal(wake);
+            sys::fd::signal(wake);
         }
     }
 
@@ -181,7 +181,7 @@ impl Worker {
         }
         let _ = sys::poll::poll(&mut self.fds, Some(until.saturating_sub(now)), None);
         self.runtime.worker.asleep.store(false, Ordering::SeqCst);
-        sys::clear(self.wake.raw());
+        sys::fd::clear(self.wake.raw());
     }
 
     fn watch_fd(&mut self, fd: i32) {

@@ -37,7 +37,12 @@ impl Fd {
 
     /// A second descriptor of the same open file.
     pub fn duplicate(&self) -> Result<Fd> {
-        let fd = fcntl(self.0, libc::F_DUPFD_CLOEXEC, lowest_own() as usize)?;
+        Fd::duplicate_of(self.0)
+    }
+
+    /// A descriptor of our own for the open file behind somebody else's number.
+    pub fn duplicate_of(fd: i32) -> Result<Fd> {
+        let fd = fcntl(fd, libc::F_DUPFD_CLOEXEC, lowest_own() as usize)?;
         own_fd::record(fd);
         Ok(Fd(fd))
     }
@@ -83,6 +88,12 @@ pub fn write(fd: i32, bytes: &[u8]) -> Result<usize> {
 pub fn close(fd: i32) {
     // SAFETY: close takes no pointer. Its errors leave nothing to do: the number is free either way.
     let _ = unsafe { syscall(libc::SYS_close, [int(fd), 0, 0, 0, 0, 0]) };
+}
+
+/// close_range(2): closes the numbers from `first` to `last`, or marks them close-on-exec, as `flags` say.
+pub fn close_range(first: u32, last: u32, flags: i32) -> Result<()> {
+    // SAFETY: close_range takes no pointer.
+    unsafe { syscall(libc::SYS_close_range, [first as usize, last as usize, int(flags), 0, 0, 0]) }.map(|_| ())
 }
 
 /// fcntl(2) with an integer argument.

@@ -16,6 +16,12 @@ pub fn tid() -> i32 {
     unsafe { syscall(libc::SYS_gettid, [0; 6]) }.unwrap_or(0) as i32
 }
 
+/// Sends a signal to the calling thread, as the kernel does with those that a call of it earns (SIGPIPE).
+pub fn signal_self(signal: i32) {
+    // SAFETY: no pointers.
+    let _ = unsafe { syscall(libc::SYS_tgkill, [int(pid()), int(tid()), int(signal), 0, 0, 0]) };
+}
+
 /// sched_yield(2).
 pub fn yield_now() {
     // SAFETY: no arguments.

@@ -1,31 +1,64 @@
 //! Glue: the device's frame as the engine's `Frame`, the device's transmit side as its `Outlet`.
 
 /// A received chunk: in the arena, or copied out of it.
-pub enum Frame {
-    /// In the device's memory.
+///
+/// `start` and `end` bound what the engine keeps of it.
+pub struct Frame {
+    memory: Memory,
+    start: u32,
+    end: u32,
+}
+
+enum Memory {
+    /// The device's.
     Device(xdp::RxFrame),
-    /// In ours.
+    /// Ours.
     Copy(Box<[u8]>),
+}
+
+impl Frame {
+    /// A frame as the device delivered it.
+    #[inline]
+    pub fn new(frame: xdp::RxFrame) -> Frame {
+        let end = frame.bytes().len() as u32;
+        Frame { memory: Memory::Device(frame), start: 0, end }
+    }
+
+    fn of_bytes(bytes: &[u8]) -> Frame {
+        Frame { memory: Memory::Copy(bytes.into()), start: 0, end: bytes.len() as u32 }
+    }
 }
 
 impl stack::Frame for Frame {
     #[inline]
     fn bytes(&self) -> &[u8] {
-        match self {
-            Frame::Device(frame) => frame.bytes(),
-            Frame::Copy(bytes) => bytes,
-        }
+        let whole = match &self.memory {
+            Memory::Device(frame) => frame.bytes(),
+            Memory::Copy(bytes) => bytes,
+        };
+        &whole[self.start as usize..self.end as usize]
     }
 
     fn detach(&mut self) {
-        if let Frame::Device(frame) = self {
-            *self = Frame::Copy(frame.bytes().into());
+        if self.is_attached() {
+            *self = Frame::of_bytes(self.bytes());
         }
     }
 
     #[inline]
     fn is_attached(&self) -> bool {
-        matches!(self, Frame::Device(_))
+        matches!(self.memory, Memory::Device(_))
+    }
+
+    #[inline]
+    fn narrow(&mut self, keep: core::ops::Range<usize>) {
+        debug_assert!(keep.start <= keep.end && keep.end <= self.bytes().len());
+        self.end = self.start + keep.end as u32;
+        self.start += keep.start as u32;
+    }
+
+    fn duplicate(&self) -> Frame {
+        Frame::of_bytes(self.bytes())
     }
 }
 

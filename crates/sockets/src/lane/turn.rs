@@ -57,9 +57,9 @@ impl Inner {
 
     fn receive(&mut self, at: Instant) {
         for _ in 0..PACKETS_MAX {
-            let Some(head) = self.device.take(&mut self.chunks) else { break };
-            self.tail.extend(self.chunks.drain(..).map(Frame::Device));
-            self.stack.on_frame(at, Frame::Device(head), &mut self.tail, &mut Tx(&mut self.device));
+            let Some(head) = self.device.next_packet(&mut self.chunks) else { break };
+            self.tail.extend(self.chunks.drain(..).map(Frame::new));
+            self.stack.on_frame(at, Frame::new(head), &mut self.tail, &mut Tx(&mut self.device));
             self.tail.clear();
         }
         self.device.refill();

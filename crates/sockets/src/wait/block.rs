@@ -154,7 +154,7 @@ fn sleep<T>(runtime: &Runtime, wait: &Wait<'_>, signals: &Signals, attempt: &mut
     let set = sigset(mask);
     unsafe { (os.ppoll)(fds.as_mut_ptr(), fds.len() as libc::nfds_t, timeout, &raw const set) };
     drop(asleep);
-    sys::clear(eventfd);
+    sys::fd::clear(eventfd);
     FDS.with(|kept| *kept.borrow_mut() = fds);
     if signals.interrupt(os) {
         return match attempt(sys::clock::now()) {
@@ -179,7 +179,7 @@ fn thread_eventfd() -> i32 {
     WAKE.with(|wake| {
         let mut wake = wake.borrow_mut();
         if wake.as_ref().is_none_or(|(owner, _)| *owner != pid) {
-            *wake = sys::eventfd().ok().map(|fd| (pid, fd));
+            *wake = sys::fd::eventfd().ok().map(|fd| (pid, fd));
         }
         // Without an eventfd (descriptors exhausted) the sleep is a poll on -1: the wake-ups of packets remain.
         wake.as_ref().map_or(-1, |(_, fd)| fd.raw())

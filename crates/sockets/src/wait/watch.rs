@@ -35,6 +35,13 @@ impl Watch {
         self.count.store(0, Ordering::Relaxed);
     }
 
+    /// In the child of a fork: those who wait are threads of the parent.
+    pub fn after_fork(&self) {
+        // SAFETY: the child has one thread, and it is here.
+        unsafe { self.inner.force_unlock() };
+        self.clear();
+    }
+
     fn change(&self, change: impl FnOnce(&mut Inner)) {
         let mut inner = self.inner.lock();
         change(&mut inner);
@@ -82,7 +89,7 @@ impl Watch {
     fn tell(&self, _object: &Object, edges: Ready) {
         let inner = self.inner.lock();
         for eventfd in &inner.sleepers {
-            sys::signal(*eventfd);
+            sys::fd::signal(*eventfd);
         }
         for (set, slot) in &inner.sets {
             set.edge(*slot, edges);

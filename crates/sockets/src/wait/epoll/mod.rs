@@ -131,7 +131,7 @@ impl Set {
     fn wake(&self) {
         let wake = self.wake.load(Ordering::Acquire);
         if wake >= 0 {
-            sys::signal(wake);
+            sys::fd::signal(wake);
         }
     }
 
@@ -304,7 +304,7 @@ impl Set {
     fn open_side(&self, os: &Os) -> Answer<Side> {
         let errno = |error| Stop::Errno(error);
         let epoll = sys::poll::epoll().map_err(errno)?;
-        let wake = sys::eventfd().map_err(errno)?;
+        let wake = sys::fd::eventfd().map_err(errno)?;
         sys::poll::epoll_control(epoll.raw(), libc::EPOLL_CTL_ADD, wake.raw(), libc::EPOLLIN as u32, 0).map_err(errno)?;
         let mut secret = [0u8; 8];
         let _ = sys::process::random(&mut secret);

@@ -107,7 +107,7 @@ impl Look {
             }
         }
         if self.set.nested.load(Ordering::Relaxed) && !self.set.items.lock().any_queued() {
-            sys::clear(self.set.wake.load(Ordering::Relaxed));
+            sys::fd::clear(self.set.wake.load(Ordering::Relaxed));
         }
         count
     }
@@ -142,7 +142,7 @@ impl Look {
             // SAFETY: the kernel filled these in.
             let event = unsafe { self.events.add(i).read_unaligned() };
             if event.u64 == secret {
-                sys::clear(self.set.wake.load(Ordering::Relaxed));
+                sys::fd::clear(self.set.wake.load(Ordering::Relaxed));
                 continue;
             }
             if self.merge(ours, event) {

@@ -1,0 +1,242 @@
+//! Sending and receiving.
+
+use super::{kernel, ours};
+use crate::address::{self, Named};
+use crate::answer::Answer;
+use crate::errno::fail;
+use crate::message::{self, Buffers};
+use crate::object::{Kind, Object};
+use crate::runtime::Runtime;
+use crate::{tcp, udp};
+use core::sync::atomic::Ordering;
+use libc::{c_int, c_uint, c_void, iovec, mmsghdr, msghdr, size_t, sockaddr, socklen_t, ssize_t, timespec};
+use std::net::SocketAddrV4;
+
+/// UIO_MAXIOV bounds the messages of one call, too.
+const MESSAGES_MAX: c_uint = 1024;
+
+/// recvfrom(2); recv(2) and read(2) are this without an address.
+#[inline]
+pub unsafe fn recvfrom(fd: c_int, buffer: *mut c_void, size: size_t, flags: c_int, address: *mut sockaddr, len: *mut socklen_t) -> Answer<ssize_t> {
+    let (runtime, object) = ours(fd)?;
+    let mut piece = message::piece(buffer, size);
+    match object.kind() {
+        Kind::Stream => {
+            // SAFETY: the application's buffer.
+            let mut into = unsafe { message::one(&piece) }?;
+            tcp::recv(runtime, object, &mut into, flags)
+        }
+        Kind::Udp => {
+            if !address.is_null() && len.is_null() {
+                return fail(libc::EFAULT);
+            }
+            // SAFETY: `len` is valid where there is an address.
+            let room = if address.is_null() { 0 } else { unsafe { len.read_unaligned() } };
+            if (room as c_int) < 0 {
+                return fail(libc::EINVAL);
+            }
+            let mut message = header(&mut piece, 1);
+            message.msg_name = address.cast();
+            message.msg_namelen = room;
+            // SAFETY: the header is ours, its buffers are the application's.
+            let result = unsafe { udp::recv(runtime, object, fd, &mut message, flags) };
+            if result.is_ok() && !address.is_null() {
+                // SAFETY: as above.
+                unsafe { len.write_unaligned(message.msg_namelen) };
+            }
+            result
+        }
+        _ => kernel(),
+    }
+}
+
+fn header(pieces: *mut iovec, count: usize) -> msghdr {
+    // SAFETY: all zeros is an empty message.
+    let mut message: msghdr = unsafe { core::mem::zeroed() };
+    message.msg_iov = pieces;
+    message.msg_iovlen = count as _;
+    message
+}
+
+/// recvmsg(2).
+pub unsafe fn recvmsg(fd: c_int, message: *mut msghdr, flags: c_int) -> Answer<ssize_t> {
+    let (runtime, object) = ours(fd)?;
+    if message.is_null() {
+        return fail(libc::EFAULT);
+    }
+    // SAFETY: not null, hence valid.
+    let message = unsafe { &mut *message };
+    match object.kind() {
+        Kind::Stream => {
+            // SAFETY: the application's iovecs.
+            let mut into = unsafe { message::buffers(message.msg_iov, message.msg_iovlen as usize, libc::EMSGSIZE) }?;
+            let result = tcp::recv(runtime, object, &mut into, flags)?;
+            message.msg_namelen = 0;
+            message.msg_controllen = 0;
+            message.msg_flags = flags & libc::MSG_OOB;
+            Ok(result)
+        }
+        // SAFETY: as above.
+        Kind::Udp => unsafe { udp::recv(runtime, object, fd, message, flags) },
+        _ => kernel(),
+    }
+}
+
+/// recvmmsg(2). As in the kernel, the timeout is looked at after each message only.
+pub unsafe fn recvmmsg(fd: c_int, messages: *mut mmsghdr, count: c_uint, flags: c_int, timeout: *mut timespec) -> Answer<c_int> {
+    let (_, object) = ours(fd)?;
+    if object.leg().is_none() || !matches!(object.kind(), Kind::Stream | Kind::Udp) {
+        return kernel();
+    }
+    if messages.is_null() {
+        return fail(libc::EFAULT);
+    }
+    // SAFETY: null or valid.
+    let Ok(deadline) = (unsafe { crate::wait::block::deadline(timeout) }) else { return fail(libc::EINVAL) };
+    let mut flags = flags;
+    let one_is_enough = flags & libc::MSG_WAITFORONE != 0;
+    flags &= !libc::MSG_WAITFORONE;
+    for i in 0..count.min(MESSAGES_MAX) {
+        // SAFETY: within the application's array.
+        let entry = unsafe { &mut *messages.add(i as usize) };
+        // SAFETY: as above.
+        match unsafe { recvmsg(fd, &raw mut entry.msg_hdr, flags) } {
+            Ok(got) => entry.msg_len = got as c_uint,
+            Err(stop) => return if i > 0 { Ok(i as c_int) } else { Err(stop) },
+        }
+        if one_is_enough {
+            flags |= libc::MSG_DONTWAIT;
+        }
+        if deadline.is_some_and(|deadline| sys::clock::now() >= deadline) {
+            return Ok(i as c_int + 1);
+        }
+    }
+    Ok(count.min(MESSAGES_MAX) as c_int)
+}
+
+/// readv(2).
+pub unsafe fn readv(fd: c_int, pieces: *const iovec, count: c_int) -> Answer<ssize_t> {
+    let (runtime, object) = ours(fd)?;
+    if count < 0 {
+        return fail(libc::EINVAL);
+    }
+    match object.kind() {
+        Kind::Stream => {
+            // SAFETY: the application's iovecs.
+            let mut into = unsafe { message::buffers(pieces, count as usize, libc::EINVAL) }?;
+            tcp::recv(runtime, object, &mut into, 0)
+        }
+        Kind::Udp => {
+            let mut message = header(pieces.cast_mut(), count as usize);
+            // SAFETY: as above; receiving does not write to the iovecs themselves.
+            unsafe { udp::recv(runtime, object, fd, &mut message, 0) }
+        }
+        _ => kernel(),
+    }
+}
+
+/// sendto(2); send(2) and write(2) are this without an address.
+#[inline]
+pub unsafe fn sendto(fd: c_int, buffer: *const c_void, size: size_t, flags: c_int, address: *const sockaddr, len: socklen_t) -> Answer<ssize_t> {
+    let (runtime, object) = ours(fd)?;
+    let piece = message::piece(buffer, size);
+    // SAFETY: the application's buffer.
+    let mut data = unsafe { message::one(&piece) }?;
+    // SAFETY: the application's address.
+    let to = unsafe { destination(object, address, len) }?;
+    transmit(runtime, object, fd, to, &mut data, flags)
+}
+
+/// The address of a send: none, one of ours, or one that is the kernel's to judge.
+unsafe fn destination(object: &Object, address: *const sockaddr, len: socklen_t) -> Answer<Option<SocketAddrV4>> {
+    if address.is_null() || object.kind() == Kind::Stream {
+        return Ok(None);
+    }
+    // SAFETY: the caller's contract.
+    match unsafe { address::read(address, len) } {
+        Named::Inet(to) => Ok(Some(to)),
+        _ => kernel(),
+    }
+}
+
+#[inline]
+fn transmit(runtime: &'static Runtime, object: &'static Object, fd: c_int, to: Option<SocketAddrV4>, data: &mut Buffers<'_>, flags: c_int) -> Answer<ssize_t> {
+    match object.kind() {
+        Kind::Stream => tcp::send(runtime, object, data, flags),
+        Kind::Udp => udp::send(runtime, object, fd, to, data, flags),
+        _ => kernel(),
+    }
+}
+
+/// sendmsg(2). Control messages choose what only the kernel can do: such a message is the kernel's.
+pub unsafe fn sendmsg(fd: c_int, message: *const msghdr, flags: c_int) -> Answer<ssize_t> {
+    let (runtime, object) = ours(fd)?;
+    if message.is_null() {
+        return fail(libc::EFAULT);
+    }
+    // SAFETY: not null, hence valid.
+    let message = unsafe { &*message };
+    if object.kind() == Kind::Udp && message.msg_controllen as usize != 0 {
+        return kernel();
+    }
+    // SAFETY: the application's iovecs and address.
+    let (mut data, to) = unsafe {
+        let data = message::buffers(message.msg_iov, message.msg_iovlen as usize, libc::EMSGSIZE)?;
+        (data, destination(object, message.msg_name.cast(), message.msg_namelen)?)
+    };
+    transmit(runtime, object, fd, to, &mut data, flags)
+}
+
+/// sendmmsg(2).
+pub unsafe fn sendmmsg(fd: c_int, messages: *mut mmsghdr, count: c_uint, flags: c_int) -> Answer<c_int> {
+    let (_, object) = ours(fd)?;
+    if object.leg().is_none() || !matches!(object.kind(), Kind::Stream | Kind::Udp) {
+        return kernel();
+    }
+    if messages.is_null() {
+        return fail(libc::EFAULT);
+    }
+    for i in 0..count.min(MESSAGES_MAX) {
+        // SAFETY: within the application's array.
+        let entry = unsafe { &mut *messages.add(i as usize) };
+        // SAFETY: as above.
+        match unsafe { sendmsg(fd, &raw const entry.msg_hdr, flags) } {
+            Ok(sent) => entry.msg_len = sent as c_uint,
+            Err(_) if i > 0 => return Ok(i as c_int),
+            Err(stop) => return Err(stop),
+        }
+    }
+    Ok(count.min(MESSAGES_MAX) as c_int)
+}
+
+/// writev(2).
+pub unsafe fn writev(fd: c_int, pieces: *const iovec, count: c_int) -> Answer<ssize_t> {
+    let (runtime, object) = ours(fd)?;
+    if count < 0 {
+        return fail(libc::EINVAL);
+    }
+    // SAFETY: the application's iovecs.
+    let mut data = unsafe { message::buffers(pieces, count as usize, libc::EINVAL) }?;
+    transmit(runtime, object, fd, None, &mut data, 0)
+}
+
+/// sendfile(2).
+pub unsafe fn sendfile64(out: c_int, input: c_int, offset: *mut i64, count: size_t) -> Answer<ssize_t> {
+    let (runtime, object) = ours(out)?;
+    // SAFETY: the application's pointer.
+    unsafe { tcp::send_file(runtime, object, input, offset, count) }
+}
+
+/// splice(2), when one end may be a socket of ours: the kernel would move bytes of the shadow. EINVAL is its answer for
+/// descriptors that cannot be spliced, and programs fall back to read and write.
+pub unsafe fn splice(input: c_int, _input_offset: *mut i64, output: c_int, _output_offset: *mut i64, _count: size_t, _flags: c_uint) -> Answer<ssize_t> {
+    for fd in [input, output] {
+        if let Ok((_, object)) = ours(fd)
+            && object.kind() == Kind::Stream
+        {
+            let _ = object.shut.load(Ordering::Relaxed);
+            return fail(libc::EINVAL);
+        }
+    }
+    kernel()
+}

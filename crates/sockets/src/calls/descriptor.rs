@@ -1,0 +1,230 @@
+//! Descriptors: closing, duplicating, flags; and numbers that the kernel gives out anew.
+
+use super::{kernel, ours};
+use crate::answer::Answer;
+use crate::errno::fail;
+use crate::fd_table::{self, Entry};
+use crate::object::{Kind, Object};
+use crate::runtime::{self, Runtime};
+use crate::{tcp, udp};
+use core::sync::atomic::Ordering;
+use libc::{c_int, c_uint};
+
+/// close(2): lets go of what is ours; the kernel closes the descriptor.
+pub unsafe fn close(fd: c_int) -> Answer<c_int> {
+    let Some(runtime) = runtime::get() else { return kernel() };
+    if let Some(entry) = fd_table::remove(fd) {
+        let_go(runtime, entry, fd);
+    }
+    kernel()
+}
+
+/// A descriptor no longer names `entry`; the last one ends it.
+fn let_go(runtime: &'static Runtime, entry: Entry, fd: c_int) {
+    match entry {
+        Entry::Epoll(set) => {
+            if set.fds.fetch_sub(1, Ordering::AcqRel) == 1 {
+                set.release();
+            }
+        }
+        Entry::Socket(object) => {
+            for (set, _) in object.watch.sets() {
+                set.forget_fd(object, fd);
+            }
+            if object.fds.fetch_sub(1, Ordering::AcqRel) == 1 {
+                end(runtime, object, fd);
+            } else if object.fd.load(Ordering::Relaxed) == fd {
+                let other = (0..fd_table::end()).find(|other| names(*other, object));
+                object.fd.store(other.unwrap_or(-1), Ordering::Relaxed);
+            }
+        }
+    }
+}
+
+fn names(fd: c_int, object: &Object) -> bool {
+    fd_table::socket(fd).is_some_and(|known| core::ptr::eq(known, object))
+}
+
+fn end(runtime: &'static Runtime, object: &'static Object, fd: c_int) {
+    match object.kind() {
+        Kind::Udp => udp::detach(object),
+        Kind::TcpIdle | Kind::Listener | Kind::Stream => tcp::close(runtime, object, fd),
+        Kind::Free | Kind::Inherited => {}
+    }
+    object.watch.wake_all(object);
+    object.release();
+}
+
+/// A descriptor number that the kernel just gave out by a call that makes no socket of ours (open, pipe, accept of
+/// another family, ...): whatever we still knew of that number is stale.
+pub fn recycled(fd: c_int) {
+    if let (Some(entry), Some(runtime)) = (fd_table::remove(fd), runtime::get()) {
+        let_go(runtime, entry, fd);
+    }
+}
+
+/// close_range(2) and closefrom(3), before the kernel's: lets go of ours in the range, and closes around our own
+/// descriptors.
+pub unsafe fn close_range(first: c_uint, last: c_uint, flags: c_int) -> Answer<c_int> {
+    let Some(runtime) = runtime::get() else { return kernel() };
+    if first > last {
+        return kernel();
+    }
+    if flags & libc::CLOSE_RANGE_CLOEXEC as c_int == 0 {
+        let end = fd_table::end().min(c_int::try_from(last.saturating_add(1)).unwrap_or(c_int::MAX));
+        for fd in c_int::try_from(first).unwrap_or(c_int::MAX)..end {
+            if let Some(entry) = fd_table::remove(fd) {
+                let_go(runtime, entry, fd);
+            }
+        }
+    }
+    around_own(first, last, flags)
+}
+
+/// Closes the gaps between our own descriptors. Without own descriptors in the range the kernel's call serves.
+fn around_own(first: c_uint, last: c_uint, flags: c_int) -> Answer<c_int> {
+    let mut from = first;
+    let mut any = false;
+    while let Some(own) = c_int::try_from(from).ok().and_then(sys::own_fd::next_own) {
+        let own = own as c_uint;
+        if own > last {
+            break;
+        }
+        any = true;
+        if own > from {
+            sys::fd::close_range(from, own - 1, flags).map_err(crate::Stop::Errno)?;
+        }
+        from = own + 1;
+    }
+    if !any {
+        return kernel();
+    }
+    if from <= last {
+        sys::fd::close_range(from, last, flags).map_err(crate::Stop::Errno)?;
+    }
+    Ok(0)
+}
+
+/// fcntl(2).
+pub unsafe fn fcntl(fd: c_int, command: c_int, argument: usize) -> Answer<c_int> {
+    let Some(entry) = fd_table::entry(fd) else { return kernel() };
+    match command {
+        libc::F_SETFL => {
+            if let Entry::Socket(object) = entry {
+                object.nonblocking.store(argument as c_int & libc::O_NONBLOCK != 0, Ordering::Relaxed);
+            }
+            kernel()
+        }
+        libc::F_DUPFD | libc::F_DUPFD_CLOEXEC => {
+            let Some(runtime) = runtime::get() else { return kernel() };
+            // SAFETY: these commands take a number.
+            let copy = unsafe { (runtime.os.fcntl)(fd, command, argument) };
+            duplicated(runtime, entry, copy)
+        }
+        _ => kernel(),
+    }
+}
+
+fn duplicated(runtime: &Runtime, entry: Entry, copy: c_int) -> Answer<c_int> {
+    if copy < 0 {
+        return fail(runtime.os.errno());
+    }
+    recycled(copy);
+    adopt(entry, copy);
+    Ok(copy)
+}
+
+/// A further descriptor names `entry`.
+fn adopt(entry: Entry, fd: c_int) {
+    match entry {
+        Entry::Socket(object) => {
+            if fd_table::enter_socket(fd, object) {
+                object.fds.fetch_add(1, Ordering::AcqRel);
+            }
+        }
+        Entry::Epoll(set) => {
+            if fd_table::enter_epoll(fd, set) {
+                set.fds.fetch_add(1, Ordering::AcqRel);
+            }
+        }
+    }
+}
+
+/// ioctl(2).
+pub unsafe fn ioctl(fd: c_int, request: usize, argument: usize) -> Answer<c_int> {
+    let (_, object) = ours(fd)?;
+    let result = argument as *mut c_int;
+    if result.is_null() {
+        return kernel();
+    }
+    let queued = || object.leg().and_then(|(lane, id)| lane.lock().stack.tcp_queued(id));
+    let value = match (request as u64 & 0xffff_ffff, object.kind()) {
+        (libc::FIONBIO, _) => {
+            // SAFETY: FIONBIO takes a pointer to int.
+            object.nonblocking.store(unsafe { result.read_unaligned() } != 0, Ordering::Relaxed);
+            return kernel();
+        }
+        (libc::FIONREAD, Kind::Stream) => queued().map(|queued| queued.receive),
+        (libc::TIOCOUTQ, Kind::Stream) => queued().map(|queued| queued.send),
+        (libc::FIONREAD, Kind::Udp) => next_datagram(object),
+        (SIOCATMARK, Kind::Stream) => object.leg().map(|(lane, id)| usize::from(lane.lock().stack.tcp_at_mark(id))),
+        (SIOCOUTQNSD, Kind::Stream) => queued().map(|queued| queued.unsent),
+        _ => None,
+    };
+    let Some(value) = value else { return kernel() };
+    // SAFETY: these requests take a pointer to int.
+    unsafe { result.write_unaligned(value.min(c_int::MAX as usize) as c_int) };
+    Ok(0)
+}
+
+const SIOCATMARK: u64 = 0x8905;
+const SIOCOUTQNSD: u64 = 0x894b;
+
+/// Bytes of the next datagram that the engine holds; the shadow's are the kernel's to tell.
+fn next_datagram(object: &Object) -> Option<usize> {
+    let now = sys::clock::now();
+    object.legs().find_map(|(lane, id)| {
+        lane.turn(now);
+        lane.lock().stack.udp_peek(id).ok().map(|datagram| datagram.len)
+    })
+}
+
+/// dup(2).
+pub unsafe fn dup(fd: c_int) -> Answer<c_int> {
+    let (Some(entry), Some(runtime)) = (fd_table::entry(fd), runtime::get()) else { return kernel() };
+    // SAFETY: no pointers.
+    let copy = unsafe { (runtime.os.dup)(fd) };
+    duplicated(runtime, entry, copy)
+}
+
+/// dup2 with `flags` = -1 (which does nothing for equal descriptors), dup3 otherwise.
+pub unsafe fn dup3(fd: c_int, to: c_int, flags: c_int) -> Answer<c_int> {
+    let Some(runtime) = runtime::get() else { return kernel() };
+    let entry = fd_table::entry(fd);
+    if fd == to || (entry.is_none() && fd_table::entry(to).is_none()) {
+        return kernel();
+    }
+    // SAFETY: no pointers.
+    let copy = unsafe { (runtime.os.dup3)(fd, to, flags.max(0)) };
+    if copy < 0 {
+        return fail(runtime.os.errno());
+    }
+    recycled(to);
+    if let Some(entry) = entry {
+        adopt(entry, to);
+    }
+    Ok(copy)
+}
+
+/// Whether anything here depends on this number: a socket or epoll set of ours, or a descriptor that the library keeps
+/// for itself. A look at a table, for the hook to let go of other descriptors at once.
+#[inline]
+pub fn knows(fd: c_int) -> bool {
+    fd_table::entry(fd).is_some() || is_internal(fd)
+}
+
+/// Whether a descriptor number is one that the library keeps for itself (hidden from close, close_range, dup2).
+#[inline]
+pub fn is_internal(fd: c_int) -> bool {
+    sys::own_fd::is_own(fd)
+}

@@ -1,0 +1,109 @@
+//! The process as a whole: start, fork, exit, and a panic of ours.
+
+use crate::fd_table::{self, Entry};
+use crate::lane::Tx;
+use crate::object::Kind;
+use crate::os::Os;
+use crate::runtime::{self, ForkLocks};
+use core::cell::RefCell;
+use core::sync::atomic::Ordering;
+use stack::tcp::Close;
+use stack::{Instant, SocketError};
+
+/// Called once, before the first candidate socket or epoll set is made: configuration, logging; devices are opened
+/// lazily. Never fails: what cannot be done is left to the kernel.
+pub fn start(os: Os) {
+    runtime::start(os);
+}
+
+thread_local! {
+    /// Held between `fork_begins` and `fork_done`, in the thread that forks and in its copy in the child.
+    static FORKING: RefCell<Option<ForkLocks<'static>>> = const { RefCell::new(None) };
+}
+
+/// Before fork, in the parent: takes our locks, so that the child finds them free. `fork_done` follows in both.
+pub fn fork_begins() {
+    if let Some(runtime) = runtime::get() {
+        FORKING.with(|locks| *locks.borrow_mut() = Some(runtime.locks_for_fork()));
+    }
+}
+
+/// After fork, in parent and child: releases what `fork_begins` took.
+pub fn fork_done() {
+    FORKING.with(|locks| *locks.borrow_mut() = None);
+}
+
+/// In the child of fork, before anything else runs there: lanes and connections are the parent's. The child's copies
+/// of descriptors are the kernel's shadows; a listener is heard by the child through the kernel once the child uses it
+/// (see `offload::inherit`).
+pub fn forked_child() {
+    let Some(runtime) = runtime::get() else { return };
+    sys::clock::after_fork();
+    for fd in 0..fd_table::end() {
+        match fd_table::entry(fd) {
+            Some(Entry::Epoll(set)) => set.after_fork(),
+            Some(Entry::Socket(object)) if matches!(object.kind(), Kind::Listener | Kind::Udp) => {
+                object.inherit();
+            }
+            Some(Entry::Socket(_)) => drop(fd_table::remove(fd)),
+            None => {}
+        }
+    }
+    runtime.after_fork();
+}
+
+/// At exit of the process: pending data gets its bounded time to leave (SIDESTEP_EXIT_LINGER_MSEC).
+pub fn exiting() {
+    let Some(runtime) = runtime::get() else { return };
+    let deadline = sys::clock::now() + u64::from(runtime.parameters.exit_linger_msec) * 1_000_000;
+    let mut waiting = Vec::new();
+    for fd in 0..fd_table::end() {
+        let Some(Entry::Socket(object)) = fd_table::entry(fd) else { continue };
+        let Some((lane, id)) = object.leg().filter(|_| object.kind() == Kind::Stream) else { continue };
+        let Some(mut guard) = lane.try_lock() else { continue };
+        let inner = &mut *guard;
+        let now = Instant(sys::clock::now());
+        inner.stack.set_token(id, 0);
+        inner.stack.tcp_close(now, id, Close::Orderly, &mut Tx(&mut inner.device));
+        inner.hand_over(now);
+        waiting.push((lane, id));
+    }
+    for lane in runtime.lanes() {
+        if let Some(inner) = lane.try_lock() {
+            waiting.extend(inner.orphans.iter().map(|orphan| (lane, orphan.id)));
+        }
+    }
+    while !waiting.is_empty() && sys::clock::now() < deadline {
+        for lane in runtime.lanes() {
+            if let Some(mut inner) = lane.try_lock() {
+                inner.turn(sys::clock::now());
+            }
+        }
+        waiting.retain(|(lane, id)| lane.try_lock().is_none_or(|inner| has_unsent(&inner.stack, *id)));
+        if !waiting.is_empty() {
+            sys::thread::sleep(20_000);
+        }
+    }
+}
+
+/// Data or a FIN of ours is not yet acknowledged; waiting for the peer's own FIN is not our business any more.
+fn has_unsent(stack: &stack::Stack<crate::lane::Frame>, id: stack::SocketId) -> bool {
+    use stack::tcp::State::*;
+    matches!(stack.tcp_state(id), Some(Established | CloseWait | FinWait1 | Closing | LastAck | SynReceived))
+}
+
+/// A panic of ours was caught at the hook: the call fails with EIO, and nothing that it may have left half done can be
+/// used again. Must not panic.
+pub fn panicked() {
+    let Some(runtime) = runtime::get() else { return };
+    runtime.fenced.store(true, Ordering::Release);
+    logger::error!("internal error: accelerated connections end with ECONNABORTED, new sockets go to the kernel");
+    for lane in runtime.lanes() {
+        lane.fenced.store(true, Ordering::Release);
+        // A lane whose lock the panic left held stays locked for nobody: guards unlock while unwinding.
+        if let Some(mut inner) = lane.try_lock() {
+            inner.stack.abandon(SocketError::Aborted);
+            inner.tell(0);
+        }
+    }
+}

@@ -1,0 +1,151 @@
+//! Making sockets, naming them, connecting them, and their options.
+
+use super::{kernel, ours};
+use crate::address;
+use crate::answer::{Answer, Why};
+use crate::errno::fail;
+use crate::object::{Kind, Object};
+use crate::{fd_table, options, runtime, tcp, udp};
+use core::sync::atomic::Ordering;
+use libc::{c_int, c_void, sockaddr, socklen_t};
+
+/// Kinds of socket(2) carry flags in their upper bits.
+const KIND_MASK: c_int = 0xf;
+
+/// socket(2); makes the kernel's socket itself and returns its number.
+pub unsafe fn socket(domain: c_int, kind: c_int, protocol: c_int) -> Answer<c_int> {
+    let Some(runtime) = runtime::get() else { return kernel() };
+    let ours = match (domain, kind & KIND_MASK, protocol) {
+        (libc::AF_INET, libc::SOCK_STREAM, 0 | libc::IPPROTO_TCP) => Kind::TcpIdle,
+        (libc::AF_INET, libc::SOCK_DGRAM, 0 | libc::IPPROTO_UDP) => Kind::Udp,
+        _ => return kernel(),
+    };
+    // SAFETY: no pointers.
+    let fd = unsafe { (runtime.os.socket)(domain, kind, protocol) };
+    if fd < 0 {
+        return fail(runtime.os.errno());
+    }
+    super::recycled(fd);
+    let why = if !runtime.parameters.offloaded_sockets {
+        Some(Why::Disabled)
+    } else if runtime.fenced.load(Ordering::Relaxed) {
+        Some(Why::Fenced)
+    } else {
+        let rules = runtime.rules.lock();
+        let all = if ours == Kind::Udp { rules.leaves_all_udp() } else { rules.leaves_all_tcp() };
+        all.then_some(Why::Rule)
+    };
+    if let Some(why) = why {
+        runtime.count(why, format_args!("socket (fd {fd})"));
+        return Ok(fd);
+    }
+    let object = Object::new(ours, fd, kind & libc::SOCK_NONBLOCK != 0);
+    if !fd_table::enter_socket(fd, object) {
+        object.release();
+    }
+    Ok(fd)
+}
+
+/// bind(2).
+pub unsafe fn bind(fd: c_int, address: *const sockaddr, len: socklen_t) -> Answer<c_int> {
+    let (runtime, object) = ours(fd)?;
+    // SAFETY: the application's pointers.
+    match object.kind() {
+        Kind::Udp => unsafe { udp::bind(runtime, object, fd, address, len) },
+        // SAFETY: as above.
+        Kind::TcpIdle => unsafe { tcp::bind(runtime, object, fd, address, len) },
+        // As the kernel says of a socket that has an address.
+        Kind::Stream => fail(libc::EINVAL),
+        Kind::Listener | Kind::Free | Kind::Inherited => kernel(),
+    }
+}
+
+/// connect(2).
+pub unsafe fn connect(fd: c_int, address: *const sockaddr, len: socklen_t) -> Answer<c_int> {
+    let (runtime, object) = ours(fd)?;
+    // SAFETY: the application's pointers.
+    match object.kind() {
+        Kind::Udp => unsafe { udp::connect(runtime, object, fd, address, len) },
+        // SAFETY: as above.
+        Kind::TcpIdle | Kind::Stream => unsafe { tcp::connect(runtime, object, fd, address, len) },
+        Kind::Listener | Kind::Free | Kind::Inherited => kernel(),
+    }
+}
+
+/// listen(2).
+pub unsafe fn listen(fd: c_int, backlog: c_int) -> Answer<c_int> {
+    let (runtime, object) = ours(fd)?;
+    match object.kind() {
+        Kind::TcpIdle | Kind::Listener => tcp::listen(runtime, object, fd, backlog),
+        Kind::Stream => fail(libc::EINVAL),
+        Kind::Udp | Kind::Free | Kind::Inherited => kernel(),
+    }
+}
+
+/// accept4(2).
+pub unsafe fn accept4(fd: c_int, address: *mut sockaddr, len: *mut socklen_t, flags: c_int) -> Answer<c_int> {
+    let (runtime, object) = ours(fd)?;
+    // SAFETY: the application's pointers.
+    match object.kind() {
+        Kind::Listener => unsafe { tcp::accept4(runtime, object, fd, address, len, flags) },
+        Kind::Stream => fail(libc::EINVAL),
+        _ => kernel(),
+    }
+}
+
+/// shutdown(2).
+pub unsafe fn shutdown(fd: c_int, how: c_int) -> Answer<c_int> {
+    let (_, object) = ours(fd)?;
+    match object.kind() {
+        Kind::Udp => udp::shutdown(object, how),
+        _ => tcp::shutdown(object, how),
+    }
+}
+
+/// getsockname(2).
+pub unsafe fn getsockname(fd: c_int, address: *mut sockaddr, len: *mut socklen_t) -> Answer<c_int> {
+    let (_, object) = ours(fd)?;
+    let Some((lane, id)) = object.leg().filter(|_| object.kind() == Kind::Stream) else { return kernel() };
+    let local = lane.lock().stack.local(id).or(object.control.lock().local);
+    // SAFETY: the application's pointers.
+    unsafe { name(local, address, len) }
+}
+
+/// getpeername(2).
+pub unsafe fn getpeername(fd: c_int, address: *mut sockaddr, len: *mut socklen_t) -> Answer<c_int> {
+    let (_, object) = ours(fd)?;
+    let Some((lane, id)) = object.leg().filter(|_| object.kind() == Kind::Stream) else { return kernel() };
+    {
+        use stack::tcp::State::*;
+        let inner = lane.lock();
+        if matches!(inner.stack.tcp_state(id), None | Some(SynSent | SynReceived | Closed)) {
+            return fail(libc::ENOTCONN);
+        }
+    }
+    let remote = object.control.lock().remote;
+    // SAFETY: the application's pointers.
+    unsafe { name(remote, address, len) }
+}
+
+unsafe fn name(endpoint: Option<std::net::SocketAddrV4>, address: *mut sockaddr, len: *mut socklen_t) -> Answer<c_int> {
+    let Some(endpoint) = endpoint else { return kernel() };
+    if address.is_null() || len.is_null() {
+        return fail(libc::EFAULT);
+    }
+    // SAFETY: not null, hence valid by the caller's contract.
+    unsafe { address::write(endpoint, address, len) }.map(|()| 0)
+}
+
+/// setsockopt(2).
+pub unsafe fn setsockopt(fd: c_int, level: c_int, name: c_int, value: *const c_void, len: socklen_t) -> Answer<c_int> {
+    let (runtime, object) = ours(fd)?;
+    // SAFETY: the application's pointers.
+    unsafe { options::set(runtime, object, fd, level, name, value, len) }
+}
+
+/// getsockopt(2).
+pub unsafe fn getsockopt(fd: c_int, level: c_int, name: c_int, value: *mut c_void, len: *mut socklen_t) -> Answer<c_int> {
+    let (_, object) = ours(fd)?;
+    // SAFETY: the application's pointers.
+    unsafe { options::get(object, level, name, value, len) }
+}

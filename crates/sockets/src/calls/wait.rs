@@ -1,0 +1,75 @@
+//! Waiting for readiness.
+
+use super::kernel;
+use crate::answer::{Answer, Stop, Why};
+use crate::errno::fail;
+use crate::fd_table;
+use crate::runtime;
+use crate::wait::epoll::{self, Set};
+use crate::wait::{block, poll, select};
+use libc::{c_int, epoll_event, fd_set, nfds_t, pollfd, sigset_t, timespec};
+
+/// poll(2) is this with the timeout converted and no mask.
+pub unsafe fn ppoll(fds: *mut pollfd, count: nfds_t, timeout: *const timespec, mask: *const sigset_t) -> Answer<c_int> {
+    let Some(runtime) = runtime::get() else { return kernel() };
+    if fds.is_null() || count == 0 || count as usize > fd_table::LEN {
+        return kernel();
+    }
+    // SAFETY: the application's array.
+    let fds = unsafe { core::slice::from_raw_parts_mut(fds, count as usize) };
+    if !fds.iter().any(|polled| fd_table::entry(polled.fd).is_some()) {
+        return kernel();
+    }
+    for polled in fds.iter() {
+        if let Some(set) = fd_table::epoll(polled.fd) {
+            set.mark_nested();
+        }
+    }
+    // SAFETY: null or valid.
+    let Ok(deadline) = (unsafe { block::deadline(timeout) }) else { return fail(libc::EINVAL) };
+    // SAFETY: as above.
+    poll::poll(runtime, fds, deadline, unsafe { block::mask(mask) })
+}
+
+/// select(2) is this too; the caller converts the timeout and writes back what is left.
+pub unsafe fn pselect(count: c_int, read: *mut fd_set, write: *mut fd_set, except: *mut fd_set, timeout: *const timespec, mask: *const sigset_t) -> Answer<c_int> {
+    let Some(runtime) = runtime::get() else { return kernel() };
+    // SAFETY: null or valid.
+    let Ok(deadline) = (unsafe { block::deadline(timeout) }) else { return kernel() };
+    // SAFETY: the application's sets.
+    unsafe { select::pselect(runtime, count, read, write, except, deadline, block::mask(mask)) }
+}
+
+/// epoll_create1(2).
+pub unsafe fn epoll_create1(flags: c_int) -> Answer<c_int> {
+    let Some(runtime) = runtime::get() else { return kernel() };
+    // SAFETY: no pointers.
+    let fd = unsafe { (runtime.os.epoll_create1)(flags) };
+    if fd < 0 {
+        return fail(runtime.os.errno());
+    }
+    super::recycled(fd);
+    let set = Set::new(fd);
+    if !fd_table::enter_epoll(fd, set) {
+        set.release();
+    }
+    Ok(fd)
+}
+
+/// epoll_ctl(2).
+pub unsafe fn epoll_ctl(epoll: c_int, operation: c_int, fd: c_int, event: *mut epoll_event) -> Answer<c_int> {
+    let (Some(runtime), Some(set)) = (runtime::get(), fd_table::epoll(epoll)) else { return kernel() };
+    // SAFETY: the application's event.
+    unsafe { set.control(&runtime.os, operation, fd, event) }
+}
+
+/// All waits of epoll: the caller converts the timeout; null: for ever.
+pub unsafe fn epoll_pwait2(epoll: c_int, events: *mut epoll_event, max: c_int, timeout: *const timespec, mask: *const sigset_t) -> Answer<c_int> {
+    let (Some(runtime), Some(set)) = (runtime::get(), fd_table::epoll(epoll)) else {
+        return Err(Stop::Kernel(Why::NotOurs));
+    };
+    // SAFETY: null or valid.
+    let Ok(deadline) = (unsafe { block::deadline(timeout) }) else { return fail(libc::EINVAL) };
+    // SAFETY: the application's array.
+    unsafe { epoll::wait(runtime, set, events, max, deadline, block::mask(mask)) }
+}
