@@ -7,6 +7,7 @@ use libc::{c_int, c_void, size_t, ssize_t};
 use sockets::os::Os;
 
 genuine! {
+    fn lseek64(fd: c_int, offset: i64, whence: c_int) -> i64;
     fn pread64(fd: c_int, buffer: *mut c_void, size: size_t, offset: i64) -> ssize_t;
     fn pthread_testcancel();
 }
@@ -38,6 +39,7 @@ pub(crate) const OS: Os = Os {
     recvmsg: data::genuine::recvmsg,
     sendmsg: data::genuine::sendmsg,
     read: data::genuine::read,
+    lseek64,
     pread64,
     ppoll: wait::genuine::ppoll,
     pselect: wait::genuine::pselect,

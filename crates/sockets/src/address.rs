@@ -7,7 +7,7 @@ use libc::{sockaddr, sockaddr_in, socklen_t};
 
 /// What an application named as an address.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Named {
+pub(crate) enum Named {
     /// AF_INET.
     Inet(SocketAddrV4),
     /// AF_UNSPEC: "disconnect" in connect(2), "any" in bind(2).
@@ -20,7 +20,7 @@ pub enum Named {
 ///
 /// # Safety
 /// `address` is null or points to `len` readable bytes.
-pub unsafe fn read(address: *const sockaddr, len: socklen_t) -> Named {
+pub(crate) unsafe fn read(address: *const sockaddr, len: socklen_t) -> Named {
     if address.is_null() || (len as usize) < size_of::<libc::sa_family_t>() {
         return Named::Other;
     }
@@ -31,14 +31,17 @@ pub unsafe fn read(address: *const sockaddr, len: socklen_t) -> Named {
         libc::AF_INET if len as usize >= size_of::<sockaddr_in>() => {
             // SAFETY: the length covers a sockaddr_in; the application need not align it.
             let inet = unsafe { address.cast::<sockaddr_in>().read_unaligned() };
-            Named::Inet(SocketAddrV4::new(Ipv4Addr::from(u32::from_be(inet.sin_addr.s_addr)), u16::from_be(inet.sin_port)))
+            Named::Inet(SocketAddrV4::new(
+                Ipv4Addr::from(u32::from_be(inet.sin_addr.s_addr)),
+                u16::from_be(inet.sin_port),
+            ))
         }
         _ => Named::Other,
     }
 }
 
 /// The kernel's form of an endpoint.
-pub fn to_sockaddr(endpoint: SocketAddrV4) -> sockaddr_in {
+pub(crate) fn to_sockaddr(endpoint: SocketAddrV4) -> sockaddr_in {
     sockaddr_in {
         sin_family: libc::AF_INET as libc::sa_family_t,
         sin_port: endpoint.port().to_be(),
@@ -52,7 +55,11 @@ pub fn to_sockaddr(endpoint: SocketAddrV4) -> sockaddr_in {
 ///
 /// # Safety
 /// `address` is null, or `len` is valid and `address` has room for `*len` bytes.
-pub unsafe fn write(endpoint: SocketAddrV4, address: *mut sockaddr, len: *mut socklen_t) -> Answer<()> {
+pub(crate) unsafe fn write(
+    endpoint: SocketAddrV4,
+    address: *mut sockaddr,
+    len: *mut socklen_t,
+) -> Answer<()> {
     if address.is_null() {
         return Ok(());
     }
@@ -75,7 +82,7 @@ pub unsafe fn write(endpoint: SocketAddrV4, address: *mut sockaddr, len: *mut so
 }
 
 /// The shadow's bound address, asked from the kernel.
-pub fn of_shadow(os: &crate::os::Os, fd: i32) -> Answer<SocketAddrV4> {
+pub(crate) fn of_shadow(os: &crate::os::Os, fd: i32) -> Answer<SocketAddrV4> {
     let mut inet = to_sockaddr(SocketAddrV4::new(Ipv4Addr::UNSPECIFIED, 0));
     let mut len = size_of::<sockaddr_in>() as socklen_t;
     // SAFETY: both pointers are to locals of the stated size.
@@ -108,7 +115,8 @@ mod tests {
         let mut room = [0xffu8; 4];
         let mut len = 4;
         // SAFETY: `room` has four bytes as `len` says.
-        unsafe { write(SocketAddrV4::new(Ipv4Addr::LOCALHOST, 80), room.as_mut_ptr().cast(), &raw mut len) }.unwrap();
+        unsafe { write(SocketAddrV4::new(Ipv4Addr::LOCALHOST, 80), room.as_mut_ptr().cast(), &raw mut len) }
+            .unwrap();
         assert_eq!((len, room[2..4].to_vec()), (16, vec![0, 80]));
     }
 }

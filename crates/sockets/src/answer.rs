@@ -84,7 +84,14 @@ impl Why {
         use Why::*;
         matches!(
             self,
-            NotOurs | Disabled | Rule | LocalAddress | GroupAddress | NoRoute | InterfaceNotChosen | NoInterface
+            NotOurs
+                | Disabled
+                | Rule
+                | LocalAddress
+                | GroupAddress
+                | NoRoute
+                | InterfaceNotChosen
+                | NoInterface
                 | Inherited
         )
     }
@@ -98,7 +105,9 @@ impl Why {
             Why::LocalAddress => "loopback or an address of this host",
             Why::GroupAddress => "a broadcast or multicast address",
             Why::NoRoute => "no route to the destination",
-            Why::InterfaceNotChosen => "the route's interface is not chosen for acceleration (SIDESTEP_INTERFACES)",
+            Why::InterfaceNotChosen => {
+                "the route's interface is not chosen for acceleration (SIDESTEP_INTERFACES)"
+            }
             Why::NoInterface => "no interface is chosen for acceleration (SIDESTEP_INTERFACES)",
             Why::NoPrivilege => "missing privilege: AF_XDP needs CAP_NET_RAW, CAP_NET_ADMIN and CAP_BPF",
             Why::NoAfXdp => "no AF_XDP on this kernel or device",

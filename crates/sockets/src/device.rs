@@ -8,7 +8,7 @@ use netlink::Link;
 use xdp::{Device, Mode, Options, Refusal};
 
 /// Opens the AF_XDP device of an interface, if it is chosen. What refuses is logged in the device's own words.
-pub fn open(runtime: &Runtime, link: &Link) -> Result<Device, Why> {
+pub(crate) fn open(runtime: &Runtime, link: &Link) -> Result<Device, Why> {
     if link.loopback {
         return Err(Why::LocalAddress);
     }

@@ -5,7 +5,7 @@ use stack::tcp::ConnectError;
 use stack::{RecvError, SendError, SocketError};
 
 /// What a socket's pending error is called by the kernel.
-pub fn of_socket(error: SocketError) -> i32 {
+pub(crate) fn of_socket(error: SocketError) -> i32 {
     match error {
         SocketError::Refused => libc::ECONNREFUSED,
         SocketError::Reset => libc::ECONNRESET,
@@ -20,7 +20,7 @@ pub fn of_socket(error: SocketError) -> i32 {
 }
 
 /// A failed send; `WouldBlock` is EAGAIN.
-pub fn of_send(error: SendError) -> i32 {
+pub(crate) fn of_send(error: SendError) -> i32 {
     match error {
         SendError::WouldBlock => libc::EAGAIN,
         SendError::Closed => libc::EPIPE,
@@ -31,7 +31,7 @@ pub fn of_send(error: SendError) -> i32 {
 }
 
 /// A failed receive; `WouldBlock` is EAGAIN.
-pub fn of_recv(error: RecvError) -> i32 {
+pub(crate) fn of_recv(error: RecvError) -> i32 {
     match error {
         RecvError::WouldBlock => libc::EAGAIN,
         RecvError::NotConnected => libc::ENOTCONN,
@@ -42,7 +42,7 @@ pub fn of_recv(error: RecvError) -> i32 {
 }
 
 /// A connection that could not be begun.
-pub fn of_connect(error: ConnectError) -> i32 {
+pub(crate) fn of_connect(error: ConnectError) -> i32 {
     match error {
         ConnectError::InUse => libc::EADDRNOTAVAIL,
         ConnectError::Full => libc::ENOBUFS,
@@ -50,6 +50,6 @@ pub fn of_connect(error: ConnectError) -> i32 {
 }
 
 /// Shorthand for `Err(Stop::Errno(..))`.
-pub fn fail<T>(errno: i32) -> crate::Answer<T> {
+pub(crate) fn fail<T>(errno: i32) -> crate::Answer<T> {
     Err(Stop::Errno(errno))
 }

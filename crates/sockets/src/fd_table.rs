@@ -8,7 +8,7 @@ use crate::wait::epoll::Set;
 use core::sync::atomic::{AtomicI32, AtomicUsize, Ordering};
 
 /// Descriptors at and above this number are the kernel's alone.
-pub const LEN: usize = 1 << 20;
+pub(crate) const LEN: usize = 1 << 20;
 
 /// Low bit of an entry: it is an epoll set.
 const EPOLL_TAG: usize = 1;
@@ -21,7 +21,7 @@ static HIGHEST: AtomicI32 = AtomicI32::new(-1);
 
 /// What a descriptor of ours is.
 #[derive(Clone, Copy)]
-pub enum Entry {
+pub(crate) enum Entry {
     /// A socket.
     Socket(&'static Object),
     /// An epoll set.
@@ -44,14 +44,14 @@ fn decode(word: usize) -> Option<Entry> {
 
 /// What `fd` is, if it is ours.
 #[inline]
-pub fn entry(fd: i32) -> Option<Entry> {
+pub(crate) fn entry(fd: i32) -> Option<Entry> {
     let slot = TABLE.get(fd as usize)?;
     decode(slot.load(Ordering::Acquire))
 }
 
 /// The socket behind `fd`, if it is one of ours.
 #[inline]
-pub fn socket(fd: i32) -> Option<&'static Object> {
+pub(crate) fn socket(fd: i32) -> Option<&'static Object> {
     match entry(fd) {
         Some(Entry::Socket(object)) => Some(object),
         _ => None,
@@ -60,7 +60,7 @@ pub fn socket(fd: i32) -> Option<&'static Object> {
 
 /// The epoll set behind `fd`, if it is one of ours.
 #[inline]
-pub fn epoll(fd: i32) -> Option<&'static Set> {
+pub(crate) fn epoll(fd: i32) -> Option<&'static Set> {
     match entry(fd) {
         Some(Entry::Epoll(set)) => Some(set),
         _ => None,
@@ -75,21 +75,21 @@ fn enter(fd: i32, word: usize) -> bool {
 }
 
 /// Enters a socket; `false` if the number is out of range.
-pub fn enter_socket(fd: i32, object: &'static Object) -> bool {
+pub(crate) fn enter_socket(fd: i32, object: &'static Object) -> bool {
     enter(fd, core::ptr::from_ref(object) as usize)
 }
 
 /// Enters an epoll set; `false` if the number is out of range.
-pub fn enter_epoll(fd: i32, set: &'static Set) -> bool {
+pub(crate) fn enter_epoll(fd: i32, set: &'static Set) -> bool {
     enter(fd, core::ptr::from_ref(set) as usize | EPOLL_TAG)
 }
 
 /// Takes the entry out; the caller lets go of what it named.
-pub fn remove(fd: i32) -> Option<Entry> {
+pub(crate) fn remove(fd: i32) -> Option<Entry> {
     decode(TABLE.get(fd as usize)?.swap(0, Ordering::AcqRel))
 }
 
 /// One past the highest descriptor that was ever ours.
-pub fn end() -> i32 {
+pub(crate) fn end() -> i32 {
     HIGHEST.load(Ordering::Relaxed) + 1
 }

@@ -7,10 +7,10 @@ use core::marker::PhantomData;
 use libc::{c_void, iovec};
 
 /// UIO_MAXIOV: more pieces than this are EMSGSIZE (msghdr) or EINVAL (readv, writev).
-pub const PIECES_MAX: usize = 1024;
+pub(crate) const PIECES_MAX: usize = 1024;
 
 /// A cursor over buffers of the application.
-pub struct Buffers<'a> {
+pub(crate) struct Buffers<'a> {
     next: *const iovec,
     pieces: usize,
     /// Bytes of the current piece already passed.
@@ -23,7 +23,7 @@ pub struct Buffers<'a> {
 ///
 /// # Safety
 /// `pieces` points to `count` iovecs whose buffers stay valid (readable or writable as the call demands) for `'a`.
-pub unsafe fn buffers<'a>(pieces: *const iovec, count: usize, too_many: i32) -> Answer<Buffers<'a>> {
+pub(crate) unsafe fn buffers<'a>(pieces: *const iovec, count: usize, too_many: i32) -> Answer<Buffers<'a>> {
     if count > PIECES_MAX {
         return fail(too_many);
     }
@@ -46,7 +46,7 @@ pub unsafe fn buffers<'a>(pieces: *const iovec, count: usize, too_many: i32) -> 
 }
 
 /// One buffer as an iovec, for [`one`].
-pub fn piece(buffer: *const c_void, size: usize) -> iovec {
+pub(crate) fn piece(buffer: *const c_void, size: usize) -> iovec {
     iovec { iov_base: buffer.cast_mut(), iov_len: size }
 }
 
@@ -55,7 +55,7 @@ pub fn piece(buffer: *const c_void, size: usize) -> iovec {
 /// # Safety
 /// As for [`buffers`].
 #[inline]
-pub unsafe fn one(piece: &iovec) -> Answer<Buffers<'_>> {
+pub(crate) unsafe fn one(piece: &iovec) -> Answer<Buffers<'_>> {
     if piece.iov_base.is_null() && piece.iov_len > 0 {
         return fail(libc::EFAULT);
     }
@@ -66,7 +66,7 @@ pub unsafe fn one(piece: &iovec) -> Answer<Buffers<'_>> {
 impl Buffers<'_> {
     /// Bytes left.
     #[inline]
-    pub fn left(&self) -> usize {
+    pub(crate) fn left(&self) -> usize {
         self.left
     }
 

@@ -10,12 +10,12 @@ use stack::SocketId;
 use std::net::SocketAddrV4;
 
 /// Interfaces that one socket may stand on. Bound to every address on more: the first ones are accelerated.
-pub const LEGS_MAX: usize = 8;
+pub(crate) const LEGS_MAX: usize = 8;
 
 /// What an object is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u8)]
-pub enum Kind {
+pub(crate) enum Kind {
     /// Not in use.
     Free,
     /// A UDP socket; without legs until it is bound, connected or sends.
@@ -32,14 +32,14 @@ pub enum Kind {
 
 /// A socket of one lane's engine.
 #[derive(Default)]
-pub struct Leg {
+pub(crate) struct Leg {
     lane: AtomicPtr<Lane>,
     id: AtomicU64,
 }
 
 /// What only control calls touch.
 #[derive(Default)]
-pub struct Control {
+pub(crate) struct Control {
     /// The local endpoint as the kernel's shadow has it, once bound.
     pub local: Option<SocketAddrV4>,
     /// The peer, once connected.
@@ -61,7 +61,7 @@ pub struct Control {
 }
 
 /// One socket. Everything a data call needs is an atomic; the rest is under `control`.
-pub struct Object {
+pub(crate) struct Object {
     kind: AtomicU8,
     /// Descriptors that name it (dup).
     pub fds: AtomicU32,
@@ -97,7 +97,7 @@ static FREE: sys::Mutex<Vec<&'static Object>> = sys::Mutex::new(Vec::new());
 
 impl Object {
     /// A fresh object of `kind` for descriptor `fd`.
-    pub fn new(kind: Kind, fd: i32, nonblocking: bool) -> &'static Object {
+    pub(crate) fn new(kind: Kind, fd: i32, nonblocking: bool) -> &'static Object {
         let object = FREE.lock().pop().unwrap_or_else(|| Box::leak(Box::new(Object::blank())));
         object.fds.store(1, Ordering::Relaxed);
         object.fd.store(fd, Ordering::Relaxed);
@@ -128,7 +128,7 @@ impl Object {
     }
 
     /// Gives the object back, after it was taken out of the table and its legs were closed.
-    pub fn release(&'static self) {
+    pub(crate) fn release(&'static self) {
         self.kind.store(Kind::Free as u8, Ordering::Release);
         self.leg_count.store(0, Ordering::Release);
         for atomic in [&self.receive_timeout, &self.send_timeout, &self.shadow_looked, &self.last_route] {
@@ -145,7 +145,7 @@ impl Object {
 
     /// What it is now.
     #[inline]
-    pub fn kind(&self) -> Kind {
+    pub(crate) fn kind(&self) -> Kind {
         match self.kind.load(Ordering::Acquire) {
             1 => Kind::Udp,
             2 => Kind::TcpIdle,
@@ -157,20 +157,20 @@ impl Object {
     }
 
     /// Becomes another kind; legs are in place before.
-    pub fn set_kind(&self, kind: Kind) {
+    pub(crate) fn set_kind(&self, kind: Kind) {
         self.kind.store(kind as u8, Ordering::Release);
     }
 
     /// The lanes and engine sockets it stands on.
     #[inline]
-    pub fn legs(&self) -> impl Iterator<Item = (&'static Lane, SocketId)> + '_ {
+    pub(crate) fn legs(&self) -> impl Iterator<Item = (&'static Lane, SocketId)> + '_ {
         let count = self.leg_count.load(Ordering::Acquire) as usize;
         self.legs[..count.min(LEGS_MAX)].iter().filter_map(Leg::load)
     }
 
     /// The first leg: the only one of a stream.
     #[inline]
-    pub fn leg(&self) -> Option<(&'static Lane, SocketId)> {
+    pub(crate) fn leg(&self) -> Option<(&'static Lane, SocketId)> {
         if self.leg_count.load(Ordering::Acquire) == 0 {
             return None;
         }
@@ -179,12 +179,12 @@ impl Object {
 
     /// The leg on `lane`, if there is one.
     #[inline]
-    pub fn leg_on(&self, lane: &'static Lane) -> Option<SocketId> {
+    pub(crate) fn leg_on(&self, lane: &'static Lane) -> Option<SocketId> {
         self.legs().find(|(l, _)| core::ptr::eq(*l, lane)).map(|(_, id)| id)
     }
 
     /// Adds a leg and returns its index; `None` if there are too many. Callers hold `control`.
-    pub fn add_leg(&self, lane: &'static Lane, id: SocketId) -> Option<u8> {
+    pub(crate) fn add_leg(&self, lane: &'static Lane, id: SocketId) -> Option<u8> {
         let count = self.leg_count.load(Ordering::Relaxed);
         let leg = self.legs.get(count as usize)?;
         leg.id.store(id.to_bits(), Ordering::Relaxed);
@@ -194,13 +194,13 @@ impl Object {
     }
 
     /// Removes all legs (the caller closed them in their engines). Callers hold `control`.
-    pub fn drop_legs(&self) {
+    pub(crate) fn drop_legs(&self) {
         self.leg_count.store(0, Ordering::Release);
     }
 
     /// In the child of a fork: the legs are the parent's, and only the shadow is left. The flows stay known, so that the
     /// child can have them steered back to the kernel when it uses the shadow.
-    pub fn inherit(&self) {
+    pub(crate) fn inherit(&self) {
         // SAFETY: the child has one thread, and it is here.
         unsafe { self.control.force_unlock() };
         self.watch.after_fork();
@@ -208,7 +208,7 @@ impl Object {
     }
 
     /// The object as the token of its engine sockets.
-    pub fn token(&'static self) -> u64 {
+    pub(crate) fn token(&'static self) -> u64 {
         core::ptr::from_ref(self) as u64
     }
 
@@ -217,7 +217,7 @@ impl Object {
     /// # Safety
     /// `token` came from [`Object::token`], or is 0.
     #[inline]
-    pub unsafe fn of_token(token: u64) -> Option<&'static Object> {
+    pub(crate) unsafe fn of_token(token: u64) -> Option<&'static Object> {
         // SAFETY: objects are never freed, and the caller vouches for the origin.
         unsafe { (token as *const Object).as_ref() }
     }

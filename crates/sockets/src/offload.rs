@@ -11,7 +11,7 @@ use core::sync::atomic::Ordering;
 use std::net::{Ipv4Addr, SocketAddrV4};
 
 /// The lane for packets to `to`, and the source address that the kernel would choose.
-pub fn lane_to(runtime: &'static Runtime, to: Ipv4Addr) -> Result<(&'static Lane, Ipv4Addr), Why> {
+pub(crate) fn lane_to(runtime: &'static Runtime, to: Ipv4Addr) -> Result<(&'static Lane, Ipv4Addr), Why> {
     match runtime.decide(to) {
         Decision::Lane { slot, source } => match runtime.lane(usize::from(slot)) {
             Some(lane) if !lane.is_fenced() => Ok((lane, source)),
@@ -22,18 +22,30 @@ pub fn lane_to(runtime: &'static Runtime, to: Ipv4Addr) -> Result<(&'static Lane
 }
 
 /// Lanes for a socket bound to `local`.
-pub fn lanes_at(runtime: &'static Runtime, local: Ipv4Addr) -> Result<Vec<&'static Lane>, Why> {
+pub(crate) fn lanes_at(runtime: &'static Runtime, local: Ipv4Addr) -> Result<Vec<&'static Lane>, Why> {
     if local.is_unspecified() { runtime.lanes_for_any() } else { Ok(vec![runtime.lane_for_address(local)?]) }
 }
 
 /// What the rules say.
-pub fn allowed(runtime: &Runtime, role: Role, local: Option<SocketAddrV4>, remote: Option<SocketAddrV4>) -> Result<(), Why> {
+pub(crate) fn allowed(
+    runtime: &Runtime,
+    role: Role,
+    local: Option<SocketAddrV4>,
+    remote: Option<SocketAddrV4>,
+) -> Result<(), Why> {
     if runtime.rules.lock().accelerates(role, local, remote) { Ok(()) } else { Err(Why::Rule) }
 }
 
 /// Enters flows into the steering map of a lane, for every address of the interface if `local` is unspecified, and
 /// remembers them in the object. All or nothing.
-pub fn steer(object: &Object, lane: &'static Lane, leg: u8, protocol: u8, local: SocketAddrV4, remote: Option<SocketAddrV4>) -> Result<(), Why> {
+pub(crate) fn steer(
+    object: &Object,
+    lane: &'static Lane,
+    leg: u8,
+    protocol: u8,
+    local: SocketAddrV4,
+    remote: Option<SocketAddrV4>,
+) -> Result<(), Why> {
     let inner = lane.lock();
     let addresses = if local.ip().is_unspecified() { inner.addresses.clone() } else { vec![*local.ip()] };
     let mut done = Vec::new();
@@ -53,7 +65,7 @@ pub fn steer(object: &Object, lane: &'static Lane, leg: u8, protocol: u8, local:
 }
 
 /// Takes an object's flows out of the steering maps.
-pub fn unsteer(object: &Object) {
+pub(crate) fn unsteer(object: &Object) {
     let flows = core::mem::take(&mut object.control.lock().flows);
     let legs: Vec<_> = object.legs().collect();
     for (leg, flow) in flows {
@@ -63,9 +75,27 @@ pub fn unsteer(object: &Object) {
     }
 }
 
+/// A child of a fork uses a listener or UDP socket of its parent: what arrives goes to the kernel from now on, where
+/// parent and child hear it alike, as they would without us. Connections that stand have exact flows of their own.
+pub(crate) fn give_back(object: &'static Object) {
+    unsteer(object);
+    let fd = object.fd.load(Ordering::Relaxed);
+    logger::debug!("fd {fd}: used in the child of a fork: steered to the kernel");
+    for fd in 0..fd_table::end() {
+        if fd_table::socket(fd).is_some_and(|known| core::ptr::eq(known, object)) {
+            fd_table::remove(fd);
+        }
+    }
+}
+
 /// Leaves a socket to the kernel for good: every descriptor that names it becomes the kernel's alone. In strict mode
 /// the call fails instead, unless the user's own rule or switch asked for the kernel.
-pub fn leave<T>(runtime: &'static Runtime, object: &'static Object, why: Why, what: &str) -> Answer<T> {
+pub(crate) fn leave<T>(
+    runtime: &'static Runtime,
+    object: &'static Object,
+    why: Why,
+    what: &str,
+) -> Answer<T> {
     let told = core::mem::replace(&mut object.control.lock().told, true);
     if !told {
         runtime.count(why, format_args!("{what} (fd {})", object.fd.load(Ordering::Relaxed)));
@@ -82,4 +112,3 @@ pub fn leave<T>(runtime: &'static Runtime, object: &'static Object, why: Why, wh
     object.release();
     Err(Stop::Kernel(why))
 }
-

@@ -46,22 +46,36 @@ const INHERITED: [(c_int, c_int); 21] = [
 ///
 /// # Safety
 /// `value` has `len` bytes.
-pub unsafe fn set(runtime: &'static Runtime, object: &'static Object, fd: c_int, level: c_int, name: c_int, value: *const c_void, len: socklen_t) -> Answer<c_int> {
+pub(crate) unsafe fn set(
+    runtime: &'static Runtime,
+    object: &'static Object,
+    fd: c_int,
+    level: c_int,
+    name: c_int,
+    value: *const c_void,
+    len: socklen_t,
+) -> Answer<c_int> {
     // SAFETY: the application's pointer, passed on.
     if unsafe { (runtime.os.setsockopt)(fd, level, name, value, len) } != 0 {
         return fail(runtime.os.errno());
     }
     // SAFETY: the kernel read `len` bytes there.
-    let bytes = unsafe { core::slice::from_raw_parts(value.cast::<u8>(), if value.is_null() { 0 } else { len as usize }) };
+    let bytes = unsafe {
+        core::slice::from_raw_parts(value.cast::<u8>(), if value.is_null() { 0 } else { len as usize })
+    };
     remember(object, level, name, bytes);
     let word = bytes.first_chunk::<4>().map(|four| c_int::from_ne_bytes(*four));
     match (level, name) {
-        (libc::SOL_SOCKET, libc::SO_RCVTIMEO) => object.receive_timeout.store(span_of(bytes), Ordering::Relaxed),
+        (libc::SOL_SOCKET, libc::SO_RCVTIMEO) => {
+            object.receive_timeout.store(span_of(bytes), Ordering::Relaxed)
+        }
         (libc::SOL_SOCKET, libc::SO_SNDTIMEO) => object.send_timeout.store(span_of(bytes), Ordering::Relaxed),
         (libc::SOL_SOCKET, libc::SO_LINGER) => set_linger(object, bytes),
         _ => match object.kind() {
             Kind::Udp => set_udp(runtime, object, level, name, word),
-            Kind::TcpIdle | Kind::Listener | Kind::Stream => set_tcp(runtime, object, level, name, word, bytes),
+            Kind::TcpIdle | Kind::Listener | Kind::Stream => {
+                set_tcp(runtime, object, level, name, word, bytes)
+            }
             Kind::Free | Kind::Inherited => {}
         },
     }
@@ -78,27 +92,38 @@ fn remember(object: &Object, level: c_int, name: c_int, bytes: &[u8]) {
 
 /// A struct timeval as nanoseconds; 0: none.
 fn span_of(bytes: &[u8]) -> u64 {
-    let word = |at: usize| bytes.get(at..at + 8).and_then(|b| b.try_into().ok()).map_or(0, i64::from_ne_bytes);
+    let word =
+        |at: usize| bytes.get(at..at + 8).and_then(|b| b.try_into().ok()).map_or(0, i64::from_ne_bytes);
     let (seconds, micros) = (word(0).max(0) as u64, word(8).max(0) as u64);
     seconds.saturating_mul(1_000_000_000).saturating_add(micros * 1000)
 }
 
 fn set_linger(object: &Object, bytes: &[u8]) {
-    let word = |at: usize| bytes.get(at..at + 4).and_then(|b| b.try_into().ok()).map_or(0, i32::from_ne_bytes);
+    let word =
+        |at: usize| bytes.get(at..at + 4).and_then(|b| b.try_into().ok()).map_or(0, i32::from_ne_bytes);
     object.control.lock().linger = (word(0) != 0).then(|| word(4).max(0) as u32);
 }
 
-fn set_udp(runtime: &'static Runtime, object: &'static Object, level: c_int, name: c_int, word: Option<c_int>) {
+fn set_udp(
+    runtime: &'static Runtime,
+    object: &'static Object,
+    level: c_int,
+    name: c_int,
+    word: Option<c_int>,
+) {
     use stack::udp::MtuDiscover;
     let Some(value) = word else { return };
     let change = |options: &mut stack::udp::Options| match (level, name) {
         // Linux doubles what it is asked, for its overhead.
         (libc::SOL_SOCKET, libc::SO_RCVBUF | libc::SO_RCVBUFFORCE) => {
-            options.receive_buffer = (value.max(0) as u32).saturating_mul(2).max(runtime.parameters.rx_bytes_min);
+            options.receive_buffer =
+                (value.max(0) as u32).saturating_mul(2).max(runtime.parameters.rx_bytes_min);
         }
         (libc::IPPROTO_IP, libc::IP_TOS) => options.tos = value as u8,
         (libc::IPPROTO_IP, libc::IP_TTL) => options.ttl = ttl(runtime, value),
-        (libc::IPPROTO_IP, libc::IP_MULTICAST_TTL) => options.multicast_ttl = if value < 0 { 1 } else { value as u8 },
+        (libc::IPPROTO_IP, libc::IP_MULTICAST_TTL) => {
+            options.multicast_ttl = if value < 0 { 1 } else { value as u8 }
+        }
         (libc::IPPROTO_IP, libc::IP_MTU_DISCOVER) => {
             options.mtu_discover = match value {
                 libc::IP_PMTUDISC_DONT => MtuDiscover::Dont,
@@ -122,7 +147,14 @@ fn ttl(runtime: &Runtime, value: c_int) -> u8 {
     if value < 0 { runtime.tcp_settings.options.ttl } else { value as u8 }
 }
 
-fn set_tcp(runtime: &'static Runtime, object: &'static Object, level: c_int, name: c_int, word: Option<c_int>, bytes: &[u8]) {
+fn set_tcp(
+    runtime: &'static Runtime,
+    object: &'static Object,
+    level: c_int,
+    name: c_int,
+    word: Option<c_int>,
+    bytes: &[u8],
+) {
     let value = word.unwrap_or(0);
     let on = value != 0;
     let seconds = Duration::from_secs(value.max(0) as u64);
@@ -177,7 +209,13 @@ fn set_tcp(runtime: &'static Runtime, object: &'static Object, level: c_int, nam
 ///
 /// # Safety
 /// `len` is valid and `value` has `*len` bytes, or they are null.
-pub unsafe fn get(object: &'static Object, level: c_int, name: c_int, value: *mut c_void, len: *mut socklen_t) -> Answer<c_int> {
+pub(crate) unsafe fn get(
+    object: &'static Object,
+    level: c_int,
+    name: c_int,
+    value: *mut c_void,
+    len: *mut socklen_t,
+) -> Answer<c_int> {
     let from_kernel = Err(Stop::Kernel(Why::NotOurs));
     if value.is_null() || len.is_null() {
         return from_kernel;
@@ -207,7 +245,9 @@ pub unsafe fn get(object: &'static Object, level: c_int, name: c_int, value: *mu
         }
         (libc::IPPROTO_TCP, libc::TCP_MAXSEG) if object.kind() == Kind::Stream => {
             let Some((lane, id)) = object.leg() else { return from_kernel };
-            let Some(info) = lane.lock().stack.tcp_info(Instant(sys::clock::now()), id) else { return from_kernel };
+            let Some(info) = lane.lock().stack.tcp_info(Instant(sys::clock::now()), id) else {
+                return from_kernel;
+            };
             // SAFETY: as above.
             unsafe { put(&info.snd_mss.to_ne_bytes(), value, len) }
         }

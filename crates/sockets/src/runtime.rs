@@ -12,7 +12,7 @@ use netlink::{Address, Link, Netlink};
 use std::collections::HashMap;
 
 /// Interfaces that can be accelerated at once; a lane set is a 32-bit mask.
-pub const LANES_MAX: usize = 32;
+pub(crate) const LANES_MAX: usize = 32;
 
 /// Destinations remembered before the cache starts anew.
 const ROUTES_MAX: usize = 1 << 16;
@@ -20,7 +20,7 @@ const ROUTES_MAX: usize = 1 << 16;
 static RUNTIME: AtomicPtr<Runtime> = AtomicPtr::new(core::ptr::null_mut());
 
 /// See the module's page.
-pub struct Runtime {
+pub(crate) struct Runtime {
     /// The genuine functions.
     pub os: Os,
     /// For receive_budget and select_budget.
@@ -53,7 +53,7 @@ pub struct Runtime {
 
 /// Where packets to a destination go.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Decision {
+pub(crate) enum Decision {
     /// Over this lane, from this address unless the socket has its own.
     Lane { slot: u8, source: Ipv4Addr },
     /// By the kernel.
@@ -62,13 +62,13 @@ pub enum Decision {
 
 /// The runtime, once started.
 #[inline]
-pub fn get() -> Option<&'static Runtime> {
+pub(crate) fn get() -> Option<&'static Runtime> {
     // SAFETY: `start` stored a leaked runtime.
     unsafe { RUNTIME.load(Ordering::Acquire).as_ref() }
 }
 
 /// Starts the runtime. The first caller does it; a second one waits for nothing and sees the same runtime.
-pub fn start(os: Os) -> &'static Runtime {
+pub(crate) fn start(os: Os) -> &'static Runtime {
     static STARTING: sys::Mutex<()> = sys::Mutex::new(());
     let _one = STARTING.lock();
     if let Some(runtime) = get() {
@@ -81,10 +81,18 @@ pub fn start(os: Os) -> &'static Runtime {
 
 impl Runtime {
     /// A runtime without lanes.
-    pub fn new(os: Os, parameters: Parameters, rules: ProcessRules, interfaces: Interfaces, tcp: stack::tcp::Settings, udp: stack::udp::Settings) -> Runtime {
+    pub(crate) fn new(
+        os: Os,
+        parameters: Parameters,
+        rules: ProcessRules,
+        interfaces: Interfaces,
+        tcp: stack::tcp::Settings,
+        udp: stack::udp::Settings,
+    ) -> Runtime {
         let defaults = Parameters::default();
         let receive = Budget::from_loops(parameters.rx_poll, parameters.rx_poll == defaults.rx_poll);
-        let select = Budget::from_usec(parameters.select_poll, parameters.select_poll == defaults.select_poll);
+        let select =
+            Budget::from_usec(parameters.select_poll, parameters.select_poll == defaults.select_poll);
         Runtime {
             os,
             budgets: (receive, select),
@@ -108,19 +116,19 @@ impl Runtime {
 
     /// The lane in a slot.
     #[inline]
-    pub fn lane(&self, slot: usize) -> Option<&'static Lane> {
+    pub(crate) fn lane(&self, slot: usize) -> Option<&'static Lane> {
         // SAFETY: slots hold null or a leaked lane.
         unsafe { self.lanes.get(slot)?.load(Ordering::Acquire).as_ref() }
     }
 
     /// Every open lane.
     #[inline]
-    pub fn lanes(&self) -> impl Iterator<Item = &'static Lane> + '_ {
+    pub(crate) fn lanes(&self) -> impl Iterator<Item = &'static Lane> + '_ {
         (0..self.lane_count.load(Ordering::Acquire)).filter_map(|slot| self.lane(slot))
     }
 
     /// Asks the kernel over netlink; the socket is opened on first use. Fails with the errno of opening it.
-    pub fn netlink<T>(&self, ask: impl FnOnce(&mut Netlink) -> Result<T, i32>) -> Result<T, i32> {
+    pub(crate) fn netlink<T>(&self, ask: impl FnOnce(&mut Netlink) -> Result<T, i32>) -> Result<T, i32> {
         let mut netlink = self.netlink.lock();
         if netlink.is_none() {
             *netlink = Some(Netlink::open()?);
@@ -129,7 +137,7 @@ impl Runtime {
     }
 
     /// Where packets to `to` go; remembered until routes change.
-    pub fn decide(&'static self, to: Ipv4Addr) -> Decision {
+    pub(crate) fn decide(&'static self, to: Ipv4Addr) -> Decision {
         if to.is_loopback() || to.is_unspecified() {
             return Decision::Kernel(Why::LocalAddress);
         }
@@ -167,13 +175,13 @@ impl Runtime {
     }
 
     /// Routes changed: sockets ask anew.
-    pub fn forget_routes(&self) {
+    pub(crate) fn forget_routes(&self) {
         self.routes.lock().clear();
         self.route_generation.fetch_add(1, Ordering::AcqRel);
     }
 
     /// The lane of an interface, opened on first use. A failure is remembered.
-    pub fn lane_for_link(&'static self, index: u32) -> Result<&'static Lane, Why> {
+    pub(crate) fn lane_for_link(&'static self, index: u32) -> Result<&'static Lane, Why> {
         let mut links = self.links.lock();
         if let Some((_, known)) = links.iter().find(|(link, _)| *link == index) {
             return known.and_then(|slot| self.lane(slot).ok_or(Why::DeviceFailed));
@@ -195,7 +203,11 @@ impl Runtime {
         if self.fenced.load(Ordering::Relaxed) {
             return Err(Why::Fenced);
         }
-        let link = self.netlink(|netlink| netlink.links()).unwrap_or_default().into_iter().find(|link| link.index == index);
+        let link = self
+            .netlink(|netlink| netlink.links())
+            .unwrap_or_default()
+            .into_iter()
+            .find(|link| link.index == index);
         let link = link.ok_or(Why::NoRoute)?;
         let addresses: Vec<Ipv4Addr> = self
             .addresses()
@@ -217,7 +229,7 @@ impl Runtime {
 
     /// The lanes on which a socket bound to every address stands: those of all chosen interfaces that are up and have
     /// an address. If none: the most telling reason.
-    pub fn lanes_for_any(&'static self) -> Result<Vec<&'static Lane>, Why> {
+    pub(crate) fn lanes_for_any(&'static self) -> Result<Vec<&'static Lane>, Why> {
         let addresses = self.addresses();
         let mut lanes = Vec::new();
         let mut because = Why::NoInterface;
@@ -236,7 +248,7 @@ impl Runtime {
     }
 
     /// The lane whose interface owns `address`.
-    pub fn lane_for_address(&'static self, address: Ipv4Addr) -> Result<&'static Lane, Why> {
+    pub(crate) fn lane_for_address(&'static self, address: Ipv4Addr) -> Result<&'static Lane, Why> {
         if address.is_loopback() {
             return Err(Why::LocalAddress);
         }
@@ -252,12 +264,12 @@ impl Runtime {
     }
 
     /// Interfaces as the kernel has them now.
-    pub fn link_list(&self) -> Vec<Link> {
+    pub(crate) fn link_list(&self) -> Vec<Link> {
         self.netlink(|netlink| netlink.links()).unwrap_or_default()
     }
 
     /// Counts that a socket was left to the kernel and tells it: ordinary reasons at debug, others in one WARNING each.
-    pub fn count(&self, why: Why, what: core::fmt::Arguments<'_>) {
+    pub(crate) fn count(&self, why: Why, what: core::fmt::Arguments<'_>) {
         self.why[why as usize].fetch_add(1, Ordering::Relaxed);
         if !why.is_ordinary() && !self.why_told[why as usize].swap(true, Ordering::Relaxed) {
             logger::warning!("{what}: left to the kernel: {}", why.text());
@@ -267,30 +279,30 @@ impl Runtime {
     }
 
     /// How often each reason was counted.
-    pub fn reasons(&self) -> impl Iterator<Item = (Why, u64)> + '_ {
+    pub(crate) fn reasons(&self) -> impl Iterator<Item = (Why, u64)> + '_ {
         Why::ALL.into_iter().zip(self.why.iter().map(|count| count.load(Ordering::Relaxed)))
     }
 
     /// How long receives, accepts, connects and blocked sends poll.
     #[inline]
-    pub fn receive_budget(&self) -> Budget {
+    pub(crate) fn receive_budget(&self) -> Budget {
         self.budgets.0
     }
 
     /// How long poll, select and epoll_wait poll.
     #[inline]
-    pub fn select_budget(&self) -> Budget {
+    pub(crate) fn select_budget(&self) -> Budget {
         self.budgets.1
     }
 
     /// The worker must look soon: something gathers, or a neighbour is awaited.
     #[inline]
-    pub fn worker_hurry(&self) {
+    pub(crate) fn worker_hurry(&self) {
         self.worker.hurry();
     }
 
     /// In the child of a fork: devices, engines, netlink and worker are the parent's.
-    pub fn after_fork(&self) {
+    pub(crate) fn after_fork(&self) {
         for lane in self.lanes() {
             lane.disown();
         }
@@ -304,7 +316,7 @@ impl Runtime {
     }
 
     /// Before a fork: takes the locks that the child needs to find free, in the order of `lane/mod.rs`.
-    pub fn locks_for_fork(&self) -> ForkLocks<'_> {
+    pub(crate) fn locks_for_fork(&self) -> ForkLocks<'_> {
         let links = self.links.lock();
         let routes = self.routes.lock();
         let lanes = self.lanes().map(|lane| lane.lock()).collect();
@@ -313,7 +325,7 @@ impl Runtime {
 }
 
 /// See [`Runtime::locks_for_fork`].
-pub struct ForkLocks<'a> {
+pub(crate) struct ForkLocks<'a> {
     _links: sys::MutexGuard<'a, Vec<(u32, Result<usize, Why>)>>,
     _routes: sys::MutexGuard<'a, HashMap<Ipv4Addr, Decision>>,
     _lanes: Vec<sys::MutexGuard<'a, crate::lane::Inner>>,

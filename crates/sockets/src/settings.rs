@@ -17,7 +17,7 @@ unsafe extern "C" {
 }
 
 /// Reads everything; trouble is logged, never fatal.
-pub fn read(os: Os) -> Runtime {
+pub(crate) fn read(os: Os) -> Runtime {
     let environment = environment();
     let pairs = environment.iter().map(|(name, value)| (name.as_str(), value.as_str()));
     let (mut parameters, mut notices) = Parameters::from_env(pairs);
@@ -47,7 +47,10 @@ fn start_log(parameters: &Parameters) {
         file: file.as_deref(),
     };
     if let Err(errno) = logger::start(settings) {
-        logger::warning!("VMA_LOG_FILE={}: cannot be opened (errno {errno}); logging to standard error", parameters.log_file);
+        logger::warning!(
+            "VMA_LOG_FILE={}: cannot be opened (errno {errno}); logging to standard error",
+            parameters.log_file
+        );
     }
 }
 
@@ -67,7 +70,9 @@ fn environment() -> Vec<(String, String)> {
             return pairs;
         }
         // SAFETY: a C string.
-        if let Some((name, value)) = unsafe { CStr::from_ptr(text) }.to_str().ok().and_then(|text| text.split_once('=')) {
+        if let Some((name, value)) =
+            unsafe { CStr::from_ptr(text) }.to_str().ok().and_then(|text| text.split_once('='))
+        {
             pairs.push((name.to_owned(), value.to_owned()));
         }
         // SAFETY: as above.
@@ -87,13 +92,14 @@ fn program_name() -> String {
 
 fn rules(parameters: &Parameters) -> (Rules, Vec<Notice>) {
     let path = &parameters.config_file;
-    let text = CString::new(path.as_str()).ok().and_then(|c| match sys::file::read_whole(&c, CONFIG_FILE_MAX) {
-        Ok(bytes) => Some(String::from_utf8_lossy(&bytes).into_owned()),
-        Err(errno) => {
-            logger::debug!("{path}: no rules read (errno {errno}): every socket is a candidate");
-            None
-        }
-    });
+    let text =
+        CString::new(path.as_str()).ok().and_then(|c| match sys::file::read_whole(&c, CONFIG_FILE_MAX) {
+            Ok(bytes) => Some(String::from_utf8_lossy(&bytes).into_owned()),
+            Err(errno) => {
+                logger::debug!("{path}: no rules read (errno {errno}): every socket is a candidate");
+                None
+            }
+        });
     Rules::parse(path, text.as_deref().unwrap_or(""))
 }
 

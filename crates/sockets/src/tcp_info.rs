@@ -23,7 +23,7 @@ fn number(state: State) -> u8 {
 }
 
 /// The structure's bytes.
-pub fn bytes(info: &Info, state: State) -> [u8; LEN] {
+pub(crate) fn bytes(info: &Info, state: State) -> [u8; LEN] {
     let mut out = [0u8; LEN];
     let micros = |span: core::time::Duration| span.as_micros().min(u128::from(u32::MAX)) as u32;
     let millis = |span: core::time::Duration| span.as_millis().min(u128::from(u32::MAX)) as u32;
@@ -35,19 +35,54 @@ pub fn bytes(info: &Info, state: State) -> [u8; LEN] {
     // tcpi_ca_state (1) stays TCP_CA_Open unless something is being retransmitted.
     let recovering = if info.retransmits > 0 { 4 } else { 3 * u8::from(info.retrans > 0) };
     let scales = info.snd_wscale.unwrap_or(0) & 15 | info.rcv_wscale.unwrap_or(0) << 4;
-    out[..7].copy_from_slice(&[number(state), recovering, info.retransmits, info.probes, info.backoff, options, scales]);
+    out[..7].copy_from_slice(&[
+        number(state),
+        recovering,
+        info.retransmits,
+        info.probes,
+        info.backoff,
+        options,
+        scales,
+    ]);
     let words = [
-        micros(info.rto), micros(info.ato), info.snd_mss, info.rcv_mss, info.unacked, info.sacked, info.lost, info.retrans,
-        0, millis(info.last_data_sent), 0, millis(info.last_data_recv), millis(info.last_ack_recv), info.pmtu,
-        info.rcv_ssthresh, micros(info.rtt), micros(info.rttvar), info.snd_ssthresh, info.snd_cwnd, info.advmss,
-        info.reordering, micros(info.rcv_rtt), info.rcv_space, info.total_retrans,
+        micros(info.rto),
+        micros(info.ato),
+        info.snd_mss,
+        info.rcv_mss,
+        info.unacked,
+        info.sacked,
+        info.lost,
+        info.retrans,
+        0,
+        millis(info.last_data_sent),
+        0,
+        millis(info.last_data_recv),
+        millis(info.last_ack_recv),
+        info.pmtu,
+        info.rcv_ssthresh,
+        micros(info.rtt),
+        micros(info.rttvar),
+        info.snd_ssthresh,
+        info.snd_cwnd,
+        info.advmss,
+        info.reordering,
+        micros(info.rcv_rtt),
+        info.rcv_space,
+        info.total_retrans,
     ];
     for (i, word) in words.iter().enumerate() {
         out[8 + 4 * i..12 + 4 * i].copy_from_slice(&word.to_ne_bytes());
     }
     // 104: pacing_rate and max_pacing_rate (unlimited), then what was added over the years.
     put64(&mut out, 104, &[u64::MAX, u64::MAX, info.bytes_acked, info.bytes_received]);
-    let segments = [info.segs_out, info.segs_in, info.notsent_bytes, micros(info.min_rtt), info.data_segs_in, info.data_segs_out];
+    let segments = [
+        info.segs_out,
+        info.segs_in,
+        info.notsent_bytes,
+        micros(info.min_rtt),
+        info.data_segs_in,
+        info.data_segs_out,
+    ];
     put32(&mut out, 136, &segments);
     // 160: delivery_rate, busy_time, rwnd_limited, sndbuf_limited are not measured.
     // 192: delivered and delivered_ce.

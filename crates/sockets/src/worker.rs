@@ -24,7 +24,7 @@ const AWAY_NS: u64 = 2_000_000;
 const SWEEP_NS: u64 = 100_000_000;
 
 /// The worker as the rest of the library knows it.
-pub struct Handle {
+pub(crate) struct Handle {
     running: AtomicBool,
     /// Its eventfd; -1 before it runs.
     wake: AtomicI32,
@@ -35,7 +35,7 @@ pub struct Handle {
 
 impl Handle {
     /// No worker yet.
-    pub const fn new() -> Handle {
+    pub(crate) const fn new() -> Handle {
         Handle {
             running: AtomicBool::new(false),
             wake: AtomicI32::new(-1),
@@ -45,7 +45,7 @@ impl Handle {
     }
 
     /// Starts the worker on the first lane, tells it of further ones.
-    pub fn wake_or_start(&self, runtime: &'static Runtime) {
+    pub(crate) fn wake_or_start(&self, runtime: &'static Runtime) {
         if self.running.swap(true, Ordering::AcqRel) {
             self.wake();
             return;
@@ -60,7 +60,7 @@ impl Handle {
 
     /// Something cannot wait for the progress interval.
     #[inline]
-    pub fn hurry(&self) {
+    pub(crate) fn hurry(&self) {
         self.hurry.fetch_add(1, Ordering::Relaxed);
         if self.asleep.load(Ordering::Relaxed) && self.asleep.swap(false, Ordering::AcqRel) {
             self.wake();
@@ -75,7 +75,7 @@ impl Handle {
     }
 
     /// In the child of a fork there is no worker.
-    pub fn after_fork(&self) {
+    pub(crate) fn after_fork(&self) {
         self.running.store(false, Ordering::Release);
         self.wake.store(-1, Ordering::Release);
         self.asleep.store(false, Ordering::Release);
@@ -103,7 +103,16 @@ impl Worker {
             0 => 1000,
             ms => u64::from(ms),
         };
-        Worker { runtime, wake, monitor, hurry_seen: 0, hurried_at: 0, swept_at: 0, interval: interval_ms * 1_000_000, fds: Vec::new() }
+        Worker {
+            runtime,
+            wake,
+            monitor,
+            hurry_seen: 0,
+            hurried_at: 0,
+            swept_at: 0,
+            interval: interval_ms * 1_000_000,
+            fds: Vec::new(),
+        }
     }
 
     fn run(mut self) {
@@ -192,7 +201,15 @@ impl Worker {
     fn follow(&mut self) {
         let Some(monitor) = &mut self.monitor else { return };
         while let Some(update) = monitor.next() {
-            if matches!(update, Update::Routes | Update::Address(_) | Update::AddressGone(_) | Update::Link(_) | Update::LinkGone(_) | Update::Overrun) {
+            if matches!(
+                update,
+                Update::Routes
+                    | Update::Address(_)
+                    | Update::AddressGone(_)
+                    | Update::Link(_)
+                    | Update::LinkGone(_)
+                    | Update::Overrun
+            ) {
                 self.runtime.forget_routes();
             }
             for lane in self.runtime.lanes() {
@@ -210,5 +227,6 @@ impl Worker {
 }
 
 fn is_away(lane: &Lane, now: u64) -> bool {
-    lane.sleepers.load(Ordering::Relaxed) == 0 && now.saturating_sub(lane.turned.load(Ordering::Relaxed)) >= AWAY_NS
+    lane.sleepers.load(Ordering::Relaxed) == 0
+        && now.saturating_sub(lane.turned.load(Ordering::Relaxed)) >= AWAY_NS
 }

@@ -93,7 +93,8 @@ pub fn close(fd: i32) {
 /// close_range(2): closes the numbers from `first` to `last`, or marks them close-on-exec, as `flags` say.
 pub fn close_range(first: u32, last: u32, flags: i32) -> Result<()> {
     // SAFETY: close_range takes no pointer.
-    unsafe { syscall(libc::SYS_close_range, [first as usize, last as usize, int(flags), 0, 0, 0]) }.map(|_| ())
+    unsafe { syscall(libc::SYS_close_range, [first as usize, last as usize, int(flags), 0, 0, 0]) }
+        .map(|_| ())
 }
 
 /// fcntl(2) with an integer argument.

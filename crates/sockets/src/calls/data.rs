@@ -1,6 +1,6 @@
 //! Sending and receiving.
 
-use super::{kernel, ours};
+use super::{hearing, kernel, ours};
 use crate::address::{self, Named};
 use crate::answer::Answer;
 use crate::errno::fail;
@@ -17,8 +17,15 @@ const MESSAGES_MAX: c_uint = 1024;
 
 /// recvfrom(2); recv(2) and read(2) are this without an address.
 #[inline]
-pub unsafe fn recvfrom(fd: c_int, buffer: *mut c_void, size: size_t, flags: c_int, address: *mut sockaddr, len: *mut socklen_t) -> Answer<ssize_t> {
-    let (runtime, object) = ours(fd)?;
+pub unsafe fn recvfrom(
+    fd: c_int,
+    buffer: *mut c_void,
+    size: size_t,
+    flags: c_int,
+    address: *mut sockaddr,
+    len: *mut socklen_t,
+) -> Answer<ssize_t> {
+    let (runtime, object) = hearing(fd)?;
     let mut piece = message::piece(buffer, size);
     match object.kind() {
         Kind::Stream => {
@@ -60,7 +67,7 @@ fn header(pieces: *mut iovec, count: usize) -> msghdr {
 
 /// recvmsg(2).
 pub unsafe fn recvmsg(fd: c_int, message: *mut msghdr, flags: c_int) -> Answer<ssize_t> {
-    let (runtime, object) = ours(fd)?;
+    let (runtime, object) = hearing(fd)?;
     if message.is_null() {
         return fail(libc::EFAULT);
     }
@@ -69,7 +76,8 @@ pub unsafe fn recvmsg(fd: c_int, message: *mut msghdr, flags: c_int) -> Answer<s
     match object.kind() {
         Kind::Stream => {
             // SAFETY: the application's iovecs.
-            let mut into = unsafe { message::buffers(message.msg_iov, message.msg_iovlen as usize, libc::EMSGSIZE) }?;
+            let mut into =
+                unsafe { message::buffers(message.msg_iov, message.msg_iovlen as usize, libc::EMSGSIZE) }?;
             let result = tcp::recv(runtime, object, &mut into, flags)?;
             message.msg_namelen = 0;
             message.msg_controllen = 0;
@@ -83,8 +91,14 @@ pub unsafe fn recvmsg(fd: c_int, message: *mut msghdr, flags: c_int) -> Answer<s
 }
 
 /// recvmmsg(2). As in the kernel, the timeout is looked at after each message only.
-pub unsafe fn recvmmsg(fd: c_int, messages: *mut mmsghdr, count: c_uint, flags: c_int, timeout: *mut timespec) -> Answer<c_int> {
-    let (_, object) = ours(fd)?;
+pub unsafe fn recvmmsg(
+    fd: c_int,
+    messages: *mut mmsghdr,
+    count: c_uint,
+    flags: c_int,
+    timeout: *mut timespec,
+) -> Answer<c_int> {
+    let (_, object) = hearing(fd)?;
     if object.leg().is_none() || !matches!(object.kind(), Kind::Stream | Kind::Udp) {
         return kernel();
     }
@@ -116,7 +130,7 @@ pub unsafe fn recvmmsg(fd: c_int, messages: *mut mmsghdr, count: c_uint, flags: 
 
 /// readv(2).
 pub unsafe fn readv(fd: c_int, pieces: *const iovec, count: c_int) -> Answer<ssize_t> {
-    let (runtime, object) = ours(fd)?;
+    let (runtime, object) = hearing(fd)?;
     if count < 0 {
         return fail(libc::EINVAL);
     }
@@ -137,7 +151,14 @@ pub unsafe fn readv(fd: c_int, pieces: *const iovec, count: c_int) -> Answer<ssi
 
 /// sendto(2); send(2) and write(2) are this without an address.
 #[inline]
-pub unsafe fn sendto(fd: c_int, buffer: *const c_void, size: size_t, flags: c_int, address: *const sockaddr, len: socklen_t) -> Answer<ssize_t> {
+pub unsafe fn sendto(
+    fd: c_int,
+    buffer: *const c_void,
+    size: size_t,
+    flags: c_int,
+    address: *const sockaddr,
+    len: socklen_t,
+) -> Answer<ssize_t> {
     let (runtime, object) = ours(fd)?;
     let piece = message::piece(buffer, size);
     // SAFETY: the application's buffer.
@@ -148,7 +169,11 @@ pub unsafe fn sendto(fd: c_int, buffer: *const c_void, size: size_t, flags: c_in
 }
 
 /// The address of a send: none, one of ours, or one that is the kernel's to judge.
-unsafe fn destination(object: &Object, address: *const sockaddr, len: socklen_t) -> Answer<Option<SocketAddrV4>> {
+unsafe fn destination(
+    object: &Object,
+    address: *const sockaddr,
+    len: socklen_t,
+) -> Answer<Option<SocketAddrV4>> {
     if address.is_null() || object.kind() == Kind::Stream {
         return Ok(None);
     }
@@ -160,7 +185,14 @@ unsafe fn destination(object: &Object, address: *const sockaddr, len: socklen_t)
 }
 
 #[inline]
-fn transmit(runtime: &'static Runtime, object: &'static Object, fd: c_int, to: Option<SocketAddrV4>, data: &mut Buffers<'_>, flags: c_int) -> Answer<ssize_t> {
+fn transmit(
+    runtime: &'static Runtime,
+    object: &'static Object,
+    fd: c_int,
+    to: Option<SocketAddrV4>,
+    data: &mut Buffers<'_>,
+    flags: c_int,
+) -> Answer<ssize_t> {
     match object.kind() {
         Kind::Stream => tcp::send(runtime, object, data, flags),
         Kind::Udp => udp::send(runtime, object, fd, to, data, flags),
@@ -229,7 +261,14 @@ pub unsafe fn sendfile64(out: c_int, input: c_int, offset: *mut i64, count: size
 
 /// splice(2), when one end may be a socket of ours: the kernel would move bytes of the shadow. EINVAL is its answer for
 /// descriptors that cannot be spliced, and programs fall back to read and write.
-pub unsafe fn splice(input: c_int, _input_offset: *mut i64, output: c_int, _output_offset: *mut i64, _count: size_t, _flags: c_uint) -> Answer<ssize_t> {
+pub unsafe fn splice(
+    input: c_int,
+    _input_offset: *mut i64,
+    output: c_int,
+    _output_offset: *mut i64,
+    _count: size_t,
+    _flags: c_uint,
+) -> Answer<ssize_t> {
     for fd in [input, output] {
         if let Ok((_, object)) = ours(fd)
             && object.kind() == Kind::Stream

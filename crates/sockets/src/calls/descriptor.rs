@@ -167,7 +167,9 @@ pub unsafe fn ioctl(fd: c_int, request: usize, argument: usize) -> Answer<c_int>
         (libc::FIONREAD, Kind::Stream) => queued().map(|queued| queued.receive),
         (libc::TIOCOUTQ, Kind::Stream) => queued().map(|queued| queued.send),
         (libc::FIONREAD, Kind::Udp) => next_datagram(object),
-        (SIOCATMARK, Kind::Stream) => object.leg().map(|(lane, id)| usize::from(lane.lock().stack.tcp_at_mark(id))),
+        (SIOCATMARK, Kind::Stream) => {
+            object.leg().map(|(lane, id)| usize::from(lane.lock().stack.tcp_at_mark(id)))
+        }
         (SIOCOUTQNSD, Kind::Stream) => queued().map(|queued| queued.unsent),
         _ => None,
     };

@@ -21,7 +21,8 @@ pub use wait::{epoll_create1, epoll_ctl, epoll_pwait2, ppoll, pselect};
 
 use crate::answer::{Answer, Stop, Why};
 use crate::fd_table;
-use crate::object::Object;
+use crate::object::{Kind, Object};
+use crate::offload;
 use crate::runtime::{self, Runtime};
 use libc::c_int;
 
@@ -32,6 +33,17 @@ fn ours(fd: c_int) -> Answer<(&'static Runtime, &'static Object)> {
         (Some(object), Some(runtime)) => Ok((runtime, object)),
         _ => Err(Stop::Kernel(Why::NotOurs)),
     }
+}
+
+/// As [`ours`], for calls that hear what arrives: an inherited socket is given back to the kernel first.
+#[inline]
+fn hearing(fd: c_int) -> Answer<(&'static Runtime, &'static Object)> {
+    let (runtime, object) = ours(fd)?;
+    if object.kind() == Kind::Inherited {
+        offload::give_back(object);
+        return kernel();
+    }
+    Ok((runtime, object))
 }
 
 /// Shorthand: the kernel does it, as for any descriptor that is not ours.

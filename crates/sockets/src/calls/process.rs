@@ -97,7 +97,9 @@ fn has_unsent(stack: &stack::Stack<crate::lane::Frame>, id: stack::SocketId) -> 
 pub fn panicked() {
     let Some(runtime) = runtime::get() else { return };
     runtime.fenced.store(true, Ordering::Release);
-    logger::error!("internal error: accelerated connections end with ECONNABORTED, new sockets go to the kernel");
+    logger::error!(
+        "internal error: accelerated connections end with ECONNABORTED, new sockets go to the kernel"
+    );
     for lane in runtime.lanes() {
         lane.fenced.store(true, Ordering::Release);
         // A lane whose lock the panic left held stays locked for nobody: guards unlock while unwinding.

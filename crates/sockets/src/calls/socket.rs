@@ -1,6 +1,6 @@
 //! Making sockets, naming them, connecting them, and their options.
 
-use super::{kernel, ours};
+use super::{hearing, kernel, ours};
 use crate::address;
 use crate::answer::{Answer, Why};
 use crate::errno::fail;
@@ -84,7 +84,7 @@ pub unsafe fn listen(fd: c_int, backlog: c_int) -> Answer<c_int> {
 
 /// accept4(2).
 pub unsafe fn accept4(fd: c_int, address: *mut sockaddr, len: *mut socklen_t, flags: c_int) -> Answer<c_int> {
-    let (runtime, object) = ours(fd)?;
+    let (runtime, object) = hearing(fd)?;
     // SAFETY: the application's pointers.
     match object.kind() {
         Kind::Listener => unsafe { tcp::accept4(runtime, object, fd, address, len, flags) },
@@ -127,7 +127,11 @@ pub unsafe fn getpeername(fd: c_int, address: *mut sockaddr, len: *mut socklen_t
     unsafe { name(remote, address, len) }
 }
 
-unsafe fn name(endpoint: Option<std::net::SocketAddrV4>, address: *mut sockaddr, len: *mut socklen_t) -> Answer<c_int> {
+unsafe fn name(
+    endpoint: Option<std::net::SocketAddrV4>,
+    address: *mut sockaddr,
+    len: *mut socklen_t,
+) -> Answer<c_int> {
     let Some(endpoint) = endpoint else { return kernel() };
     if address.is_null() || len.is_null() {
         return fail(libc::EFAULT);
@@ -137,14 +141,26 @@ unsafe fn name(endpoint: Option<std::net::SocketAddrV4>, address: *mut sockaddr,
 }
 
 /// setsockopt(2).
-pub unsafe fn setsockopt(fd: c_int, level: c_int, name: c_int, value: *const c_void, len: socklen_t) -> Answer<c_int> {
+pub unsafe fn setsockopt(
+    fd: c_int,
+    level: c_int,
+    name: c_int,
+    value: *const c_void,
+    len: socklen_t,
+) -> Answer<c_int> {
     let (runtime, object) = ours(fd)?;
     // SAFETY: the application's pointers.
     unsafe { options::set(runtime, object, fd, level, name, value, len) }
 }
 
 /// getsockopt(2).
-pub unsafe fn getsockopt(fd: c_int, level: c_int, name: c_int, value: *mut c_void, len: *mut socklen_t) -> Answer<c_int> {
+pub unsafe fn getsockopt(
+    fd: c_int,
+    level: c_int,
+    name: c_int,
+    value: *mut c_void,
+    len: *mut socklen_t,
+) -> Answer<c_int> {
     let (_, object) = ours(fd)?;
     // SAFETY: the application's pointers.
     unsafe { options::get(object, level, name, value, len) }

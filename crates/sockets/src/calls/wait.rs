@@ -1,6 +1,6 @@
 //! Waiting for readiness.
 
-use super::kernel;
+use super::{hearing, kernel};
 use crate::answer::{Answer, Stop, Why};
 use crate::errno::fail;
 use crate::fd_table;
@@ -10,7 +10,12 @@ use crate::wait::{block, poll, select};
 use libc::{c_int, epoll_event, fd_set, nfds_t, pollfd, sigset_t, timespec};
 
 /// poll(2) is this with the timeout converted and no mask.
-pub unsafe fn ppoll(fds: *mut pollfd, count: nfds_t, timeout: *const timespec, mask: *const sigset_t) -> Answer<c_int> {
+pub unsafe fn ppoll(
+    fds: *mut pollfd,
+    count: nfds_t,
+    timeout: *const timespec,
+    mask: *const sigset_t,
+) -> Answer<c_int> {
     let Some(runtime) = runtime::get() else { return kernel() };
     if fds.is_null() || count == 0 || count as usize > fd_table::LEN {
         return kernel();
@@ -21,6 +26,7 @@ pub unsafe fn ppoll(fds: *mut pollfd, count: nfds_t, timeout: *const timespec, m
         return kernel();
     }
     for polled in fds.iter() {
+        let _ = hearing(polled.fd);
         if let Some(set) = fd_table::epoll(polled.fd) {
             set.mark_nested();
         }
@@ -32,7 +38,14 @@ pub unsafe fn ppoll(fds: *mut pollfd, count: nfds_t, timeout: *const timespec, m
 }
 
 /// select(2) is this too; the caller converts the timeout and writes back what is left.
-pub unsafe fn pselect(count: c_int, read: *mut fd_set, write: *mut fd_set, except: *mut fd_set, timeout: *const timespec, mask: *const sigset_t) -> Answer<c_int> {
+pub unsafe fn pselect(
+    count: c_int,
+    read: *mut fd_set,
+    write: *mut fd_set,
+    except: *mut fd_set,
+    timeout: *const timespec,
+    mask: *const sigset_t,
+) -> Answer<c_int> {
     let Some(runtime) = runtime::get() else { return kernel() };
     // SAFETY: null or valid.
     let Ok(deadline) = (unsafe { block::deadline(timeout) }) else { return kernel() };
@@ -59,12 +72,19 @@ pub unsafe fn epoll_create1(flags: c_int) -> Answer<c_int> {
 /// epoll_ctl(2).
 pub unsafe fn epoll_ctl(epoll: c_int, operation: c_int, fd: c_int, event: *mut epoll_event) -> Answer<c_int> {
     let (Some(runtime), Some(set)) = (runtime::get(), fd_table::epoll(epoll)) else { return kernel() };
+    let _ = hearing(fd);
     // SAFETY: the application's event.
     unsafe { set.control(&runtime.os, operation, fd, event) }
 }
 
 /// All waits of epoll: the caller converts the timeout; null: for ever.
-pub unsafe fn epoll_pwait2(epoll: c_int, events: *mut epoll_event, max: c_int, timeout: *const timespec, mask: *const sigset_t) -> Answer<c_int> {
+pub unsafe fn epoll_pwait2(
+    epoll: c_int,
+    events: *mut epoll_event,
+    max: c_int,
+    timeout: *const timespec,
+    mask: *const sigset_t,
+) -> Answer<c_int> {
     let (Some(runtime), Some(set)) = (runtime::get(), fd_table::epoll(epoll)) else {
         return Err(Stop::Kernel(Why::NotOurs));
     };

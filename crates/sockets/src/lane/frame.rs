@@ -3,7 +3,7 @@
 /// A received chunk: in the arena, or copied out of it.
 ///
 /// `start` and `end` bound what the engine keeps of it.
-pub struct Frame {
+pub(crate) struct Frame {
     memory: Memory,
     start: u32,
     end: u32,
@@ -19,7 +19,7 @@ enum Memory {
 impl Frame {
     /// A frame as the device delivered it.
     #[inline]
-    pub fn new(frame: xdp::RxFrame) -> Frame {
+    pub(crate) fn new(frame: xdp::RxFrame) -> Frame {
         let end = frame.bytes().len() as u32;
         Frame { memory: Memory::Device(frame), start: 0, end }
     }
@@ -63,7 +63,7 @@ impl stack::Frame for Frame {
 }
 
 /// The transmit side of a device.
-pub struct Tx<'a>(pub &'a mut xdp::Device);
+pub(crate) struct Tx<'a>(pub &'a mut xdp::Device);
 
 impl stack::Outlet for Tx<'_> {
     #[inline]

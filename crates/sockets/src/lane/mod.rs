@@ -9,8 +9,8 @@ mod frame;
 mod requests;
 mod turn;
 
-pub use frame::{Frame, Tx};
-pub use turn::Gather;
+pub(crate) use frame::{Frame, Tx};
+pub(crate) use turn::Gather;
 
 use crate::runtime::Runtime;
 use core::net::Ipv4Addr;
@@ -18,7 +18,7 @@ use core::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
 use stack::Stack;
 
 /// See the module's page.
-pub struct Lane {
+pub(crate) struct Lane {
     /// Its place in the runtime's table.
     pub slot: usize,
     /// The interface.
@@ -41,7 +41,7 @@ pub struct Lane {
 }
 
 /// What the lock protects.
-pub struct Inner {
+pub(crate) struct Inner {
     /// The device.
     pub device: xdp::Device,
     /// The engine.
@@ -61,7 +61,7 @@ pub struct Inner {
 }
 
 /// A closed socket that the engine still serves.
-pub struct Orphan {
+pub(crate) struct Orphan {
     /// The engine's socket.
     pub id: stack::SocketId,
     /// Its steering entry.
@@ -72,7 +72,13 @@ pub struct Orphan {
 
 impl Lane {
     /// A lane over an open device.
-    pub fn new(slot: usize, link: &netlink::Link, addresses: Vec<Ipv4Addr>, device: xdp::Device, runtime: &'static Runtime) -> Lane {
+    pub(crate) fn new(
+        slot: usize,
+        link: &netlink::Link,
+        addresses: Vec<Ipv4Addr>,
+        device: xdp::Device,
+        runtime: &'static Runtime,
+    ) -> Lane {
         let now = stack::Instant(sys::clock::now());
         let mut seed = [0u8; 32];
         // Without entropy the kernel itself would not have booted; zeros would still be correct, only guessable.
@@ -115,19 +121,19 @@ impl Lane {
 
     /// Takes the lock.
     #[inline]
-    pub fn lock(&self) -> sys::MutexGuard<'_, Inner> {
+    pub(crate) fn lock(&self) -> sys::MutexGuard<'_, Inner> {
         self.inner.lock()
     }
 
     /// Takes the lock if it is free.
     #[inline]
-    pub fn try_lock(&self) -> Option<sys::MutexGuard<'_, Inner>> {
+    pub(crate) fn try_lock(&self) -> Option<sys::MutexGuard<'_, Inner>> {
         self.inner.try_lock()
     }
 
     /// One turn, if there is anything to do; see [`Inner::turn`].
     #[inline]
-    pub fn turn(&self, now: u64) {
+    pub(crate) fn turn(&self, now: u64) {
         let mut inner = self.lock();
         inner.turn(now);
         self.note(&inner, now);
@@ -135,7 +141,7 @@ impl Lane {
 
     /// Publishes what the worker looks at; called before the lock is let go.
     #[inline]
-    pub fn note(&self, inner: &Inner, now: u64) {
+    pub(crate) fn note(&self, inner: &Inner, now: u64) {
         self.turned.store(now, Ordering::Relaxed);
         self.timer.store(inner.stack.next_timer().map_or(u64::MAX, |at| at.0), Ordering::Relaxed);
         let gathering = inner.device.unkicked() > 0 || inner.stack.wants_flush();
@@ -148,13 +154,13 @@ impl Lane {
     }
 
     /// Frees the lock in the child of a fork and fences the lane off there: device and engine are the parent's.
-    pub fn disown(&self) {
+    pub(crate) fn disown(&self) {
         self.fenced.store(true, Ordering::Release);
     }
 
     /// Whether the lane can no longer be used.
     #[inline]
-    pub fn is_fenced(&self) -> bool {
+    pub(crate) fn is_fenced(&self) -> bool {
         self.fenced.load(Ordering::Relaxed)
     }
 }

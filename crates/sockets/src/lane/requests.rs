@@ -15,7 +15,7 @@ const NEIGHBOURS_MAX: usize = 1024;
 
 impl Inner {
     /// Answers one request of the engine.
-    pub fn answer(&mut self, request: Request, now: u64) {
+    pub(crate) fn answer(&mut self, request: Request, now: u64) {
         match request {
             Request::Path(to) => {
                 let path = self.path(to);
@@ -32,7 +32,9 @@ impl Inner {
         let query = RouteQuery { link: Some(self.link), ..RouteQuery::default() };
         let route = self.runtime.netlink(|netlink| netlink.route(to, query));
         match route {
-            Ok(route) if matches!(route.kind, RouteKind::Unicast | RouteKind::Multicast | RouteKind::Broadcast) => {
+            Ok(route)
+                if matches!(route.kind, RouteKind::Unicast | RouteKind::Multicast | RouteKind::Broadcast) =>
+            {
                 let mtu = route.mtu.filter(|mtu| *mtu > 0).unwrap_or(self.device.mtu());
                 Ok(Path { next_hop: route.gateway.unwrap_or(to), mtu })
             }
@@ -57,7 +59,7 @@ impl Inner {
     }
 
     /// Keeps the kernel's neighbour machinery awake for those we talk to.
-    pub fn remind_neighbours(&mut self, now: u64) {
+    pub(crate) fn remind_neighbours(&mut self, now: u64) {
         let link = self.link;
         for (next_hop, told) in &mut self.neighbours {
             if now.saturating_sub(*told) >= REMIND_NS {
@@ -68,7 +70,7 @@ impl Inner {
     }
 
     /// Applies a change that the kernel told. The caller hands over and tells afterwards.
-    pub fn apply(&mut self, update: &Update, now: u64) {
+    pub(crate) fn apply(&mut self, update: &Update, now: u64) {
         let at = Instant(now);
         match update {
             Update::Neighbour { link, address, mac, state } if *link == self.link => {
@@ -99,7 +101,7 @@ impl Inner {
     }
 
     /// Lets go of closed sockets that the engine is done with.
-    pub fn sweep_orphans(&mut self) {
+    pub(crate) fn sweep_orphans(&mut self) {
         let mut i = 0;
         while i < self.orphans.len() {
             if self.stack.tcp_closing(self.orphans[i].id) {

@@ -18,7 +18,7 @@ const PACKETS_MAX: usize = 256;
 const GATHER_FRAMES_MAX: u32 = 32;
 
 /// When sends share a hand-over.
-pub struct Gather {
+pub(crate) struct Gather {
     /// How long sends may gather, nanoseconds; 0: never.
     span: u64,
     /// When frames were handed over last.
@@ -29,7 +29,7 @@ pub struct Gather {
 
 impl Gather {
     /// By SIDESTEP_TX_COALESCE_USEC.
-    pub fn new(parameters: &Parameters) -> Gather {
+    pub(crate) fn new(parameters: &Parameters) -> Gather {
         Gather { span: u64::from(parameters.tx_coalesce_usec) * 1000, kicked: 0, sends: 0 }
     }
 
@@ -42,7 +42,7 @@ impl Gather {
 
 impl Inner {
     /// Frames in, timers, frames out, then tell who is ready. Bounded; allocates nothing in the steady state.
-    pub fn turn(&mut self, now: u64) {
+    pub(crate) fn turn(&mut self, now: u64) {
         let at = Instant(now);
         if self.device.has_received() {
             self.receive(at);
@@ -67,7 +67,7 @@ impl Inner {
 
     /// Flushes the engine and hands every committed frame to the kernel.
     #[inline]
-    pub fn hand_over(&mut self, at: Instant) {
+    pub(crate) fn hand_over(&mut self, at: Instant) {
         if self.stack.wants_flush() {
             self.stack.flush(at, &mut Tx(&mut self.device));
         }
@@ -79,14 +79,14 @@ impl Inner {
 
     /// How the engine should treat the tail of a stream sent now.
     #[inline]
-    pub fn push(&self, now: u64) -> Push {
+    pub(crate) fn push(&self, now: u64) -> Push {
         if self.gather.is_open(now) { Push::Later } else { Push::Now }
     }
 
     /// After a send: hands over now, or lets it gather. Also takes in what came meanwhile, so that a sender that never
     /// receives still sees its acknowledgments.
     #[inline]
-    pub fn sent(&mut self, now: u64) {
+    pub(crate) fn sent(&mut self, now: u64) {
         if self.gather.is_open(now) && self.device.unkicked() < GATHER_FRAMES_MAX {
             self.gather.sends += 1;
             return;
@@ -104,7 +104,7 @@ impl Inner {
 
     /// Passes on what the engine has to say: events to those who wait, requests to netlink.
     #[inline]
-    pub fn tell(&mut self, now: u64) {
+    pub(crate) fn tell(&mut self, now: u64) {
         while let Some(event) = self.stack.take_event() {
             // SAFETY: tokens are set by this crate only: an object's, or 0.
             if let Some(object) = unsafe { Object::of_token(event.token) } {

@@ -18,7 +18,14 @@ use stack::{Ready, SocketId};
 ///
 /// # Safety
 /// `address` and `len` are the application's, valid as the call demands.
-pub unsafe fn accept4(runtime: &'static Runtime, object: &'static Object, fd: c_int, address: *mut sockaddr, len: *mut socklen_t, flags: c_int) -> Answer<c_int> {
+pub(crate) unsafe fn accept4(
+    runtime: &'static Runtime,
+    object: &'static Object,
+    fd: c_int,
+    address: *mut sockaddr,
+    len: *mut socklen_t,
+    flags: c_int,
+) -> Answer<c_int> {
     if object.kind() != Kind::Listener {
         return Err(Stop::Kernel(Why::NotOurs));
     }
@@ -54,7 +61,15 @@ pub unsafe fn accept4(runtime: &'static Runtime, object: &'static Object, fd: c_
     }
 }
 
-unsafe fn attempt(runtime: &'static Runtime, object: &'static Object, fd: c_int, address: *mut sockaddr, len: *mut socklen_t, flags: c_int, now: u64) -> Option<Answer<c_int>> {
+unsafe fn attempt(
+    runtime: &'static Runtime,
+    object: &'static Object,
+    fd: c_int,
+    address: *mut sockaddr,
+    len: *mut socklen_t,
+    flags: c_int,
+    now: u64,
+) -> Option<Answer<c_int>> {
     if object.kind() != Kind::Listener {
         // shutdown(2) in another thread.
         return Some(fail(libc::EINVAL));
@@ -79,7 +94,13 @@ unsafe fn attempt(runtime: &'static Runtime, object: &'static Object, fd: c_int,
 }
 
 /// The shadow may be blocking, and accept has no MSG_DONTWAIT: one thread at a time looks, then takes.
-unsafe fn accept_in_kernel(runtime: &Runtime, fd: c_int, address: *mut sockaddr, len: *mut socklen_t, flags: c_int) -> Option<Answer<c_int>> {
+unsafe fn accept_in_kernel(
+    runtime: &Runtime,
+    fd: c_int,
+    address: *mut sockaddr,
+    len: *mut socklen_t,
+    flags: c_int,
+) -> Option<Answer<c_int>> {
     static ONE: sys::Mutex<()> = sys::Mutex::new(());
     let _one = ONE.lock();
     if !sys::poll::readable(fd) {
@@ -99,7 +120,15 @@ unsafe fn accept_in_kernel(runtime: &Runtime, fd: c_int, address: *mut sockaddr,
 
 /// Makes a descriptor for the oldest established connection. The descriptor first: a connection taken from the queue
 /// could not be put back. `None`: another thread was faster.
-unsafe fn take(runtime: &'static Runtime, listener: &'static Object, lane: &'static Lane, id: SocketId, address: *mut sockaddr, len: *mut socklen_t, flags: c_int) -> Option<Answer<c_int>> {
+unsafe fn take(
+    runtime: &'static Runtime,
+    listener: &'static Object,
+    lane: &'static Lane,
+    id: SocketId,
+    address: *mut sockaddr,
+    len: *mut socklen_t,
+    flags: c_int,
+) -> Option<Answer<c_int>> {
     // SAFETY: no pointers.
     let fd = unsafe { (runtime.os.socket)(libc::AF_INET, libc::SOCK_STREAM | flags, 0) };
     if fd < 0 {
@@ -122,7 +151,9 @@ unsafe fn take(runtime: &'static Runtime, listener: &'static Object, lane: &'sta
     let inherited = listener.control.lock().inherited.clone();
     for (level, name, value) in &inherited {
         // SAFETY: our own copy of the value.
-        unsafe { (runtime.os.setsockopt)(fd, *level, *name, value.as_ptr().cast(), value.len() as socklen_t) };
+        unsafe {
+            (runtime.os.setsockopt)(fd, *level, *name, value.as_ptr().cast(), value.len() as socklen_t)
+        };
     }
     {
         let mut control = object.control.lock();
@@ -131,7 +162,9 @@ unsafe fn take(runtime: &'static Runtime, listener: &'static Object, lane: &'sta
         control.inherited = inherited;
         object.add_leg(lane, child);
     }
-    for (mine, theirs) in [(&object.receive_timeout, &listener.receive_timeout), (&object.send_timeout, &listener.send_timeout)] {
+    for (mine, theirs) in
+        [(&object.receive_timeout, &listener.receive_timeout), (&object.send_timeout, &listener.send_timeout)]
+    {
         mine.store(theirs.load(Ordering::Relaxed), Ordering::Relaxed);
     }
     // The exact flow, so that the connection outlives its listener. A full map leaves it to the listener's entry.

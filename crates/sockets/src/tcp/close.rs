@@ -14,7 +14,7 @@ use stack::tcp::{Close, State};
 use stack::{Instant, SocketId};
 
 /// The last descriptor of a TCP socket is about to be closed. With SO_LINGER waits for the peer's acknowledgment.
-pub fn close(runtime: &'static Runtime, object: &'static Object, fd: c_int) {
+pub(crate) fn close(runtime: &'static Runtime, object: &'static Object, fd: c_int) {
     if object.kind() != Kind::Stream {
         detach(object);
         return;
@@ -52,7 +52,13 @@ pub fn close(runtime: &'static Runtime, object: &'static Object, fd: c_int) {
     object.drop_legs();
 }
 
-fn linger_on(runtime: &'static Runtime, object: &'static Object, lane: &'static Lane, id: SocketId, seconds: u32) {
+fn linger_on(
+    runtime: &'static Runtime,
+    object: &'static Object,
+    lane: &'static Lane,
+    id: SocketId,
+    seconds: u32,
+) {
     let wait = Wait {
         objects: &[object],
         lanes: Lanes::of(object),
@@ -71,7 +77,7 @@ fn linger_on(runtime: &'static Runtime, object: &'static Object, lane: &'static 
 }
 
 /// Takes a socket off its legs: listeners stop, a connection that failed or is given up ends.
-pub fn detach(object: &'static Object) {
+pub(crate) fn detach(object: &'static Object) {
     offload::unsteer(object);
     for (lane, id) in object.legs() {
         abort(lane, id);
@@ -81,7 +87,7 @@ pub fn detach(object: &'static Object) {
 }
 
 /// Ends an engine socket at once.
-pub fn abort(lane: &'static Lane, id: SocketId) {
+pub(super) fn abort(lane: &'static Lane, id: SocketId) {
     let now = Instant(sys::clock::now());
     let mut guard = lane.lock();
     let inner = &mut *guard;
@@ -91,7 +97,7 @@ pub fn abort(lane: &'static Lane, id: SocketId) {
 }
 
 /// shutdown(2).
-pub fn shutdown(object: &'static Object, how: c_int) -> Answer<c_int> {
+pub(crate) fn shutdown(object: &'static Object, how: c_int) -> Answer<c_int> {
     let (read, write) = match how {
         libc::SHUT_RD => (true, false),
         libc::SHUT_WR => (false, true),

@@ -21,7 +21,13 @@ use std::net::{Ipv4Addr, SocketAddrV4};
 ///
 /// # Safety
 /// `address` has `len` bytes.
-pub unsafe fn connect(runtime: &'static Runtime, object: &'static Object, fd: c_int, address: *const sockaddr, len: socklen_t) -> Answer<c_int> {
+pub(crate) unsafe fn connect(
+    runtime: &'static Runtime,
+    object: &'static Object,
+    fd: c_int,
+    address: *const sockaddr,
+    len: socklen_t,
+) -> Answer<c_int> {
     // SAFETY: the application's pointers.
     let named = unsafe { address::read(address, len) };
     if object.kind() == Kind::Stream {
@@ -34,8 +40,9 @@ pub unsafe fn connect(runtime: &'static Runtime, object: &'static Object, fd: c_
         return offload::leave(runtime, object, Why::NotOurs, "TCP connect");
     };
     let bound = object.control.lock().local;
-    let decided = offload::allowed(runtime, Role::TcpClient, bound, Some(remote))
-        .and_then(|()| if remote.port() == 0 { Err(Why::NoRoute) } else { offload::lane_to(runtime, *remote.ip()) });
+    let decided = offload::allowed(runtime, Role::TcpClient, bound, Some(remote)).and_then(|()| {
+        if remote.port() == 0 { Err(Why::NoRoute) } else { offload::lane_to(runtime, *remote.ip()) }
+    });
     let (lane, source) = match decided {
         Ok(found) => found,
         Err(why) => return offload::leave(runtime, object, why, "TCP connect"),
@@ -79,8 +86,16 @@ fn again(object: &'static Object, named: Named) -> Option<Answer<c_int>> {
 }
 
 /// The local endpoint: the port that the application bound, or one that the kernel reserves now.
-fn own_port(runtime: &Runtime, object: &Object, fd: c_int, bound: Option<SocketAddrV4>, source: Ipv4Addr) -> Answer<SocketAddrV4> {
-    let at = |local: SocketAddrV4| if local.ip().is_unspecified() { SocketAddrV4::new(source, local.port()) } else { local };
+fn own_port(
+    runtime: &Runtime,
+    object: &Object,
+    fd: c_int,
+    bound: Option<SocketAddrV4>,
+    source: Ipv4Addr,
+) -> Answer<SocketAddrV4> {
+    let at = |local: SocketAddrV4| {
+        if local.ip().is_unspecified() { SocketAddrV4::new(source, local.port()) } else { local }
+    };
     if let Some(local) = bound {
         return Ok(at(local));
     }
@@ -100,7 +115,13 @@ fn own_port(runtime: &Runtime, object: &Object, fd: c_int, bound: Option<SocketA
 }
 
 /// Steers the flow first, so that the answer to the SYN is not lost, then sends the SYN.
-fn begin(runtime: &'static Runtime, object: &'static Object, lane: &'static Lane, local: SocketAddrV4, remote: SocketAddrV4) -> Answer<()> {
+fn begin(
+    runtime: &'static Runtime,
+    object: &'static Object,
+    lane: &'static Lane,
+    local: SocketAddrV4,
+    remote: SocketAddrV4,
+) -> Answer<()> {
     if let Err(why) = offload::steer(object, lane, 0, libc::IPPROTO_TCP as u8, local, Some(remote)) {
         return offload::leave(runtime, object, why, "TCP connect");
     }
@@ -109,7 +130,14 @@ fn begin(runtime: &'static Runtime, object: &'static Object, lane: &'static Lane
     let begun = {
         let mut guard = lane.lock();
         let inner = &mut *guard;
-        let begun = inner.stack.tcp_connect(Instant(now), local, remote, &options, object.token(), &mut Tx(&mut inner.device));
+        let begun = inner.stack.tcp_connect(
+            Instant(now),
+            local,
+            remote,
+            &options,
+            object.token(),
+            &mut Tx(&mut inner.device),
+        );
         if begun.is_err() {
             for (_, flow) in object.control.lock().flows.drain(..) {
                 inner.device.unsteer(flow);

@@ -14,7 +14,12 @@ use libc::c_int;
 use std::net::SocketAddrV4;
 
 /// listen(2): the kernel's first, which reserves the port and serves the clients on this host.
-pub fn listen(runtime: &'static Runtime, object: &'static Object, fd: c_int, backlog: c_int) -> Answer<c_int> {
+pub(crate) fn listen(
+    runtime: &'static Runtime,
+    object: &'static Object,
+    fd: c_int,
+    backlog: c_int,
+) -> Answer<c_int> {
     // SAFETY: no pointers.
     if unsafe { (runtime.os.listen)(fd, backlog) } != 0 {
         return fail(runtime.os.errno());
@@ -28,8 +33,10 @@ pub fn listen(runtime: &'static Runtime, object: &'static Object, fd: c_int, bac
     }
     let local = address::of_shadow(&runtime.os, fd)?;
     object.control.lock().local = Some(local);
-    let lanes = offload::allowed(runtime, Role::TcpServer, Some(local), None).and_then(|()| offload::lanes_at(runtime, *local.ip()));
-    let stood = lanes.and_then(|lanes| lanes.into_iter().try_for_each(|lane| leg(runtime, object, lane, local, queue)));
+    let lanes = offload::allowed(runtime, Role::TcpServer, Some(local), None)
+        .and_then(|()| offload::lanes_at(runtime, *local.ip()));
+    let stood = lanes
+        .and_then(|lanes| lanes.into_iter().try_for_each(|lane| leg(runtime, object, lane, local, queue)));
     match stood {
         Ok(()) => {
             object.set_kind(Kind::Listener);
@@ -49,11 +56,20 @@ pub fn listen(runtime: &'static Runtime, object: &'static Object, fd: c_int, bac
 
 /// The backlog as Linux understands it: negative is the largest, and somaxconn bounds it.
 fn queue_length(backlog: c_int) -> u32 {
-    let most = sys::file::read_number(c"/proc/sys/net/core/somaxconn").ok().and_then(|n| u32::try_from(n).ok()).unwrap_or(4096);
+    let most = sys::file::read_number(c"/proc/sys/net/core/somaxconn")
+        .ok()
+        .and_then(|n| u32::try_from(n).ok())
+        .unwrap_or(4096);
     u32::try_from(backlog).unwrap_or(u32::MAX).min(most)
 }
 
-fn leg(runtime: &'static Runtime, object: &'static Object, lane: &'static Lane, local: SocketAddrV4, queue: u32) -> Result<(), Why> {
+fn leg(
+    runtime: &'static Runtime,
+    object: &'static Object,
+    lane: &'static Lane,
+    local: SocketAddrV4,
+    queue: u32,
+) -> Result<(), Why> {
     let options = options(runtime, object);
     let listening = lane.lock().stack.tcp_listen(local, queue, &options, object.token());
     let id = listening.map_err(|_| Why::EngineFull)?;

@@ -10,12 +10,12 @@ mod listen;
 mod recv;
 mod send;
 
-pub use accept::accept4;
-pub use close::{close, detach, shutdown};
-pub use connect::connect;
-pub use listen::listen;
-pub use recv::recv;
-pub use send::{send, send_file};
+pub(crate) use accept::accept4;
+pub(crate) use close::{close, detach, shutdown};
+pub(crate) use connect::connect;
+pub(crate) use listen::listen;
+pub(crate) use recv::recv;
+pub(crate) use send::{send, send_file};
 
 use crate::address;
 use crate::answer::Answer;
@@ -28,7 +28,13 @@ use libc::{c_int, sockaddr, socklen_t};
 ///
 /// # Safety
 /// `address` has `len` bytes.
-pub unsafe fn bind(runtime: &'static Runtime, object: &'static Object, fd: c_int, address: *const sockaddr, len: socklen_t) -> Answer<c_int> {
+pub(crate) unsafe fn bind(
+    runtime: &'static Runtime,
+    object: &'static Object,
+    fd: c_int,
+    address: *const sockaddr,
+    len: socklen_t,
+) -> Answer<c_int> {
     // SAFETY: the application's pointers, passed on.
     if unsafe { (runtime.os.bind)(fd, address, len) } != 0 {
         return fail(runtime.os.errno());

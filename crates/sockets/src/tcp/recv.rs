@@ -15,7 +15,12 @@ use stack::{Instant, RecvError, Sink};
 
 /// Receives into `into`: what is there, or with MSG_WAITALL until it is full. 0: end of stream.
 #[inline]
-pub fn recv(runtime: &'static Runtime, object: &'static Object, into: &mut Buffers<'_>, flags: c_int) -> Answer<ssize_t> {
+pub(crate) fn recv(
+    runtime: &'static Runtime,
+    object: &'static Object,
+    into: &mut Buffers<'_>,
+    flags: c_int,
+) -> Answer<ssize_t> {
     if flags & libc::MSG_ERRQUEUE != 0 {
         return fail(libc::EAGAIN);
     }

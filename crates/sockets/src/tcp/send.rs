@@ -18,7 +18,12 @@ const FILE_PIECE: usize = 1 << 17;
 
 /// Sends all of `data`, or what fits now if the caller may not block.
 #[inline]
-pub fn send(runtime: &'static Runtime, object: &'static Object, data: &mut Buffers<'_>, flags: c_int) -> Answer<ssize_t> {
+pub(crate) fn send(
+    runtime: &'static Runtime,
+    object: &'static Object,
+    data: &mut Buffers<'_>,
+    flags: c_int,
+) -> Answer<ssize_t> {
     let wanted = data.remaining();
     let first = attempt(object, data, flags, sys::clock::now());
     match first {
@@ -35,7 +40,13 @@ pub fn send(runtime: &'static Runtime, object: &'static Object, data: &mut Buffe
 
 /// Blocks until the rest is taken too.
 #[cold]
-fn rest(runtime: &'static Runtime, object: &'static Object, data: &mut Buffers<'_>, flags: c_int, wanted: usize) -> Answer<ssize_t> {
+fn rest(
+    runtime: &'static Runtime,
+    object: &'static Object,
+    data: &mut Buffers<'_>,
+    flags: c_int,
+    wanted: usize,
+) -> Answer<ssize_t> {
     let Some((lane, _)) = object.leg() else { return Err(Stop::Kernel(Why::NotOurs)) };
     let timeout = object.send_timeout.load(Ordering::Relaxed);
     let wait = Wait {
@@ -100,7 +111,13 @@ fn failed(error: SendError, flags: c_int) -> Answer<ssize_t> {
 ///
 /// # Safety
 /// `offset` is null or valid.
-pub unsafe fn send_file(runtime: &'static Runtime, object: &'static Object, input: c_int, offset: *mut i64, count: usize) -> Answer<ssize_t> {
+pub(crate) unsafe fn send_file(
+    runtime: &'static Runtime,
+    object: &'static Object,
+    input: c_int,
+    offset: *mut i64,
+    count: usize,
+) -> Answer<ssize_t> {
     if object.kind() != Kind::Stream {
         return Err(Stop::Kernel(Why::NotOurs));
     }
@@ -117,7 +134,11 @@ pub unsafe fn send_file(runtime: &'static Runtime, object: &'static Object, inpu
             None => unsafe { (os.lseek64)(input, 0, libc::SEEK_CUR) },
         };
         // SAFETY: our own buffer.
-        let got = if position < 0 { -1 } else { unsafe { (os.pread64)(input, buffer.as_mut_ptr().cast(), want, position) } };
+        let got = if position < 0 {
+            -1
+        } else {
+            unsafe { (os.pread64)(input, buffer.as_mut_ptr().cast(), want, position) }
+        };
         if got <= 0 {
             if got < 0 && total == 0 {
                 return fail(if os.errno() == libc::ESPIPE { libc::EINVAL } else { os.errno() });

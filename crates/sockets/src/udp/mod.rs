@@ -7,8 +7,8 @@
 mod recv;
 mod send;
 
-pub use recv::recv;
-pub use send::send;
+pub(crate) use recv::recv;
+pub(crate) use send::send;
 
 use crate::address::{self, Named};
 use crate::answer::{Answer, Stop, Why};
@@ -27,7 +27,13 @@ use std::net::{Ipv4Addr, SocketAddrV4};
 ///
 /// # Safety
 /// `address` has `len` bytes.
-pub unsafe fn bind(runtime: &'static Runtime, object: &'static Object, fd: c_int, address: *const sockaddr, len: socklen_t) -> Answer<c_int> {
+pub(crate) unsafe fn bind(
+    runtime: &'static Runtime,
+    object: &'static Object,
+    fd: c_int,
+    address: *const sockaddr,
+    len: socklen_t,
+) -> Answer<c_int> {
     // SAFETY: the application's pointers, passed on.
     if unsafe { (runtime.os.bind)(fd, address, len) } != 0 {
         return fail(runtime.os.errno());
@@ -41,7 +47,13 @@ pub unsafe fn bind(runtime: &'static Runtime, object: &'static Object, fd: c_int
 ///
 /// # Safety
 /// `address` has `len` bytes.
-pub unsafe fn connect(runtime: &'static Runtime, object: &'static Object, fd: c_int, address: *const sockaddr, len: socklen_t) -> Answer<c_int> {
+pub(crate) unsafe fn connect(
+    runtime: &'static Runtime,
+    object: &'static Object,
+    fd: c_int,
+    address: *const sockaddr,
+    len: socklen_t,
+) -> Answer<c_int> {
     // SAFETY: the application's pointers, passed on.
     let named = unsafe { address::read(address, len) };
     // SAFETY: as above.
@@ -91,8 +103,10 @@ fn done(answer: Answer<()>) -> Answer<c_int> {
 /// Gives a bound socket its legs.
 fn stand(runtime: &'static Runtime, object: &'static Object, local: SocketAddrV4, what: &str) -> Answer<()> {
     detach(object);
-    let lanes = offload::allowed(runtime, Role::UdpReceiver, Some(local), None).and_then(|()| offload::lanes_at(runtime, *local.ip()));
-    let stood = lanes.and_then(|lanes| lanes.into_iter().try_for_each(|lane| leg(runtime, object, lane, local, None)));
+    let lanes = offload::allowed(runtime, Role::UdpReceiver, Some(local), None)
+        .and_then(|()| offload::lanes_at(runtime, *local.ip()));
+    let stood = lanes
+        .and_then(|lanes| lanes.into_iter().try_for_each(|lane| leg(runtime, object, lane, local, None)));
     match stood {
         Ok(()) => {
             epoll::follow(&runtime.os, object, None);
@@ -106,7 +120,13 @@ fn stand(runtime: &'static Runtime, object: &'static Object, local: SocketAddrV4
 }
 
 /// One leg: engine socket first, then the steering entry, so that nothing arrives for nobody.
-fn leg(runtime: &'static Runtime, object: &'static Object, lane: &'static Lane, local: SocketAddrV4, remote: Option<SocketAddrV4>) -> Result<(), Why> {
+fn leg(
+    runtime: &'static Runtime,
+    object: &'static Object,
+    lane: &'static Lane,
+    local: SocketAddrV4,
+    remote: Option<SocketAddrV4>,
+) -> Result<(), Why> {
     let options = options(runtime, object);
     let id = {
         let mut inner = lane.lock();
@@ -133,7 +153,7 @@ fn options(runtime: &Runtime, object: &Object) -> stack::udp::Options {
 }
 
 /// What a fresh socket starts with.
-pub fn default_options(runtime: &Runtime) -> stack::udp::Options {
+pub(crate) fn default_options(runtime: &Runtime) -> stack::udp::Options {
     stack::udp::Options {
         receive_buffer: runtime.udp_settings.receive_buffer,
         tos: 0,
@@ -157,7 +177,7 @@ fn autobind(runtime: &'static Runtime, object: &'static Object, fd: c_int) -> An
 }
 
 /// Takes a socket off its legs.
-pub fn detach(object: &'static Object) {
+pub(crate) fn detach(object: &'static Object) {
     offload::unsteer(object);
     for (lane, id) in object.legs() {
         let mut inner = lane.lock();
@@ -169,7 +189,7 @@ pub fn detach(object: &'static Object) {
 }
 
 /// shutdown(2): the kernel judges whether the socket is connected; receives and sends end here too.
-pub fn shutdown(object: &'static Object, how: c_int) -> Answer<c_int> {
+pub(crate) fn shutdown(object: &'static Object, how: c_int) -> Answer<c_int> {
     let bits = match how {
         libc::SHUT_RD => 1,
         libc::SHUT_WR => 2,

@@ -18,7 +18,13 @@ use stack::{Frame as _, RecvError, Sink, SocketId};
 ///
 /// # Safety
 /// `message` is the application's, valid as the call demands.
-pub unsafe fn recv(runtime: &'static Runtime, object: &'static Object, fd: c_int, message: &mut msghdr, flags: c_int) -> Answer<ssize_t> {
+pub(crate) unsafe fn recv(
+    runtime: &'static Runtime,
+    object: &'static Object,
+    fd: c_int,
+    message: &mut msghdr,
+    flags: c_int,
+) -> Answer<ssize_t> {
     if flags & (libc::MSG_ERRQUEUE | libc::MSG_OOB) != 0 || object.leg().is_none() {
         return Err(Stop::Kernel(Why::NotOurs));
     }
@@ -53,7 +59,15 @@ pub unsafe fn recv(runtime: &'static Runtime, object: &'static Object, fd: c_int
 
 /// Looks at the engine, takes a turn if there is nothing, then looks at the shadow if that is due.
 #[inline]
-unsafe fn attempt(runtime: &'static Runtime, object: &'static Object, fd: c_int, message: &mut msghdr, into: &mut Buffers<'_>, flags: c_int, now: u64) -> Option<Answer<ssize_t>> {
+unsafe fn attempt(
+    runtime: &'static Runtime,
+    object: &'static Object,
+    fd: c_int,
+    message: &mut msghdr,
+    into: &mut Buffers<'_>,
+    flags: c_int,
+    now: u64,
+) -> Option<Answer<ssize_t>> {
     let mut gone = true;
     for (lane, id) in object.legs() {
         gone = false;
@@ -87,7 +101,14 @@ unsafe fn attempt(runtime: &'static Runtime, object: &'static Object, fd: c_int,
 
 /// Takes the oldest datagram of one leg, after a turn if none waits.
 #[inline]
-fn take(lane: &'static Lane, id: SocketId, message: &mut msghdr, into: &mut Buffers<'_>, flags: c_int, now: u64) -> Result<Answer<ssize_t>, RecvError> {
+fn take(
+    lane: &'static Lane,
+    id: SocketId,
+    message: &mut msghdr,
+    into: &mut Buffers<'_>,
+    flags: c_int,
+    now: u64,
+) -> Result<Answer<ssize_t>, RecvError> {
     let mut inner = lane.lock();
     if inner.device.unkicked() > 0 || inner.stack.udp_peek(id).is_err() {
         inner.turn(now);
@@ -105,7 +126,12 @@ fn take(lane: &'static Lane, id: SocketId, message: &mut msghdr, into: &mut Buff
 }
 
 /// Copies a datagram out, and says of it what recvmsg says.
-unsafe fn deliver(datagram: &Datagram<Frame>, message: &mut msghdr, into: &mut Buffers<'_>, flags: c_int) -> Answer<ssize_t> {
+unsafe fn deliver(
+    datagram: &Datagram<Frame>,
+    message: &mut msghdr,
+    into: &mut Buffers<'_>,
+    flags: c_int,
+) -> Answer<ssize_t> {
     let (offset, len) = (usize::from(datagram.range.0), usize::from(datagram.range.1));
     let copied = datagram.len.min(into.room());
     let head = datagram.head.bytes().get(offset..offset + len).unwrap_or(&[]);

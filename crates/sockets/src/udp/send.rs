@@ -21,7 +21,14 @@ const KERNEL_FLAGS: c_int = libc::MSG_OOB | libc::MSG_MORE;
 
 /// Sends one datagram, to `to` or to the peer.
 #[inline]
-pub fn send(runtime: &'static Runtime, object: &'static Object, fd: c_int, to: Option<SocketAddrV4>, data: &mut Buffers<'_>, flags: c_int) -> Answer<ssize_t> {
+pub(crate) fn send(
+    runtime: &'static Runtime,
+    object: &'static Object,
+    fd: c_int,
+    to: Option<SocketAddrV4>,
+    data: &mut Buffers<'_>,
+    flags: c_int,
+) -> Answer<ssize_t> {
     if flags & KERNEL_FLAGS != 0 || object.shut.load(Ordering::Relaxed) & 2 != 0 {
         return Err(Stop::Kernel(Why::NotOurs));
     }
@@ -56,7 +63,14 @@ fn answer(result: Result<usize, SendError>) -> Answer<ssize_t> {
 
 /// Hands the datagram to the engine of `lane`.
 #[inline]
-fn transmit(object: &Object, lane: &'static Lane, source: Option<Ipv4Addr>, to: Option<SocketAddrV4>, data: &mut Buffers<'_>, now: u64) -> Result<usize, SendError> {
+fn transmit(
+    object: &Object,
+    lane: &'static Lane,
+    source: Option<Ipv4Addr>,
+    to: Option<SocketAddrV4>,
+    data: &mut Buffers<'_>,
+    now: u64,
+) -> Result<usize, SendError> {
     let Some(id) = object.leg_on(lane) else { return Err(SendError::NoSocket) };
     let mut inner = lane.lock();
     let inner = &mut *inner;
@@ -72,7 +86,11 @@ fn transmit(object: &Object, lane: &'static Lane, source: Option<Ipv4Addr>, to: 
 
 /// The lane for an unconnected send, remembered for the next one to the same destination.
 #[inline]
-fn route(runtime: &'static Runtime, object: &'static Object, to: SocketAddrV4) -> Answer<(&'static Lane, Ipv4Addr)> {
+fn route(
+    runtime: &'static Runtime,
+    object: &'static Object,
+    to: SocketAddrV4,
+) -> Answer<(&'static Lane, Ipv4Addr)> {
     if to.port() == 0 {
         return Err(Stop::Kernel(Why::NotOurs));
     }
@@ -86,7 +104,8 @@ fn route(runtime: &'static Runtime, object: &'static Object, to: SocketAddrV4) -
         }
     }
     let local = object.control.lock().local;
-    let decided = offload::allowed(runtime, Role::UdpSender, local, Some(to)).and_then(|()| offload::lane_to(runtime, *to.ip()));
+    let decided = offload::allowed(runtime, Role::UdpSender, local, Some(to))
+        .and_then(|()| offload::lane_to(runtime, *to.ip()));
     match decided {
         Ok((lane, source)) => {
             object.last_route.store(key | (lane.slot as u64 + 1), Ordering::Relaxed);
@@ -95,7 +114,8 @@ fn route(runtime: &'static Runtime, object: &'static Object, to: SocketAddrV4) -
         Err(why) => {
             let told = core::mem::replace(&mut object.control.lock().told, true);
             if !told {
-                runtime.count(why, format_args!("UDP send to {to} (fd {})", object.fd.load(Ordering::Relaxed)));
+                runtime
+                    .count(why, format_args!("UDP send to {to} (fd {})", object.fd.load(Ordering::Relaxed)));
             }
             if runtime.parameters.strict && !matches!(why, Why::Rule | Why::Disabled) {
                 return fail(libc::EPROTONOSUPPORT);
@@ -107,7 +127,15 @@ fn route(runtime: &'static Runtime, object: &'static Object, to: SocketAddrV4) -
 
 /// The transmit side is full: waits for room, if the caller may block.
 #[cold]
-fn wait_and_send(runtime: &'static Runtime, object: &'static Object, lane: &'static Lane, source: Option<Ipv4Addr>, to: Option<SocketAddrV4>, data: &mut Buffers<'_>, flags: c_int) -> Answer<ssize_t> {
+fn wait_and_send(
+    runtime: &'static Runtime,
+    object: &'static Object,
+    lane: &'static Lane,
+    source: Option<Ipv4Addr>,
+    to: Option<SocketAddrV4>,
+    data: &mut Buffers<'_>,
+    flags: c_int,
+) -> Answer<ssize_t> {
     if flags & libc::MSG_DONTWAIT != 0 || object.nonblocking.load(Ordering::Relaxed) {
         return fail(libc::EAGAIN);
     }

@@ -13,7 +13,7 @@ use std::cell::RefCell;
 const ATTEMPTS_PER_LOOK: u32 = 16;
 
 /// What a call waits for, and how.
-pub struct Wait<'a> {
+pub(crate) struct Wait<'a> {
     /// Sockets whose edges wake a sleeper.
     pub objects: &'a [&'static Object],
     /// Lanes to sleep on.
@@ -36,7 +36,7 @@ pub struct Wait<'a> {
 
 /// Why a wait ended without success.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Stopped {
+pub(crate) enum Stopped {
     /// A signal handler ran (EINTR).
     Interrupted,
     /// The deadline passed.
@@ -44,7 +44,11 @@ pub enum Stopped {
 }
 
 /// Attempts until one succeeds. `attempt` takes turns and is given the time; it must not block.
-pub fn until<T>(runtime: &'static Runtime, wait: &Wait<'_>, mut attempt: impl FnMut(u64) -> Option<T>) -> Result<T, Stopped> {
+pub(crate) fn until<T>(
+    runtime: &'static Runtime,
+    wait: &Wait<'_>,
+    mut attempt: impl FnMut(u64) -> Option<T>,
+) -> Result<T, Stopped> {
     let os = &runtime.os;
     let begun = sys::clock::now();
     let signals = Signals { before: (os.handled)(), restartable: wait.restartable };
@@ -91,7 +95,11 @@ impl Signals {
     #[inline]
     fn interrupt(&self, os: &Os) -> bool {
         let now = (os.handled)();
-        if self.restartable { now.without_restart != self.before.without_restart } else { now.all != self.before.all }
+        if self.restartable {
+            now.without_restart != self.before.without_restart
+        } else {
+            now.all != self.before.all
+        }
     }
 }
 
@@ -118,7 +126,12 @@ impl Drop for Asleep<'_> {
 }
 
 /// Sleeps once. `None`: awake, try again.
-fn sleep<T>(runtime: &Runtime, wait: &Wait<'_>, signals: &Signals, attempt: &mut impl FnMut(u64) -> Option<T>) -> Option<Result<T, Stopped>> {
+fn sleep<T>(
+    runtime: &Runtime,
+    wait: &Wait<'_>,
+    signals: &Signals,
+    attempt: &mut impl FnMut(u64) -> Option<T>,
+) -> Option<Result<T, Stopped>> {
     let os = &runtime.os;
     let eventfd = thread_eventfd();
     for object in wait.objects {
@@ -187,7 +200,7 @@ fn thread_eventfd() -> i32 {
 }
 
 /// Nanoseconds as a timespec.
-pub fn timespec_of(ns: u64) -> timespec {
+pub(crate) fn timespec_of(ns: u64) -> timespec {
     timespec { tv_sec: (ns / 1_000_000_000) as libc::time_t, tv_nsec: (ns % 1_000_000_000) as libc::c_long }
 }
 
@@ -195,7 +208,7 @@ pub fn timespec_of(ns: u64) -> timespec {
 ///
 /// # Safety
 /// `timeout` is null or valid.
-pub unsafe fn deadline(timeout: *const timespec) -> Result<Option<u64>, ()> {
+pub(crate) unsafe fn deadline(timeout: *const timespec) -> Result<Option<u64>, ()> {
     if timeout.is_null() {
         return Ok(None);
     }
@@ -209,7 +222,7 @@ pub unsafe fn deadline(timeout: *const timespec) -> Result<Option<u64>, ()> {
 }
 
 /// A kernel signal mask as libc's type.
-pub fn sigset(mask: u64) -> libc::sigset_t {
+pub(crate) fn sigset(mask: u64) -> libc::sigset_t {
     // SAFETY: all zeros is a valid, empty sigset_t.
     let mut set: libc::sigset_t = unsafe { core::mem::zeroed() };
     // SAFETY: glibc's and musl's sigset_t begin with the kernel's 64 bits.
@@ -221,7 +234,7 @@ pub fn sigset(mask: u64) -> libc::sigset_t {
 ///
 /// # Safety
 /// `set` is null or valid.
-pub unsafe fn mask(set: *const libc::sigset_t) -> Option<u64> {
+pub(crate) unsafe fn mask(set: *const libc::sigset_t) -> Option<u64> {
     // SAFETY: as `sigset`.
     (!set.is_null()).then(|| unsafe { set.cast::<u64>().read_unaligned() })
 }

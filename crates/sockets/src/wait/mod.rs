@@ -3,22 +3,22 @@
 //! `block.rs` spins, then sleeps, for every call; `poll.rs`, `select.rs` and `epoll.rs` compute readiness over our
 //! sockets and the kernel's; `watch.rs` wakes those who sleep when another thread's turn made their socket ready.
 
-pub mod block;
-pub mod epoll;
-pub mod poll;
-pub mod select;
-pub mod spin;
-pub mod watch;
+pub(crate) mod block;
+pub(crate) mod epoll;
+pub(crate) mod poll;
+pub(crate) mod select;
+pub(crate) mod spin;
+pub(crate) mod watch;
 
 use crate::lane::Lane;
 use crate::object::{Kind, Object};
 use stack::Ready;
 
 /// The shadow is looked at this often while we spin, nanoseconds: the look is a system call.
-pub const LOOK_NS: u64 = 20_000;
+pub(crate) const LOOK_NS: u64 = 20_000;
 
 /// Readiness of a socket with legs, all legs together. The shadow's share is the kernel's to tell.
-pub fn ready(object: &Object) -> Ready {
+pub(crate) fn ready(object: &Object) -> Ready {
     let mut ready = Ready::default();
     for (lane, id) in object.legs() {
         ready |= lane.lock().stack.ready(id);
@@ -28,24 +28,24 @@ pub fn ready(object: &Object) -> Ready {
 
 /// What the kernel's shadow of an active socket can contribute: datagrams and connections that came through the
 /// kernel.
-pub fn shadow_contributes(object: &Object) -> bool {
+pub(crate) fn shadow_contributes(object: &Object) -> bool {
     matches!(object.kind(), Kind::Udp | Kind::Listener)
 }
 
 /// A set of lanes as a mask of slots.
 #[derive(Clone, Copy, Default, PartialEq, Eq)]
-pub struct Lanes(pub u32);
+pub(crate) struct Lanes(pub u32);
 
 impl Lanes {
     /// Adds the lanes of a socket.
-    pub fn add(&mut self, object: &Object) {
+    pub(crate) fn add(&mut self, object: &Object) {
         for (lane, _) in object.legs() {
             self.0 |= 1 << lane.slot;
         }
     }
 
     /// The lanes of one socket.
-    pub fn of(object: &Object) -> Lanes {
+    pub(crate) fn of(object: &Object) -> Lanes {
         let mut lanes = Lanes::default();
         lanes.add(object);
         lanes
@@ -53,7 +53,7 @@ impl Lanes {
 
     /// Each of them.
     #[inline]
-    pub fn each(self) -> impl Iterator<Item = &'static Lane> {
+    pub(crate) fn each(self) -> impl Iterator<Item = &'static Lane> {
         let runtime = crate::runtime::get();
         let mut left = self.0;
         core::iter::from_fn(move || {

@@ -12,7 +12,12 @@ use libc::pollfd;
 use stack::Ready;
 
 /// Waits until one of `fds` is ready. The three-way answer: `Kernel` if none is ours.
-pub fn poll(runtime: &'static Runtime, fds: &mut [pollfd], deadline: Option<u64>, mask: Option<u64>) -> Answer<i32> {
+pub(crate) fn poll(
+    runtime: &'static Runtime,
+    fds: &mut [pollfd],
+    deadline: Option<u64>,
+    mask: Option<u64>,
+) -> Answer<i32> {
     let mut poll = Poll::new(runtime, fds, mask)?;
     let objects = core::mem::take(&mut poll.objects);
     let kernel = poll.kernel.clone();
@@ -113,7 +118,12 @@ impl Poll {
         let mask = set.as_ref().map_or(core::ptr::null(), core::ptr::from_ref);
         // SAFETY: our own array and locals.
         let result = unsafe {
-            (self.runtime.os.ppoll)(self.kernel.as_mut_ptr(), self.kernel.len() as libc::nfds_t, &raw const zero, mask)
+            (self.runtime.os.ppoll)(
+                self.kernel.as_mut_ptr(),
+                self.kernel.len() as libc::nfds_t,
+                &raw const zero,
+                mask,
+            )
         };
         if result < 0 {
             return fail(self.runtime.os.errno());
@@ -151,7 +161,7 @@ impl Poll {
 
 /// Readiness as poll(2) reports it to one who asked for `events`.
 #[inline]
-pub fn revents(ready: Ready, events: i16) -> i16 {
+pub(crate) fn revents(ready: Ready, events: i16) -> i16 {
     let mut bits = 0;
     for (flag, poll) in [
         (Ready::IN, libc::POLLIN | libc::POLLRDNORM),

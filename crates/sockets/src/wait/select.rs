@@ -42,7 +42,7 @@ impl Bits {
 ///
 /// # Safety
 /// Sets are null or have at least `count` bits.
-pub unsafe fn pselect(
+pub(crate) unsafe fn pselect(
     runtime: &'static Runtime,
     count: i32,
     read: *mut fd_set,

@@ -17,7 +17,7 @@ const MOST: u32 = 500_000;
 
 /// The budget of one kind of call.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Budget {
+pub(crate) enum Budget {
     /// As waiting went before; remembered per socket or set.
     Adaptive,
     /// This long, nanoseconds.
@@ -28,7 +28,7 @@ pub enum Budget {
 
 impl Budget {
     /// From VMA_RX_POLL (loops).
-    pub fn from_loops(loops: i32, is_default: bool) -> Budget {
+    pub(crate) fn from_loops(loops: i32, is_default: bool) -> Budget {
         match loops {
             ..0 => Budget::Forever,
             _ if is_default => Budget::Adaptive,
@@ -37,7 +37,7 @@ impl Budget {
     }
 
     /// From VMA_SELECT_POLL (microseconds).
-    pub fn from_usec(usec: i32, is_default: bool) -> Budget {
+    pub(crate) fn from_usec(usec: i32, is_default: bool) -> Budget {
         match usec {
             ..0 => Budget::Forever,
             _ if is_default => Budget::Adaptive,
@@ -46,7 +46,7 @@ impl Budget {
     }
 
     /// Nanoseconds to poll now.
-    pub fn span(self, memory: &AtomicU32) -> u64 {
+    pub(crate) fn span(self, memory: &AtomicU32) -> u64 {
         match self {
             Budget::Forever => u64::MAX,
             Budget::Fixed(ns) => ns,
@@ -58,7 +58,7 @@ impl Budget {
     }
 
     /// Learns from a wait that lasted `waited` nanoseconds.
-    pub fn learn(self, memory: &AtomicU32, waited: u64) {
+    pub(crate) fn learn(self, memory: &AtomicU32, waited: u64) {
         if self != Budget::Adaptive {
             return;
         }

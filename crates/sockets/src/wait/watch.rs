@@ -10,7 +10,7 @@ use core::sync::atomic::{AtomicU32, Ordering};
 use stack::Ready;
 
 /// Those who wait for one socket.
-pub struct Watch {
+pub(crate) struct Watch {
     /// How many, so that the common case of none costs one load.
     count: AtomicU32,
     inner: sys::Mutex<Inner>,
@@ -23,12 +23,15 @@ struct Inner {
 
 impl Watch {
     /// Nobody waits.
-    pub const fn new() -> Watch {
-        Watch { count: AtomicU32::new(0), inner: sys::Mutex::new(Inner { sleepers: Vec::new(), sets: Vec::new() }) }
+    pub(crate) const fn new() -> Watch {
+        Watch {
+            count: AtomicU32::new(0),
+            inner: sys::Mutex::new(Inner { sleepers: Vec::new(), sets: Vec::new() }),
+        }
     }
 
     /// Nobody waits any more.
-    pub fn clear(&self) {
+    pub(crate) fn clear(&self) {
         let mut inner = self.inner.lock();
         inner.sleepers.clear();
         inner.sets.clear();
@@ -36,7 +39,7 @@ impl Watch {
     }
 
     /// In the child of a fork: those who wait are threads of the parent.
-    pub fn after_fork(&self) {
+    pub(crate) fn after_fork(&self) {
         // SAFETY: the child has one thread, and it is here.
         unsafe { self.inner.force_unlock() };
         self.clear();
@@ -50,12 +53,12 @@ impl Watch {
     }
 
     /// A thread goes to sleep and wants its eventfd written.
-    pub fn add_sleeper(&self, eventfd: i32) {
+    pub(crate) fn add_sleeper(&self, eventfd: i32) {
         self.change(|inner| inner.sleepers.push(eventfd));
     }
 
     /// It is awake again.
-    pub fn remove_sleeper(&self, eventfd: i32) {
+    pub(crate) fn remove_sleeper(&self, eventfd: i32) {
         self.change(|inner| {
             if let Some(at) = inner.sleepers.iter().position(|fd| *fd == eventfd) {
                 inner.sleepers.swap_remove(at);
@@ -64,23 +67,23 @@ impl Watch {
     }
 
     /// An epoll set holds the socket in its item `slot`.
-    pub fn add_set(&self, set: &'static Set, slot: u32) {
+    pub(crate) fn add_set(&self, set: &'static Set, slot: u32) {
         self.change(|inner| inner.sets.push((set, slot)));
     }
 
     /// The set let go of it.
-    pub fn remove_set(&self, set: &Set, slot: u32) {
+    pub(crate) fn remove_set(&self, set: &Set, slot: u32) {
         self.change(|inner| inner.sets.retain(|(known, at)| !(core::ptr::eq(*known, set) && *at == slot)));
     }
 
     /// The sets that hold the socket.
-    pub fn sets(&self) -> Vec<(&'static Set, u32)> {
+    pub(crate) fn sets(&self) -> Vec<(&'static Set, u32)> {
         if self.count.load(Ordering::SeqCst) == 0 { Vec::new() } else { self.inner.lock().sets.clone() }
     }
 
     /// The socket had an edge. Called under its lane's lock.
     #[inline]
-    pub fn edge(&self, object: &Object, edges: Ready) {
+    pub(crate) fn edge(&self, object: &Object, edges: Ready) {
         if self.count.load(Ordering::SeqCst) != 0 {
             self.tell(object, edges);
         }
@@ -97,7 +100,7 @@ impl Watch {
     }
 
     /// Wakes everybody, whatever they wait for: the socket was closed or shut down.
-    pub fn wake_all(&self, object: &Object) {
+    pub(crate) fn wake_all(&self, object: &Object) {
         let all = Ready::IN | Ready::OUT | Ready::RDHUP | Ready::HUP | Ready::ERR;
         self.edge(object, all);
     }

@@ -5,7 +5,7 @@ use stack::Ready;
 use std::collections::{HashMap, VecDeque};
 
 /// A socket in a set.
-pub struct Item {
+pub(super) struct Item {
     /// The socket.
     pub object: &'static Object,
     /// The descriptor it was added by.
@@ -25,14 +25,14 @@ pub struct Item {
 
 impl Item {
     /// An item that is registered nowhere yet.
-    pub fn new(object: &'static Object, fd: i32, events: u32, data: u64) -> Item {
+    pub(super) fn new(object: &'static Object, fd: i32, events: u32, data: u64) -> Item {
         Item { object, fd, events, data, in_kernel: false, active: false, disarmed: false, queued: false }
     }
 }
 
 /// See the module's page.
 #[derive(Default)]
-pub struct Items {
+pub(super) struct Items {
     slots: Vec<Option<Item>>,
     free: Vec<u32>,
     by_fd: HashMap<i32, u32>,
@@ -41,7 +41,7 @@ pub struct Items {
 
 /// What a look at the queue takes out.
 #[derive(Clone, Copy)]
-pub struct Candidate {
+pub(super) struct Candidate {
     pub slot: u32,
     pub object: &'static Object,
     pub events: u32,
@@ -52,17 +52,17 @@ pub struct Candidate {
 
 impl Items {
     /// The item of a descriptor.
-    pub fn slot_of(&self, fd: i32) -> Option<u32> {
+    pub(super) fn slot_of(&self, fd: i32) -> Option<u32> {
         self.by_fd.get(&fd).copied()
     }
 
     /// The item in a slot.
-    pub fn get_mut(&mut self, slot: u32) -> Option<&mut Item> {
+    pub(super) fn get_mut(&mut self, slot: u32) -> Option<&mut Item> {
         self.slots.get_mut(slot as usize)?.as_mut()
     }
 
     /// Adds an item; its slot.
-    pub fn insert(&mut self, item: Item) -> u32 {
+    pub(super) fn insert(&mut self, item: Item) -> u32 {
         let fd = item.fd;
         let slot = match self.free.pop() {
             Some(slot) => slot,
@@ -77,7 +77,7 @@ impl Items {
     }
 
     /// Takes an item out.
-    pub fn remove(&mut self, slot: u32) -> Option<Item> {
+    pub(super) fn remove(&mut self, slot: u32) -> Option<Item> {
         let item = self.slots.get_mut(slot as usize)?.take()?;
         if item.queued {
             self.queue.retain(|queued| *queued != slot);
@@ -88,22 +88,22 @@ impl Items {
     }
 
     /// Every item.
-    pub fn iter(&self) -> impl Iterator<Item = (u32, &Item)> {
+    pub(super) fn iter(&self) -> impl Iterator<Item = (u32, &Item)> {
         self.slots.iter().enumerate().filter_map(|(slot, item)| Some((slot as u32, item.as_ref()?)))
     }
 
     /// Whether any item's readiness is computed here.
-    pub fn any_active(&self) -> bool {
+    pub(super) fn any_active(&self) -> bool {
         self.iter().any(|(_, item)| item.active)
     }
 
     /// Whether something may be ready.
-    pub fn any_queued(&self) -> bool {
+    pub(super) fn any_queued(&self) -> bool {
         !self.queue.is_empty()
     }
 
     /// An edge: queues the item if the application asked for it. Whether it was queued.
-    pub fn edge(&mut self, slot: u32, edges: Ready) -> bool {
+    pub(super) fn edge(&mut self, slot: u32, edges: Ready) -> bool {
         let Some(item) = self.get_mut(slot) else { return false };
         if !item.active || item.disarmed || epoll_bits(edges, item.events) == 0 {
             return false;
@@ -112,7 +112,7 @@ impl Items {
     }
 
     /// Puts an item at the queue's end, if it is not queued already.
-    pub fn requeue(&mut self, slot: u32) -> bool {
+    pub(super) fn requeue(&mut self, slot: u32) -> bool {
         let Some(item) = self.get_mut(slot) else { return false };
         if !item.queued {
             item.queued = true;
@@ -122,12 +122,12 @@ impl Items {
     }
 
     /// How many may be ready.
-    pub fn queued(&self) -> usize {
+    pub(super) fn queued(&self) -> usize {
         self.queue.len()
     }
 
     /// Takes the oldest candidate.
-    pub fn pop(&mut self) -> Option<Candidate> {
+    pub(super) fn pop(&mut self) -> Option<Candidate> {
         loop {
             let slot = self.queue.pop_front()?;
             let Some(item) = self.get_mut(slot) else { continue };
@@ -143,7 +143,7 @@ impl Items {
 
 /// Readiness as epoll reports it to one who asked for `events`.
 #[inline]
-pub fn epoll_bits(ready: Ready, events: u32) -> u32 {
+pub(super) fn epoll_bits(ready: Ready, events: u32) -> u32 {
     // EPOLL* and POLL* have the same values for these.
     let poll = crate::wait::poll::revents(ready, (events & 0xffff) as i16);
     u32::from(poll as u16)

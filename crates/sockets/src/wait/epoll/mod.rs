@@ -16,7 +16,7 @@
 mod item;
 mod wait;
 
-pub use wait::wait;
+pub(crate) use wait::wait;
 
 use crate::answer::{Answer, Stop, Why};
 use crate::errno::fail;
@@ -30,7 +30,7 @@ use libc::epoll_event;
 use stack::Ready;
 
 /// One epoll set. Type-stable like objects: made once, reused, never freed.
-pub struct Set {
+pub(crate) struct Set {
     /// The application's descriptor.
     pub fd: AtomicI32,
     /// Descriptors that name it (dup).
@@ -63,7 +63,7 @@ static FREE: sys::Mutex<Vec<&'static Set>> = sys::Mutex::new(Vec::new());
 
 impl Set {
     /// A set for a fresh epoll descriptor.
-    pub fn new(fd: i32) -> &'static Set {
+    pub(crate) fn new(fd: i32) -> &'static Set {
         let set = FREE.lock().pop().unwrap_or_else(|| Box::leak(Box::new(Set::blank())));
         set.fd.store(fd, Ordering::Relaxed);
         set.fds.store(1, Ordering::Relaxed);
@@ -87,7 +87,7 @@ impl Set {
     }
 
     /// The last descriptor of the set was closed.
-    pub fn release(&'static self) {
+    pub(crate) fn release(&'static self) {
         let items = core::mem::take(&mut *self.items.lock());
         for (slot, item) in items.iter() {
             item.object.watch.remove_set(self, slot);
@@ -103,7 +103,7 @@ impl Set {
     }
 
     /// In the child of a fork: its sockets are the parent's. The private set stays registered, and filtered out.
-    pub fn after_fork(&self) {
+    pub(crate) fn after_fork(&self) {
         // SAFETY: the child has one thread, and it is here.
         unsafe { self.items.force_unlock() };
         *self.items.lock() = Items::default();
@@ -111,7 +111,7 @@ impl Set {
     }
 
     /// Another set, or poll, watches this one.
-    pub fn mark_nested(&self) {
+    pub(crate) fn mark_nested(&self) {
         self.nested.store(true, Ordering::SeqCst);
         if self.items.lock().any_queued() {
             self.wake();
@@ -119,12 +119,12 @@ impl Set {
     }
 
     /// A thread is about to sleep on the set: from now on edges write its eventfd.
-    pub fn falls_asleep(&self) {
+    pub(crate) fn falls_asleep(&self) {
         self.asleep.fetch_add(1, Ordering::SeqCst);
     }
 
     /// It is awake again.
-    pub fn awake(&self) {
+    pub(crate) fn awake(&self) {
         self.asleep.fetch_sub(1, Ordering::SeqCst);
     }
 
@@ -136,7 +136,7 @@ impl Set {
     }
 
     /// A socket of this set had an edge. Called under its lane's lock.
-    pub fn edge(&self, slot: u32, edges: Ready) {
+    pub(crate) fn edge(&self, slot: u32, edges: Ready) {
         let queued = self.items.lock().edge(slot, edges);
         if queued && (self.asleep.load(Ordering::SeqCst) > 0 || self.nested.load(Ordering::Relaxed)) {
             self.wake();
@@ -147,7 +147,13 @@ impl Set {
     ///
     /// # Safety
     /// `event` is null or valid.
-    pub unsafe fn control(&'static self, os: &Os, operation: i32, fd: i32, event: *mut epoll_event) -> Answer<i32> {
+    pub(crate) unsafe fn control(
+        &'static self,
+        os: &Os,
+        operation: i32,
+        fd: i32,
+        event: *mut epoll_event,
+    ) -> Answer<i32> {
         let object = match fd_table::entry(fd) {
             Some(Entry::Socket(object)) => object,
             Some(Entry::Epoll(inner)) => {
@@ -216,13 +222,15 @@ impl Set {
         if item.in_kernel {
             let mut none = epoll_event { events: 0, u64: 0 };
             // SAFETY: a local event.
-            unsafe { (os.epoll_ctl)(self.fd.load(Ordering::Relaxed), libc::EPOLL_CTL_DEL, fd, &raw mut none) };
+            unsafe {
+                (os.epoll_ctl)(self.fd.load(Ordering::Relaxed), libc::EPOLL_CTL_DEL, fd, &raw mut none)
+            };
         }
         Ok(0)
     }
 
     /// A descriptor was closed: its item goes, the kernel's registration went with the descriptor.
-    pub fn forget_fd(&self, object: &Object, fd: i32) {
+    pub(crate) fn forget_fd(&self, object: &Object, fd: i32) {
         let mut items = self.items.lock();
         if let Some(slot) = items.slot_of(fd) {
             items.remove(slot);
@@ -233,7 +241,7 @@ impl Set {
 
     /// Brings an item into the form that its object is in now (see the module's page), and queues it if it is ready.
     /// `leaving`: the object goes back to the kernel for good; its item ends.
-    pub fn settle(&'static self, os: &Os, slot: u32, leaving: Option<()>) -> Answer<()> {
+    pub(crate) fn settle(&'static self, os: &Os, slot: u32, leaving: Option<()>) -> Answer<()> {
         let (object, fd, events, data, in_kernel) = {
             let mut items = self.items.lock();
             let Some(item) = items.get_mut(slot) else { return Ok(()) };
@@ -278,7 +286,8 @@ impl Set {
         };
         let mut event = epoll_event { events: want.unwrap_or(0), u64: data };
         // SAFETY: a local event.
-        let result = unsafe { (os.epoll_ctl)(self.fd.load(Ordering::Relaxed), operation, fd, &raw mut event) };
+        let result =
+            unsafe { (os.epoll_ctl)(self.fd.load(Ordering::Relaxed), operation, fd, &raw mut event) };
         if result != 0 && want.is_some() { fail(os.errno()) } else { Ok(()) }
     }
 
@@ -294,7 +303,13 @@ impl Set {
         }
         if let Some(side) = &*side {
             for fd in &lane.descriptors {
-                let _ = sys::poll::epoll_control(side.epoll.raw(), libc::EPOLL_CTL_ADD, *fd, libc::EPOLLIN as u32, 0);
+                let _ = sys::poll::epoll_control(
+                    side.epoll.raw(),
+                    libc::EPOLL_CTL_ADD,
+                    *fd,
+                    libc::EPOLLIN as u32,
+                    0,
+                );
             }
         }
         self.lanes.fetch_or(bit, Ordering::AcqRel);
@@ -305,14 +320,16 @@ impl Set {
         let errno = |error| Stop::Errno(error);
         let epoll = sys::poll::epoll().map_err(errno)?;
         let wake = sys::fd::eventfd().map_err(errno)?;
-        sys::poll::epoll_control(epoll.raw(), libc::EPOLL_CTL_ADD, wake.raw(), libc::EPOLLIN as u32, 0).map_err(errno)?;
+        sys::poll::epoll_control(epoll.raw(), libc::EPOLL_CTL_ADD, wake.raw(), libc::EPOLLIN as u32, 0)
+            .map_err(errno)?;
         let mut secret = [0u8; 8];
         let _ = sys::process::random(&mut secret);
         let secret = u64::from_ne_bytes(secret) | 1;
         let mut event = epoll_event { events: libc::EPOLLIN as u32, u64: secret };
         // SAFETY: a local event.
-        let result =
-            unsafe { (os.epoll_ctl)(self.fd.load(Ordering::Relaxed), libc::EPOLL_CTL_ADD, epoll.raw(), &raw mut event) };
+        let result = unsafe {
+            (os.epoll_ctl)(self.fd.load(Ordering::Relaxed), libc::EPOLL_CTL_ADD, epoll.raw(), &raw mut event)
+        };
         if result != 0 {
             return fail(os.errno());
         }
@@ -323,7 +340,7 @@ impl Set {
 }
 
 /// An object became active, or goes back to the kernel: every set that holds it follows.
-pub fn follow(os: &Os, object: &'static Object, leaving: Option<()>) {
+pub(crate) fn follow(os: &Os, object: &'static Object, leaving: Option<()>) {
     for (set, slot) in object.watch.sets() {
         let _ = set.settle(os, slot, leaving);
     }

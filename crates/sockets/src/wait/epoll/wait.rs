@@ -14,7 +14,7 @@ use libc::{epoll_event, pollfd};
 ///
 /// # Safety
 /// `events` has room for `max` events.
-pub unsafe fn wait(
+pub(crate) unsafe fn wait(
     runtime: &'static Runtime,
     set: &'static Set,
     events: *mut epoll_event,
@@ -95,7 +95,9 @@ impl Look {
                 continue;
             }
             // SAFETY: count < max, which the application vouches for.
-            unsafe { self.events.add(count).write_unaligned(epoll_event { events: bits, u64: candidate.data }) };
+            unsafe {
+                self.events.add(count).write_unaligned(epoll_event { events: bits, u64: candidate.data })
+            };
             if candidate.in_kernel && count < 64 {
                 self.merged |= 1 << count;
             }
@@ -131,7 +133,13 @@ impl Look {
         let mask = set.as_ref().map_or(core::ptr::null(), core::ptr::from_ref);
         // SAFETY: room for max - ours events remains.
         let found = unsafe {
-            (os.epoll_pwait)(self.set.fd.load(Ordering::Relaxed), self.events.add(ours), (self.max - ours) as i32, 0, mask)
+            (os.epoll_pwait)(
+                self.set.fd.load(Ordering::Relaxed),
+                self.events.add(ours),
+                (self.max - ours) as i32,
+                0,
+                mask,
+            )
         };
         if found < 0 {
             return fail(os.errno());
