@@ -15,6 +15,8 @@ const STDERR: i32 = 2;
 static OWN: AtomicI32 = AtomicI32::new(-1);
 /// Whether lines go to [`OWN`].
 static TO_FILE: AtomicBool = AtomicBool::new(false);
+/// Whether the two values below are those of the start; they stay zero if descriptor 2 was closed then.
+static REMEMBERED: AtomicBool = AtomicBool::new(false);
 /// Device and inode of descriptor 2 at the start.
 static STDERR_DEVICE: AtomicU64 = AtomicU64::new(0);
 static STDERR_INODE: AtomicU64 = AtomicU64::new(0);
@@ -26,12 +28,21 @@ pub fn lost() -> u64 {
     LOST.load(Ordering::Relaxed)
 }
 
-/// Opens (and empties) the log file; on failure standard error is used and errno returned.
-pub(crate) fn open(path: Option<&CStr>) -> Result<(), i32> {
+/// Remembers what descriptor 2 is; the first call counts. Best called by the library's constructor, before the
+/// program can have closed or replaced it.
+pub fn remember_stderr() {
+    if REMEMBERED.swap(true, Ordering::Relaxed) {
+        return;
+    }
     if let Ok(stderr) = identity::identity(STDERR) {
         STDERR_DEVICE.store(stderr.device, Ordering::Relaxed);
         STDERR_INODE.store(stderr.inode, Ordering::Relaxed);
     }
+}
+
+/// Opens (and empties) the log file; on failure standard error is used and errno returned.
+pub(crate) fn open(path: Option<&CStr>) -> Result<(), i32> {
+    remember_stderr();
     TO_FILE.store(false, Ordering::Relaxed);
     let Some(path) = path.filter(|path| !path.is_empty()) else { return Ok(()) };
     let file = sys::file::open(path, OPEN_FLAGS, 0o644)?;

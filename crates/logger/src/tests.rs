@@ -118,3 +118,34 @@ fn levels_and_numbers_agree() {
     }
     assert_eq!(Level::from_number(99), Level::Finer);
 }
+
+/// Descriptor 2 is the whole process's: this runs in a child, see below.
+#[test]
+#[ignore = "run by a_socket_that_took_number_two_gets_no_line in a child process"]
+fn child_whose_stderr_became_a_socket() {
+    use std::io::Read;
+    use std::os::fd::AsRawFd;
+    crate::start(Settings { level: 3, details: 0, colors: false, file: None }).unwrap();
+    info!("before");
+    let (mut peer, socket) = std::os::unix::net::UnixStream::pair().unwrap();
+    peer.set_nonblocking(true).unwrap();
+    // SAFETY: both numbers are open; standard error is given up on purpose.
+    assert_eq!(unsafe { libc::dup2(socket.as_raw_fd(), 2) }, 2);
+    // As the child of a fork would start again.
+    crate::start(Settings { level: 3, details: 0, colors: false, file: None }).unwrap();
+    let lost = target::lost();
+    info!("into the connection");
+    let arrived = peer.read(&mut [0; 64]).map_err(|error| error.kind());
+    let told = (arrived, target::lost() - lost);
+    println!("{}", told == (Err(std::io::ErrorKind::WouldBlock), 1));
+}
+
+#[test]
+fn a_socket_that_took_number_two_gets_no_line() {
+    let mut command = std::process::Command::new(std::env::current_exe().unwrap());
+    command.args(["--exact", "--ignored", "--nocapture", "tests::child_whose_stderr_became_a_socket"]);
+    let output = command.output().unwrap();
+    let (out, err) = (String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr));
+    assert!(out.contains("true"), "{out}\n{err}");
+    assert!(err.contains(" VMA INFO: before\n") && !err.contains("into the connection"), "{err}");
+}

@@ -2,7 +2,8 @@
 //! and socket), and how another process reads them. Reading never writes into what is read.
 //!
 //! Reading order: [`counters`] is THE TABLE, `table` its macro, [`why`] the reasons why a socket is left to the kernel,
-//! [`cell`] how one number is kept, [`segment`] the layout and the writer's side, [`reader`] the other side.
+//! [`cell`] how one number is kept, [`segment`] the layout and the writer's side, [`reader`] the other side, [`report`]
+//! a socket in words.
 #![deny(unsafe_code)]
 
 pub mod cell;
@@ -10,6 +11,7 @@ pub mod counters;
 pub mod layout;
 pub mod manual;
 pub mod reader;
+pub mod report;
 #[allow(unsafe_code)] // refers to memory that the caller mapped
 pub mod segment;
 mod table;

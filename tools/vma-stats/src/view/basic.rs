@@ -1,7 +1,8 @@
 //! Views 1 and 2: two rows per socket, a line per kind of multiplexing.
 
-use super::{Frame, fd, kilo, percent};
+use super::Frame;
 use crate::cli::View;
+use stats::report::{fd, kilo, percent};
 use stats::{Process, Socket};
 
 /// Looks between two titles.

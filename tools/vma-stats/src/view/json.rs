@@ -1,6 +1,7 @@
 //! `--json`: one object per look on a line of its own, every counter by the name it has in docs/counters.md.
 
-use super::{chosen, end, fd, groups, has, protocol, tcp_state};
+use super::chosen;
+use stats::report::{end, fd, groups, has, protocol, tcp_state};
 use stats::{Column, Lane, Process, Snapshot, Socket, Why, flag};
 
 /// One look.

@@ -1,7 +1,8 @@
 //! View 4: multicast groups and the descriptors that joined them.
 
-use super::{chosen, fd, groups};
+use super::chosen;
 use stats::Snapshot;
+use stats::report::{fd, groups};
 use std::collections::BTreeMap;
 use std::net::Ipv4Addr;
 

@@ -1,6 +1,7 @@
 //! View 5: all sockets of all programs, as netstat(8) lists them.
 
-use super::{chosen, end, has, protocol, tcp_state};
+use super::chosen;
+use stats::report::{end, has, protocol, tcp_state};
 use stats::{Snapshot, flag};
 
 /// The title, once.

@@ -1,6 +1,7 @@
 //! `--why`: how many sockets were left to the kernel for which reason, what to do about it, and which are open now.
 
-use super::{chosen, end, fd, has, protocol};
+use super::chosen;
+use stats::report::{end, fd, has, protocol};
 use stats::{Snapshot, Why, flag};
 
 /// The answer for one program.
