@@ -30,51 +30,44 @@ macro_rules! reasons {
     };
 }
 
+// The names are those of `sockets::answer::Why`, which adds only "not a socket of ours".
 reasons! {
-    /// Another family or type than TCP and UDP over IPv4.
-    OtherFamily "not TCP or UDP over IPv4" "IPv4 only for now; connect to the IPv4 address of the peer"
-    /// The address is 127/8 or one of this host.
-    LocalAddress "loopback or an address of this host" ""
+    /// VMA_OFFLOADED_SOCKETS=0, the extra API said so for this thread, or the library could not start.
+    Disabled "acceleration is switched off" "set VMA_OFFLOADED_SOCKETS=1; the log says if the start failed"
     /// A rule of libvma.conf.
-    RuleSaysOs "a rule says os" "see libvma.conf (VMA_CONFIG_FILE)"
-    /// VMA_OFFLOADED_SOCKETS=0, or the extra API said so for this thread.
-    NotOffloaded "acceleration is off for new sockets" "set VMA_OFFLOADED_SOCKETS=1"
+    Rule "a rule of the configuration file says os" "see libvma.conf (VMA_CONFIG_FILE)"
+    /// Loopback or an address of this host.
+    LocalAddress "loopback or an address of this host" ""
+    /// Broadcast or multicast.
+    GroupAddress "a broadcast or multicast address" ""
+    /// The kernel has no route.
+    NoRoute "no route to the destination" "ask `ip route get ADDRESS`"
+    /// The route leaves by another interface.
+    InterfaceNotChosen "the route's interface is not chosen for acceleration" "name it in SIDESTEP_INTERFACES"
+    /// There is no chosen interface at all.
+    NoInterface "no interface is chosen for acceleration" "name one in SIDESTEP_INTERFACES; `ip link` lists them"
     /// No CAP_NET_RAW, CAP_NET_ADMIN or CAP_BPF.
-    NoPrivilege "no privilege for AF_XDP" "run with CAP_NET_ADMIN, CAP_NET_RAW and CAP_BPF, or as root"
-    /// The kernel has no AF_XDP or forbids it.
-    NoAfXdp "the kernel has no AF_XDP" "needs CONFIG_XDP_SOCKETS and Linux 5.10 or later"
-    /// No route, or none that leaves by an accelerated interface.
-    NoRoute "no route by an accelerated interface" "check ip route get, and SIDESTEP_INTERFACES"
-    /// SIDESTEP_INTERFACES does not name the interface.
-    InterfaceNotChosen "the interface is not chosen" "name it in SIDESTEP_INTERFACES"
-    /// The interface cannot: its type, or its driver refused the program.
-    InterfaceCannot "the interface cannot be accelerated" "try SIDESTEP_XDP_MODE=generic"
-    /// Somebody else's XDP program is attached.
-    ForeignProgram "another XDP program is attached to the interface" "ip link show tells whose; detach it"
+    NoPrivilege "no privilege for AF_XDP" "run as root, or give the program CAP_NET_RAW, CAP_NET_ADMIN and CAP_BPF"
+    /// Neither the kernel nor the device has it.
+    NoAfXdp "no AF_XDP on this kernel or device" "needs CONFIG_XDP_SOCKETS; try SIDESTEP_XDP_MODE=generic"
     /// Somebody else has bound the queue.
-    QueueBusy "another process holds the interface's queue" "one process per queue: use another interface or more queues"
-    /// No packet buffers are left.
-    OutOfFrames "no packet buffers left" "raise SIDESTEP_FRAMES"
-    /// A bound of the engine or of the descriptor table.
-    OutOfSpace "a limit of the engine is reached" "fewer sockets, or a process more"
+    QueueBusy "another process holds the interface's queues" "stop it, or use another interface"
+    /// Somebody else's XDP program is attached.
+    ForeignProgram "another XDP program is attached to the interface" "`ip link show` tells its number; detach it"
     /// Memory could not be had or locked.
-    NoMemory "not enough memory" "raise the limit of locked memory (ulimit -l) or lower SIDESTEP_FRAMES"
-    /// Bound to an address of an interface that is not accelerated.
-    BoundElsewhere "bound to an address of another interface" "bind to an accelerated interface or to any"
-    /// A multicast or broadcast destination that is not carried.
-    MulticastOrBroadcast "broadcast or multicast that is not carried" ""
-    /// An option that only the kernel has.
-    UnsupportedOption "an option that only the kernel has" "VMA_TRACELEVEL=debug names it"
-    /// A call that only the kernel can do on this socket.
-    UnsupportedCall "a call that only the kernel has" "VMA_TRACELEVEL=debug names it"
-    /// The socket was made by another process: fork, exec or descriptor passing.
-    Inherited "inherited from another process" "open it after fork"
-    /// The process is a child of vfork or is ending.
-    NotNow "the process is ending or between fork and exec" ""
-    /// The user's program is set-user-ID.
-    SetUserId "a set-user-ID program is left alone" ""
-    /// The engine failed and is fenced off.
-    LaneFailed "acceleration failed in this process and is switched off" "please report it with the log"
+    NoMemory "no memory for packet frames" "lower SIDESTEP_FRAMES, or raise the limit of locked memory (ulimit -l)"
+    /// The device failed to open.
+    DeviceFailed "the AF_XDP device could not be opened" "the log has the error; try SIDESTEP_XDP_MODE=generic"
+    /// A bound of the engine.
+    EngineFull "the engine's tables are full" "fewer sockets per process, or more processes"
+    /// The socket came into the process by fork.
+    Inherited "inherited over fork" "sockets opened after fork are accelerated"
+    /// An option or call without an accelerated form.
+    Unsupported "no accelerated form of what the program asked" "VMA_TRACELEVEL=debug names the call or option"
+    /// The engine failed.
+    Fenced "fenced off after an internal error" "please report it with the log"
+    /// Another family or type.
+    OtherFamily "not TCP or UDP over IPv4" "use the IPv4 address of the peer"
 }
 
 impl Why {
