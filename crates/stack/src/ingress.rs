@@ -211,11 +211,14 @@ fn may_be_source(address: Ipv4Addr) -> bool {
 }
 
 /// Whether a packet that is not for an address of ours is a multicast, or a broadcast. Which broadcast addresses the
-/// link has only routing knows: what came to all stations is taken for one.
+/// link has only routing knows: what came to all stations is taken for one, if it can be one of any network (no
+/// network has fewer than two host bits, all ones).
 #[inline]
 fn is_for_group(dst: Ipv4Addr, mac: MacAddr) -> bool {
-    dst.is_multicast() && mac.is_group()
-        || mac == MacAddr::BROADCAST && (dst.is_broadcast() || may_be_source(dst))
+    if dst.is_multicast() {
+        return mac.is_group();
+    }
+    mac == MacAddr::BROADCAST && (dst.is_broadcast() || may_be_source(dst) && dst.octets()[3] & 3 == 3)
 }
 
 /// Where TCP's header has its checksum.

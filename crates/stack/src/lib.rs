@@ -23,6 +23,12 @@
 //!
 //! Every [`SocketId`] carries a generation: a method called with the id of a socket that is gone answers
 //! `Closed`/`None`, never touches its successor.
+//!
+//! # Reading order
+//!
+//! stack.rs (the parts), ingress.rs (from a frame to a transport), udp/ (the simpler transport, whole), net/ (paths,
+//! neighbours, and the one way out), tcp/. Beside them: demux.rs (which socket), event_queue.rs (what the owner
+//! drains), budget.rs (whose frames may wait), reassembly.rs, icmp.rs, timers.rs.
 #![forbid(unsafe_code)]
 
 pub mod census;

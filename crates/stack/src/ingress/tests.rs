@@ -180,8 +180,8 @@ fn packets_for_other_addresses_are_dropped() {
 }
 
 #[test]
-fn broadcast_frames_carry_no_loopback_or_reserved_destination() {
-    for dst in [[127, 0, 0, 1], [0, 0, 0, 0], [240, 0, 0, 1]] {
+fn broadcast_frames_carry_no_loopback_reserved_or_unicast_destination() {
+    for dst in [[127, 255, 255, 255], [0, 0, 0, 255], [240, 0, 0, 255], [10, 0, 0, 9]] {
         let frame = altered(|frame| {
             frame[..6].fill(0xff);
             frame[30..34].copy_from_slice(&dst);

@@ -105,7 +105,7 @@ impl Net {
         key.copy_from_slice(&config.seed[16..]);
         Net {
             mac: config.mac,
-            mtu: config.mtu,
+            mtu: config.mtu.max(paths::IPV4_MTU_MIN),
             addresses: Vec::new(),
             paths: Cache::new(PATHS_MAX, hasher.clone()),
             neighbours: Cache::new(NEIGHBOURS_MAX, hasher.clone()),

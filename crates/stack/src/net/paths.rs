@@ -359,9 +359,9 @@ impl Net {
     }
 
     pub(crate) fn set_mtu(&mut self, mtu: u32) {
-        self.mtu = mtu;
+        self.mtu = mtu.max(IPV4_MTU_MIN);
         for (_, path) in self.paths.iter_mut() {
-            path.limit(mtu);
+            path.limit(self.mtu);
         }
     }
 
@@ -416,7 +416,7 @@ const FAILURE_LASTS: Duration = Duration::from_secs(1);
 const HELD_MAX: usize = 101;
 const HELD_BYTES_MAX: usize = 1 << 20;
 /// What every link of IPv4 carries (RFC 791, 3.2).
-const IPV4_MTU_MIN: u32 = 68;
+pub(super) const IPV4_MTU_MIN: u32 = 68;
 /// Linux: net.ipv4.route.min_pmtu and mtu_expires.
 const PMTU_MIN: u32 = 552;
 const PMTU_LIFETIME: Duration = Duration::from_secs(600);

@@ -50,23 +50,10 @@ impl<F: Frame> Stack<F> {
             ttl: if to.ip().is_multicast() { options.multicast_ttl } else { options.ttl },
             dont_fragment: options.mtu_discover != MtuDiscover::Dont,
         };
-        let (hop, mtu) = match self.net.hop(now, &mut udp.route) {
-            Ok(hop) => (Some(hop), hop.mtu),
-            Err(Sent::Unreachable(why)) => {
-                return if why == SocketError::HostUnreachable && self.net.has_path(&udp.route) {
-                    fail(self, id, why);
-                    Ok(len)
-                } else {
-                    Err(SendError::Failed(why))
-                };
-            }
-            Err(_) => (None, self.net.path_mtu(now, &mut udp.route)),
-        };
-        let mtu = if options.mtu_discover == MtuDiscover::Probe { self.net.mtu() } else { mtu } as usize;
-        let total = HEADER_LEN + len;
         let ports = (udp.local.port(), to.port());
-        if let Some(hop) = hop
-            && ipv4::HEADER_LEN + total <= mtu
+        let total = HEADER_LEN + len;
+        if let Ok(hop) = self.net.hop(now, &mut udp.route)
+            && ipv4::HEADER_LEN + total <= hop.mtu as usize
         {
             let (fragment, ident) = self.net.whole(&hop, &ip);
             let fill = |into: &mut [u8]| write_datagram(into, &ip, *to.ip(), ports, data);
@@ -76,8 +63,37 @@ impl<F: Frame> Stack<F> {
             self.net.waiting.for_outlet(id);
             return Err(SendError::WouldBlock);
         }
-        let fits = ipv4::HEADER_LEN + total <= mtu;
-        if !fits && matches!(options.mtu_discover, MtuDiscover::Do | MtuDiscover::Probe) {
+        self.udp_send_slowly(now, id, &ip, ports, data, out)
+    }
+
+    /// A datagram that is larger than its path, or whose path is not known or not there.
+    #[cold]
+    fn udp_send_slowly(
+        &mut self,
+        now: Instant,
+        id: SocketId,
+        ip: &Ip,
+        ports: (u16, u16),
+        data: &mut impl Source,
+        out: &mut impl Outlet,
+    ) -> Result<usize, SendError> {
+        let Some(Socket::Udp(udp)) = self.sockets.get_mut(id) else { return Err(SendError::NoSocket) };
+        let len = data.remaining();
+        let (hop, path_mtu) = match self.net.hop(now, &mut udp.route) {
+            Ok(hop) => (Some(hop), hop.mtu),
+            Err(Sent::Unreachable(why)) => {
+                if why != SocketError::HostUnreachable || !self.net.has_path(&udp.route) {
+                    return Err(SendError::Failed(why));
+                }
+                fail(self, id, why);
+                return Ok(len);
+            }
+            Err(_) => (None, self.net.path_mtu(now, &mut udp.route)),
+        };
+        let discover = udp.options.mtu_discover;
+        let mtu = if discover == MtuDiscover::Probe { self.net.mtu() } else { path_mtu } as usize;
+        let total = HEADER_LEN + len;
+        if ipv4::HEADER_LEN + total > mtu && matches!(discover, MtuDiscover::Do | MtuDiscover::Probe) {
             return Err(SendError::Failed(SocketError::MessageTooBig));
         }
         if hop.is_some() && out.reserve(mtu + crate::net::LINK_LEN).is_none() {
@@ -87,8 +103,8 @@ impl<F: Frame> Stack<F> {
         // The checksum in the first fragment covers all of them: the datagram is put together first.
         self.assembled.clear();
         self.assembled.resize(total, 0);
-        write_datagram(&mut self.assembled, &ip, *to.ip(), ports, data);
-        in_fragments(&mut self.net, id, &mut udp.route, &ip, hop, mtu, &self.assembled, out);
+        write_datagram(&mut self.assembled, ip, udp.route.to, ports, data);
+        in_fragments(&mut self.net, id, &mut udp.route, ip, hop, mtu, &self.assembled, out);
         Ok(len)
     }
 }
