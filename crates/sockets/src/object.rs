@@ -81,10 +81,10 @@ pub(crate) struct Object {
     pub spin: AtomicU32,
     /// shutdown(2) of each direction: 1 read, 2 write.
     pub shut: AtomicU8,
-    /// Destination of the last unconnected send and what was decided (see offload.rs).
+    /// Destination of the last unconnected send and the lane it took (see udp/send.rs).
     pub last_route: AtomicU64,
-    /// Options read on the data path, as bits (see options.rs): IP_PKTINFO, IP_RECVTTL, ...
-    pub cmsgs: AtomicU32,
+    /// Destination of the last unconnected send and the source address chosen for it.
+    pub last_source: AtomicU64,
     legs: [Leg; LEGS_MAX],
     leg_count: AtomicU32,
     /// See [`Control`].
@@ -119,7 +119,7 @@ impl Object {
             spin: AtomicU32::new(0),
             shut: AtomicU8::new(0),
             last_route: AtomicU64::new(0),
-            cmsgs: AtomicU32::new(0),
+            last_source: AtomicU64::new(0),
             legs: Default::default(),
             leg_count: AtomicU32::new(0),
             control: sys::Mutex::new(Control::default()),
@@ -131,13 +131,18 @@ impl Object {
     pub(crate) fn release(&'static self) {
         self.kind.store(Kind::Free as u8, Ordering::Release);
         self.leg_count.store(0, Ordering::Release);
-        for atomic in [&self.receive_timeout, &self.send_timeout, &self.shadow_looked, &self.last_route] {
+        for atomic in [
+            &self.receive_timeout,
+            &self.send_timeout,
+            &self.shadow_looked,
+            &self.last_route,
+            &self.last_source,
+        ] {
             atomic.store(0, Ordering::Relaxed);
         }
         self.shadow_ready.store(false, Ordering::Relaxed);
         self.spin.store(0, Ordering::Relaxed);
         self.shut.store(0, Ordering::Relaxed);
-        self.cmsgs.store(0, Ordering::Relaxed);
         *self.control.lock() = Control::default();
         self.watch.clear();
         FREE.lock().push(self);

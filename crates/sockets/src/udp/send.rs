@@ -97,17 +97,22 @@ fn route(
     let generation = runtime.route_generation.load(Ordering::Relaxed) as u16;
     let key = u64::from(u32::from(*to.ip())) << 32 | u64::from(generation) << 16;
     let last = object.last_route.load(Ordering::Relaxed);
-    if last & !0xffff == key && last & 0xffff != 0 {
-        // Only destinations with a lane are remembered; the source is the cache's to say.
-        if let Ok(found) = offload::lane_to(runtime, *to.ip()) {
-            return Ok(found);
-        }
+    let source = object.last_source.load(Ordering::Relaxed);
+    // Each word names its destination, so that words of two threads' sends are never mixed.
+    if last & !0xffff == key
+        && (source >> 32) as u32 == u32::from(*to.ip())
+        && let Some(lane) = (last & 0xffff).checked_sub(1).and_then(|slot| runtime.lane(slot as usize))
+        && !lane.is_fenced()
+    {
+        return Ok((lane, Ipv4Addr::from(source as u32)));
     }
     let local = object.control.lock().local;
     let decided = offload::allowed(runtime, Role::UdpSender, local, Some(to))
         .and_then(|()| offload::lane_to(runtime, *to.ip()));
     match decided {
         Ok((lane, source)) => {
+            let words = u64::from(u32::from(*to.ip())) << 32 | u64::from(u32::from(source));
+            object.last_source.store(words, Ordering::Relaxed);
             object.last_route.store(key | (lane.slot as u64 + 1), Ordering::Relaxed);
             Ok((lane, source))
         }
