@@ -224,7 +224,7 @@ impl Running {
         // What it left running in its group would hold the pipes open. Not reaped yet, so the id is still its own.
         cleanup::kill_group(self.child.id() as i32);
         let status = self.child.wait().context(&self.shown)?;
-        let (stdout, stderr) = (self.stdout.to_end(), self.stderr.to_end());
+        let (stdout, stderr) = (self.stdout.whole(), self.stderr.whole());
         Ok(Finished { status, stdout, stderr, shown: self.shown.clone() })
     }
 
@@ -324,7 +324,7 @@ impl Capture {
         String::from_utf8_lossy(&self.text.lock().unwrap_or_else(PoisonError::into_inner)).into_owned()
     }
 
-    fn to_end(&mut self) -> String {
+    fn whole(&mut self) -> String {
         if let Some(reader) = self.reader.take() {
             let _ = reader.join();
         }

@@ -3,13 +3,11 @@
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use rig::{Context, Error, Host, Program, Result, TwoHosts};
+use rig::{Context, Error, Host, Result, TwoHosts};
 use serde_json::Value;
 
 use crate::build;
 
-/// Ethernet, IPv4 and UDP: what a datagram's payload carries around it, so that floor and UDP move equal frames.
-const HEADERS: u32 = 14 + 20 + 8;
 const ROUND_TRIPS: u32 = 50_000;
 const DEADLINE: Duration = Duration::from_secs(30);
 
@@ -23,21 +21,19 @@ pub(super) fn program() -> Result<Option<PathBuf>> {
     Ok(Some(build::target().join("release/examples/pingpong")))
 }
 
-/// Half a round trip, median, in microseconds, for frames that carry `size` bytes in UDP.
+/// Half a round trip, median, in microseconds, of frames with `size` bytes where UDP would have its payload: floor and
+/// UDP move equal frames.
 pub(super) fn one_way_us(hosts: &TwoHosts, program: &Path, size: u32) -> Result<f64> {
     let at = |host: &Host, role: &str| {
         let words = format!(
-            "--role {role} --interface {} --size {} --count {ROUND_TRIPS} --json",
-            host.interface,
-            size + HEADERS
+            "--role {role} --interface {} --size {size} --count {ROUND_TRIPS} --cpu {} --json",
+            host.interface, host.cpu
         );
-        Program::new(&host.namespace, program).cpu(host.cpu).words(&words)
+        host.program(program).words(&words)
     };
     let server = at(&hosts.right, "server").start()?;
     let client = at(&hosts.left, "client").run(DEADLINE)?.success()?;
     drop(server);
     let value: Value = serde_json::from_str(client.stdout.trim()).context("the floor's JSON")?;
-    value["one_way_us"]["p50"]
-        .as_f64()
-        .ok_or_else(|| Error::new(format!("no one_way_us.p50 in {}", client.stdout)))
+    value["p50_us"].as_f64().ok_or_else(|| Error::new(format!("no p50_us in {}", client.stdout)))
 }
