@@ -39,6 +39,7 @@ pub(crate) fn run(words: &[String]) -> Result<ExitCode> {
         }
     };
     build::require_namespaces()?;
+    build::warn_if_busy();
     rig::on_signals();
     rig::install(&[demo::SOCKPERF])?;
     let plan = Plan { library: build::library(library)?, rounds, seconds, quick };

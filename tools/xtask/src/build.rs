@@ -48,3 +48,12 @@ pub(crate) fn require_namespaces() -> Result<()> {
         None => Ok(()),
     }
 }
+
+/// Says so when others use the CPUs, because latencies measured then are those of the scheduler.
+pub(crate) fn warn_if_busy() {
+    let load = std::fs::read_to_string("/proc/loadavg").unwrap_or_default();
+    let minute: f64 = load.split(' ').next().and_then(|word| word.parse().ok()).unwrap_or(0.0);
+    if minute > 1.0 {
+        eprintln!("the machine is busy (load {minute}): figures will be rough");
+    }
+}

@@ -42,6 +42,7 @@ pub(crate) fn run(words: &[String]) -> Result<ExitCode> {
     let library = arguments.value("--library")?;
     arguments.end()?;
     build::require_namespaces()?;
+    build::warn_if_busy();
     rig::on_signals();
     rig::install(&[SOCKPERF])?;
     let library = build::library(library)?;
