@@ -284,7 +284,7 @@ impl Net {
         next_hop: Ipv4Addr,
         mac: Option<MacAddr>,
     ) -> Vec<Ipv4Addr> {
-        let state = match mac {
+        let mut state = match mac {
             Some(mac) => NeighbourState::Known(ethernet::Header::ipv4(mac, self.mac)),
             None => NeighbourState::Failed(now + FAILURE_LASTS),
         };
@@ -293,6 +293,10 @@ impl Net {
             return Vec::new();
         };
         let neighbour = self.neighbours.at(at);
+        if mac.is_none() && matches!(neighbour.state, NeighbourState::Known(_)) {
+            // Not an answer, but knowledge lost: the next packet asks anew before anybody is told of a failure.
+            state = NeighbourState::Failed(now);
+        }
         neighbour.state = state;
         let waiting = core::mem::take(&mut neighbour.waiting);
         for to in &waiting {

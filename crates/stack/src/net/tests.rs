@@ -131,6 +131,19 @@ fn failures_are_believed_for_a_second() {
 }
 
 #[test]
+fn neighbour_that_is_lost_is_asked_for_before_a_failure_is_told() {
+    let (mut net, mut out, mut route) = (net(), VecOutlet::default(), Route::new(address(5)));
+    known(&mut net, address(5), address(9));
+    assert_eq!(send(&mut net, NOW, 0, &mut route, 20, &mut out), Sent::Done);
+    net.answer_neighbour(NOW, address(9), None);
+    assert_eq!(send(&mut net, NOW, 0, &mut route, 20, &mut out), Sent::Waiting);
+    assert_eq!(net.requests.drain(..).collect::<Vec<_>>(), [Request::Neighbour(address(9))]);
+    net.answer_neighbour(NOW, address(9), None);
+    let failed = Sent::Unreachable(SocketError::HostUnreachable);
+    assert_eq!(send(&mut net, NOW, 0, &mut route, 20, &mut out), failed);
+}
+
+#[test]
 fn forgotten_paths_serve_until_the_answer() {
     let (mut net, mut out, mut route) = (net(), VecOutlet::default(), Route::new(address(5)));
     known(&mut net, address(5), address(9));
