@@ -6,7 +6,7 @@ pub(crate) mod data;
 pub(crate) mod descriptor;
 mod fortified;
 mod process;
-mod signal;
+pub(crate) mod signal;
 pub(crate) mod socket;
 pub(crate) mod wait;
 

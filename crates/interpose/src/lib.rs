@@ -4,16 +4,19 @@
 //! One call, in reading order: [`hooks`] holds a row per libc function; the macro in `table` makes of a row the
 //! exported symbol, the genuine function, and an entry of [`symbols`]; `guard` runs the row's body and stops panics;
 //! `outcome` turns its answer into libc's return value; `genuine` finds what the next library in line defines.
-//! Around them: `start` (constructor, first socket, fork, exit), `handlers` (signals), `os` (what is handed down).
+//! Around them: `start` (constructor, first socket, fork, exit), `handlers`, `inside` and
+//! `thread` (signals), `os` (what is handed down).
 //! docs/design/interposition.md tells the story and the traps.
 
 mod genuine;
 mod guard;
 mod handlers;
 pub mod hooks;
+mod inside;
 mod os;
 mod outcome;
 pub mod start;
 mod table;
+mod thread;
 
 pub use hooks::symbols;

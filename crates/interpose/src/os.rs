@@ -1,9 +1,11 @@
-//! The genuine functions as the socket layer gets them.
+//! The genuine functions as the socket layer gets them. Those that sleep let signal handlers in (see `inside`): the
+//! socket layer holds no lock when it calls one of them with time to wait, nor when it calls `handled`.
 
 use crate::genuine::{errno, genuine, set_errno};
 use crate::handlers;
 use crate::hooks::{data, descriptor, socket, wait};
-use libc::{c_int, c_void, size_t, ssize_t};
+use crate::inside::opening_masked;
+use libc::{c_int, c_void, epoll_event, fd_set, nfds_t, pollfd, sigset_t, size_t, ssize_t, timespec};
 use sockets::os::Os;
 
 genuine! {
@@ -18,6 +20,62 @@ unsafe extern "C-unwind" fn write_errno(value: c_int) {
 
 unsafe extern "C-unwind" fn read_errno() -> c_int {
     errno()
+}
+
+/// Whether a wait only looks.
+unsafe fn is_zero(timeout: *const timespec) -> bool {
+    // SAFETY: null or valid.
+    unsafe { timeout.as_ref() }.is_some_and(|timeout| timeout.tv_sec == 0 && timeout.tv_nsec == 0)
+}
+
+unsafe extern "C-unwind" fn ppoll(
+    fds: *mut pollfd,
+    count: nfds_t,
+    timeout: *const timespec,
+    mask: *const sigset_t,
+) -> c_int {
+    // SAFETY: the caller's promise.
+    unsafe {
+        match is_zero(timeout) {
+            true => wait::genuine::ppoll(fds, count, timeout, mask),
+            false => opening_masked(mask, |mask| wait::genuine::ppoll(fds, count, timeout, mask)),
+        }
+    }
+}
+
+unsafe extern "C-unwind" fn pselect(
+    count: c_int,
+    read: *mut fd_set,
+    write: *mut fd_set,
+    except: *mut fd_set,
+    timeout: *const timespec,
+    mask: *const sigset_t,
+) -> c_int {
+    // SAFETY: the caller's promise.
+    unsafe {
+        match is_zero(timeout) {
+            true => wait::genuine::pselect(count, read, write, except, timeout, mask),
+            false => {
+                opening_masked(mask, |mask| wait::genuine::pselect(count, read, write, except, timeout, mask))
+            }
+        }
+    }
+}
+
+unsafe extern "C-unwind" fn epoll_pwait(
+    epoll: c_int,
+    events: *mut epoll_event,
+    max: c_int,
+    timeout: c_int,
+    mask: *const sigset_t,
+) -> c_int {
+    // SAFETY: the caller's promise.
+    unsafe {
+        match timeout {
+            0 => wait::genuine::epoll_pwait(epoll, events, max, timeout, mask),
+            _ => opening_masked(mask, |mask| wait::genuine::epoll_pwait(epoll, events, max, timeout, mask)),
+        }
+    }
 }
 
 pub(crate) const OS: Os = Os {
@@ -41,11 +99,11 @@ pub(crate) const OS: Os = Os {
     read: data::genuine::read,
     lseek64,
     pread64,
-    ppoll: wait::genuine::ppoll,
-    pselect: wait::genuine::pselect,
+    ppoll,
+    pselect,
     epoll_create1: wait::first::genuine::epoll_create1,
     epoll_ctl: wait::genuine::epoll_ctl,
-    epoll_pwait: wait::genuine::epoll_pwait,
+    epoll_pwait,
     set_errno: write_errno,
     errno: read_errno,
     testcancel: pthread_testcancel,

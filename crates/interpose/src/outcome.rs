@@ -1,6 +1,7 @@
 //! From an answer to what libc's caller sees: the return value and errno. The only place where one becomes the other.
 
 use crate::genuine::{errno, set_errno};
+use crate::inside::Inside;
 use libc::c_int;
 use sockets::{Answer, Stop};
 
@@ -35,6 +36,7 @@ impl Outcome for () {
 #[inline]
 pub(crate) fn settle<R: Outcome>(body: impl FnOnce() -> Answer<R>) -> Option<R> {
     let before = errno();
+    let _inside = Inside::enter();
     match crate::guard::run(body) {
         Some(Ok(value)) => {
             // A body that called the genuine function itself may return its failure, and errno says why.

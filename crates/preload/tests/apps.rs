@@ -47,6 +47,11 @@ fn signals_are_delivered_queried_and_restarted_as_without_us() {
 }
 
 #[test]
+fn handlers_may_use_sockets_and_jump_at_any_moment() {
+    alike("storm", &[]);
+}
+
+#[test]
 fn forks_work_while_threads_hammer_the_hooks() {
     alike("forks", &[]);
 }

@@ -50,7 +50,9 @@ pub struct Os {
     pub errno: unsafe extern "C-unwind" fn() -> c_int,
     /// pthread_testcancel(3): a wait that spins calls it now and then, holding no lock.
     pub testcancel: unsafe extern "C-unwind" fn(),
-    /// Signal handlers of the application that have run in the calling thread.
+    /// Signal handlers of the application that have run in the calling thread. Handlers that came while this thread
+    /// was inside a call of ours run now, or in `ppoll`, `pselect` and `epoll_pwait` with time to wait, and may call
+    /// back into everything or never return: hold no lock and no borrow.
     pub handled: fn() -> Handled,
 }
 

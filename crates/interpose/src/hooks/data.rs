@@ -1,5 +1,6 @@
 //! Bytes and datagrams, in and out.
 
+use crate::inside::opening;
 use crate::start::{gave, running};
 use crate::table::hooks;
 use core::ptr::{null, null_mut};
@@ -124,7 +125,7 @@ hooks! { running:
     fn recvmsg(fd: c_int, message: *mut msghdr, flags: c_int) -> ssize_t {
         match calls::recvmsg(fd, message, flags) {
             Err(Stop::Kernel(_)) => {
-                let size = genuine::recvmsg(fd, message, flags);
+                let size = opening(|| genuine::recvmsg(fd, message, flags));
                 if size >= 0 {
                     took_rights(message);
                 }
@@ -143,7 +144,7 @@ hooks! { running:
     ) -> c_int {
         match calls::recvmmsg(fd, messages, count, flags, timeout) {
             Err(Stop::Kernel(_)) => {
-                let received = genuine::recvmmsg(fd, messages, count, flags, timeout);
+                let received = opening(|| genuine::recvmmsg(fd, messages, count, flags, timeout));
                 for index in 0..received.max(0) as usize {
                     took_rights(&(*messages.add(index)).msg_hdr);
                 }

@@ -1,6 +1,7 @@
 //! Descriptors as such: closing, duplicating, controlling; and the calls that make other kinds of them, which matter
 //! only because the number they return may be one that we still remember.
 
+use crate::inside::opening;
 use crate::start::{gave, own_process, running};
 use crate::table::hooks;
 use libc::{F_DUPFD, F_DUPFD_CLOEXEC, c_int, c_uint};
@@ -22,10 +23,15 @@ fn concerns(fd: c_int) -> Result<(), Stop> {
     }
 }
 
+/// A descriptor of a kind that is never ours. Making it may take long: opening a FIFO waits for the other side.
+fn made(genuine: impl FnOnce() -> c_int) -> Answer<c_int> {
+    Ok(gave(opening(genuine)))
+}
+
 /// The answer; when it is the kernel's, the descriptor that `genuine` made, which is not ours.
 fn or_gave(answer: Answer<c_int>, genuine: impl FnOnce() -> c_int) -> Answer<c_int> {
     match answer {
-        Err(Stop::Kernel(_)) => Ok(gave(genuine())),
+        Err(Stop::Kernel(_)) => made(genuine),
         answer => answer,
     }
 }
@@ -129,37 +135,37 @@ pub(crate) mod makers {
         fn pipe(fds: *mut c_int) -> c_int { pair(genuine::pipe(fds), fds) }
         fn pipe2(fds: *mut c_int, flags: c_int) -> c_int { pair(genuine::pipe2(fds, flags), fds) }
 
-        fn open(path: Path, flags: c_int, mode: c_uint) -> c_int { Ok(gave(genuine::open(path, flags, mode))) }
-        fn open64(path: Path, flags: c_int, mode: c_uint) -> c_int { Ok(gave(genuine::open64(path, flags, mode))) }
+        fn open(path: Path, flags: c_int, mode: c_uint) -> c_int { made(|| genuine::open(path, flags, mode)) }
+        fn open64(path: Path, flags: c_int, mode: c_uint) -> c_int { made(|| genuine::open64(path, flags, mode)) }
         fn openat(at: c_int, path: Path, flags: c_int, mode: c_uint) -> c_int {
-            Ok(gave(genuine::openat(at, path, flags, mode)))
+            made(|| genuine::openat(at, path, flags, mode))
         }
         fn openat64(at: c_int, path: Path, flags: c_int, mode: c_uint) -> c_int {
-            Ok(gave(genuine::openat64(at, path, flags, mode)))
+            made(|| genuine::openat64(at, path, flags, mode))
         }
-        fn __open_2(path: Path, flags: c_int) -> c_int { Ok(gave(genuine::__open_2(path, flags))) }
-        fn __open64_2(path: Path, flags: c_int) -> c_int { Ok(gave(genuine::__open64_2(path, flags))) }
-        fn __openat_2(at: c_int, path: Path, flags: c_int) -> c_int { Ok(gave(genuine::__openat_2(at, path, flags))) }
+        fn __open_2(path: Path, flags: c_int) -> c_int { made(|| genuine::__open_2(path, flags)) }
+        fn __open64_2(path: Path, flags: c_int) -> c_int { made(|| genuine::__open64_2(path, flags)) }
+        fn __openat_2(at: c_int, path: Path, flags: c_int) -> c_int { made(|| genuine::__openat_2(at, path, flags)) }
         fn __openat64_2(at: c_int, path: Path, flags: c_int) -> c_int {
-            Ok(gave(genuine::__openat64_2(at, path, flags)))
+            made(|| genuine::__openat64_2(at, path, flags))
         }
-        fn creat(path: Path, mode: c_uint) -> c_int { Ok(gave(genuine::creat(path, mode))) }
-        fn creat64(path: Path, mode: c_uint) -> c_int { Ok(gave(genuine::creat64(path, mode))) }
-        fn mkstemp(path: *mut c_char) -> c_int { Ok(gave(genuine::mkstemp(path))) }
-        fn mkstemp64(path: *mut c_char) -> c_int { Ok(gave(genuine::mkstemp64(path))) }
-        fn mkostemp(path: *mut c_char, flags: c_int) -> c_int { Ok(gave(genuine::mkostemp(path, flags))) }
-        fn mkostemp64(path: *mut c_char, flags: c_int) -> c_int { Ok(gave(genuine::mkostemp64(path, flags))) }
-        fn shm_open(path: Path, flags: c_int, mode: c_uint) -> c_int { Ok(gave(genuine::shm_open(path, flags, mode))) }
-        fn memfd_create(name: Path, flags: c_uint) -> c_int { Ok(gave(genuine::memfd_create(name, flags))) }
+        fn creat(path: Path, mode: c_uint) -> c_int { made(|| genuine::creat(path, mode)) }
+        fn creat64(path: Path, mode: c_uint) -> c_int { made(|| genuine::creat64(path, mode)) }
+        fn mkstemp(path: *mut c_char) -> c_int { made(|| genuine::mkstemp(path)) }
+        fn mkstemp64(path: *mut c_char) -> c_int { made(|| genuine::mkstemp64(path)) }
+        fn mkostemp(path: *mut c_char, flags: c_int) -> c_int { made(|| genuine::mkostemp(path, flags)) }
+        fn mkostemp64(path: *mut c_char, flags: c_int) -> c_int { made(|| genuine::mkostemp64(path, flags)) }
+        fn shm_open(path: Path, flags: c_int, mode: c_uint) -> c_int { made(|| genuine::shm_open(path, flags, mode)) }
+        fn memfd_create(name: Path, flags: c_uint) -> c_int { made(|| genuine::memfd_create(name, flags)) }
 
-        fn eventfd(count: c_uint, flags: c_int) -> c_int { Ok(gave(genuine::eventfd(count, flags))) }
-        fn timerfd_create(clock: c_int, flags: c_int) -> c_int { Ok(gave(genuine::timerfd_create(clock, flags))) }
-        fn signalfd(fd: c_int, mask: Sigset, flags: c_int) -> c_int { Ok(gave(genuine::signalfd(fd, mask, flags))) }
-        fn inotify_init() -> c_int { Ok(gave(genuine::inotify_init())) }
-        fn inotify_init1(flags: c_int) -> c_int { Ok(gave(genuine::inotify_init1(flags))) }
-        fn pidfd_open(process: c_int, flags: c_uint) -> c_int { Ok(gave(genuine::pidfd_open(process, flags))) }
+        fn eventfd(count: c_uint, flags: c_int) -> c_int { made(|| genuine::eventfd(count, flags)) }
+        fn timerfd_create(clock: c_int, flags: c_int) -> c_int { made(|| genuine::timerfd_create(clock, flags)) }
+        fn signalfd(fd: c_int, mask: Sigset, flags: c_int) -> c_int { made(|| genuine::signalfd(fd, mask, flags)) }
+        fn inotify_init() -> c_int { made(|| genuine::inotify_init()) }
+        fn inotify_init1(flags: c_int) -> c_int { made(|| genuine::inotify_init1(flags)) }
+        fn pidfd_open(process: c_int, flags: c_uint) -> c_int { made(|| genuine::pidfd_open(process, flags)) }
         fn pidfd_getfd(pidfd: c_int, fd: c_int, flags: c_uint) -> c_int {
-            Ok(gave(genuine::pidfd_getfd(pidfd, fd, flags)))
+            made(|| genuine::pidfd_getfd(pidfd, fd, flags))
         }
     }
 }

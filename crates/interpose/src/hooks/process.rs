@@ -2,6 +2,7 @@
 //! fork or spawn, and vfork must not be hooked: its child returns through the caller's frame.
 
 use crate::hooks::{data, descriptor, socket, wait};
+use crate::inside::opening;
 use crate::start::{become_child, enabled, gave, running};
 use crate::table::hooks;
 use libc::{c_int, c_long};
@@ -88,7 +89,8 @@ unsafe fn routed_old(number: c_long, a: usize, b: usize, c: usize, d: usize, e: 
 hooks! { running:
     // A C variadic; six words cover every system call.
     fn syscall(number: c_long, a: usize, b: usize, c: usize, d: usize, e: usize, f: usize) -> c_long {
-        match routed(number, a, b, c, d, e, f) {
+        // The hooks count themselves in.
+        match opening(|| routed(number, a, b, c, d, e, f)) {
             Some(result) => Ok(result),
             None => Err(sockets::Stop::Kernel(sockets::Why::NotOurs)),
         }

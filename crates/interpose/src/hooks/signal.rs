@@ -5,7 +5,7 @@ use crate::handlers::{change, own, set_restart};
 use crate::start::enabled;
 use crate::table::hooks;
 use core::sync::atomic::{AtomicU64, Ordering::Relaxed};
-use libc::{SA_RESTART, SIG_ERR, c_int, sigaction as Action};
+use libc::{SA_RESETHAND, SA_RESTART, SIG_ERR, c_int, sigaction as Action};
 use sockets::Answer;
 
 /// A handler's address, SIG_DFL, SIG_IGN or SIG_ERR.
@@ -35,8 +35,7 @@ unsafe fn act(
         if let Some(&new) = new.as_ref() {
             let mut status = -1;
             previous.sa_sigaction = SIG_ERR;
-            let restart = new.sa_flags & SA_RESTART != 0;
-            let handler = change(signal, new.sa_sigaction, restart, |address| {
+            let handler = change(signal, new.sa_sigaction, new.sa_flags, |address| {
                 let new = Action { sa_sigaction: address, ..new };
                 status = genuine(signal, &new, &mut previous);
                 (status == 0, previous.sa_sigaction)
@@ -58,17 +57,18 @@ unsafe fn act(
 fn set(
     signal: c_int,
     handler: Handler,
-    restart: bool,
+    flags: c_int,
     genuine: impl FnOnce(Handler) -> Handler,
 ) -> Answer<Handler> {
-    Ok(change(signal, handler, restart, |address| {
+    Ok(change(signal, handler, flags, |address| {
         let previous = genuine(address);
         (previous != SIG_ERR, previous)
     }))
 }
 
-fn restarts(signal: c_int) -> bool {
-    INTERRUPTING.load(Relaxed) & bit(signal) == 0
+/// What signal(3) asks for.
+fn restarts(signal: c_int) -> c_int {
+    if INTERRUPTING.load(Relaxed) & bit(signal) == 0 { SA_RESTART } else { 0 }
 }
 
 hooks! { enabled:
@@ -93,15 +93,15 @@ hooks! { enabled:
     }
 
     fn sysv_signal(signal: c_int, handler: Handler) -> Handler {
-        set(signal, handler, false, |address| genuine::sysv_signal(signal, address))
+        set(signal, handler, SA_RESETHAND, |address| genuine::sysv_signal(signal, address))
     }
 
     fn __sysv_signal(signal: c_int, handler: Handler) -> Handler {
-        set(signal, handler, false, |address| genuine::__sysv_signal(signal, address))
+        set(signal, handler, SA_RESETHAND, |address| genuine::__sysv_signal(signal, address))
     }
 
     fn sigset(signal: c_int, handler: Handler) -> Handler {
-        set(signal, handler, false, |address| genuine::sigset(signal, address))
+        set(signal, handler, 0, |address| genuine::sigset(signal, address))
     }
 
     fn siginterrupt(signal: c_int, interrupt: c_int) -> c_int {

@@ -1,5 +1,6 @@
 //! Making, naming, connecting and setting sockets.
 
+use crate::inside::opening;
 use crate::start::{enabled, ensure, gave, own_process, running};
 use crate::table::hooks;
 use libc::{AF_INET, SOCK_DGRAM, SOCK_STREAM, c_int, c_void, sockaddr, socklen_t};
@@ -19,7 +20,7 @@ fn candidate(domain: c_int, kind: c_int) -> bool {
 /// The answer; when it is the kernel's, the descriptor that `genuine` made, which is not ours.
 fn or_gave(answer: Answer<c_int>, genuine: impl FnOnce() -> c_int) -> Answer<c_int> {
     match answer {
-        Err(Stop::Kernel(_)) => Ok(gave(genuine())),
+        Err(Stop::Kernel(_)) => Ok(gave(opening(genuine))),
         answer => answer,
     }
 }
