@@ -105,14 +105,15 @@ impl Inner {
     /// Passes on what the engine has to say: events to those who wait, requests to netlink.
     #[inline]
     pub(crate) fn tell(&mut self, now: u64) {
+        // Requests first: an answer may fail or free sockets, which is an event.
+        while let Some(request) = self.stack.take_request() {
+            self.answer(request, now);
+        }
         while let Some(event) = self.stack.take_event() {
             // SAFETY: tokens are set by this crate only: an object's, or 0.
             if let Some(object) = unsafe { Object::of_token(event.token) } {
                 object.watch.edge(object, event.edges);
             }
-        }
-        while let Some(request) = self.stack.take_request() {
-            self.answer(request, now);
         }
     }
 }

@@ -12,7 +12,7 @@ use crate::wait::{LOOK_NS, Lanes};
 use core::sync::atomic::Ordering;
 use libc::{c_int, msghdr, pollfd, ssize_t};
 use stack::udp::Datagram;
-use stack::{Frame as _, RecvError, Sink, SocketId};
+use stack::{Frame as _, Ready, RecvError, Sink, SocketId};
 
 /// recvmsg(2).
 ///
@@ -110,7 +110,7 @@ fn take(
     now: u64,
 ) -> Result<Answer<ssize_t>, RecvError> {
     let mut inner = lane.lock();
-    if inner.device.unkicked() > 0 || inner.stack.udp_peek(id).is_err() {
+    if inner.device.unkicked() > 0 || !inner.stack.ready(id).any(Ready::IN | Ready::ERR) {
         inner.turn(now);
         lane.note(&inner, now);
     }
