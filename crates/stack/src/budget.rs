@@ -13,6 +13,12 @@ impl Budget {
         Budget { attached: 0, attached_max }
     }
 
+    /// Whether a queue that holds `held` attached frames may keep one more.
+    #[inline]
+    pub(crate) fn has_room(&self, held: u32) -> bool {
+        self.attached < self.attached_max && held < self.attached_max.div_ceil(2)
+    }
+
     /// A frame is about to wait in a queue that holds `held` attached frames already. Past the stack's share, or past
     /// half of it in one queue, the frame is copied out instead. Counts it in `held` if it stays attached.
     #[inline]
@@ -20,7 +26,7 @@ impl Budget {
         if !frame.is_attached() {
             return;
         }
-        if self.attached >= self.attached_max || *held >= self.attached_max.div_ceil(2) {
+        if !self.has_room(*held) {
             frame.detach();
         }
         if frame.is_attached() {

@@ -72,7 +72,7 @@ pub struct Stack<F: Frame> {
     pub(crate) events: Events,
     pub(crate) budget: Budget,
     pub(crate) reassembly: Reassembly<F>,
-    pub(crate) tcp: tcp::Shared<F>,
+    pub(crate) tcp: tcp::Shared,
     pub(crate) dropped: Dropped,
     pub(crate) accept_partial_checksum: bool,
     /// Room for the receivers of one datagram and for one datagram to be fragmented: kept to allocate once.
@@ -84,6 +84,7 @@ pub struct Stack<F: Frame> {
 pub(crate) enum Socket<F: Frame> {
     Udp(Box<udp::Udp<F>>),
     Listener(Box<tcp::Listener>),
+    HalfOpen(Box<tcp::HalfOpen>),
     Tcp(Box<tcp::Connection<F>>),
     TimeWait(Box<tcp::TimeWait>),
 }
@@ -247,7 +248,9 @@ impl<F: Frame> Stack<F> {
             Some(Socket::Udp(udp)) => udp.ready(!self.net.waiting.waits_for_outlet(id)),
             Some(Socket::Listener(listener)) => listener.ready(),
             Some(Socket::Tcp(connection)) => connection.ready(),
-            Some(Socket::TimeWait(_)) | None => Ready::IN | Ready::OUT | Ready::RDHUP | Ready::HUP,
+            Some(Socket::HalfOpen(_) | Socket::TimeWait(_)) | None => {
+                Ready::IN | Ready::OUT | Ready::RDHUP | Ready::HUP
+            }
         }
     }
 
@@ -257,7 +260,7 @@ impl<F: Frame> Stack<F> {
             Socket::Udp(udp) => udp.error.take(),
             Socket::Listener(listener) => listener.take_error(),
             Socket::Tcp(connection) => connection.take_error(),
-            Socket::TimeWait(_) => None,
+            Socket::HalfOpen(_) | Socket::TimeWait(_) => None,
         }
     }
 
@@ -271,6 +274,7 @@ impl<F: Frame> Stack<F> {
         match self.sockets.get(id)? {
             Socket::Udp(udp) => Some(udp.local),
             Socket::Listener(listener) => Some(listener.local),
+            Socket::HalfOpen(half) => Some(half.local),
             Socket::Tcp(connection) => Some(connection.local),
             Socket::TimeWait(rest) => Some(rest.local),
         }
@@ -281,6 +285,7 @@ impl<F: Frame> Stack<F> {
         match self.sockets.get(id)? {
             Socket::Udp(udp) => udp.remote,
             Socket::Listener(_) => None,
+            Socket::HalfOpen(half) => Some(half.remote),
             Socket::Tcp(connection) => Some(connection.remote),
             Socket::TimeWait(rest) => Some(rest.remote),
         }
@@ -295,7 +300,7 @@ impl<F: Frame> Stack<F> {
                 Some(Socket::Udp(udp)) => udp.error = Some(why),
                 Some(Socket::Listener(listener)) => listener.abandon(why),
                 Some(Socket::Tcp(connection)) => connection.abandon(why),
-                Some(Socket::TimeWait(_)) | None => {}
+                Some(Socket::HalfOpen(_) | Socket::TimeWait(_)) | None => {}
             }
             self.timers.set(id, None);
             self.events.raise(id, Ready::IN | Ready::OUT | Ready::ERR);

@@ -1,13 +1,51 @@
-//! ICMP errors about segments of ours.
-use crate::icmp::IcmpError;
+//! ICMP errors about segments of ours (RFC 5927): believed only if they quote what is in flight, and taken as hints
+//! once a connection stands.
+
+use super::State;
+use super::control_block::Fate;
+use super::seq::Seq;
+use crate::icmp::{IcmpError, Kind};
+use crate::stack::Socket;
 use crate::{Frame, Instant, Outlet, SocketId, Stack};
 
 /// An error quotes a segment of this socket's flow.
 pub(crate) fn on_error<F: Frame>(
-    _stack: &mut Stack<F>,
-    _now: Instant,
-    _id: SocketId,
-    _error: IcmpError,
-    _out: &mut impl Outlet,
+    stack: &mut Stack<F>,
+    now: Instant,
+    id: SocketId,
+    error: IcmpError,
+    out: &mut impl Outlet,
 ) {
+    let seq = Seq(error.seq);
+    let remote = match stack.sockets.get(id) {
+        Some(Socket::Tcp(tcb)) if !seq.before(tcb.snd_una) && seq.before(tcb.snd_nxt) => *tcb.remote.ip(),
+        _ => return,
+    };
+    match error.kind {
+        Kind::Ignored => {}
+        Kind::TooBig(mtu) => {
+            let Some(mtu) = stack.net.lower_mtu(now, remote, mtu) else { return };
+            stack.with_tcp(now, id, out, |tcb, cx| {
+                if !tcb.options.discover_mtu {
+                    return Fate::Stays;
+                }
+                let before = tcb.mss;
+                tcb.set_mtu(mtu);
+                if tcb.mss < before && tcb.state != State::SynSent {
+                    tcb.control.set_mss(tcb.payload_max(), false);
+                    // What is in flight was too large: send it again in smaller pieces (RFC 1191, 6.5).
+                    tcb.board.all_lost(false);
+                    tcb.output(cx);
+                }
+                Fate::Stays
+            });
+        }
+        Kind::Unreachable { why, hard } => stack.with_tcp(now, id, out, |tcb, cx| {
+            if hard && matches!(tcb.state, State::SynSent | State::SynReceived) {
+                return tcb.finish(cx, Some(why));
+            }
+            tcb.soft_error = Some(why);
+            Fate::Stays
+        }),
+    }
 }

@@ -1,18 +1,481 @@
-//! Segments that arrive.
-use crate::ingress::IpMeta;
-use crate::{Frame, Instant, Outlet, Stack};
+//! A segment arrives: the fast path whole, then the steps of RFC 9293, 3.10.7.4 by name.
+
+use super::control_block::{Cx, Fate, Recovery, Tcb, Timer};
+use super::receive::{Hold, Taken};
+use super::segment::{self, Segment};
+use super::seq::Seq;
+use super::time_wait::Outcome;
+use super::{State, listen};
+use crate::ingress::{Drop, IpMeta};
+use crate::net::Ip;
+use crate::stack::Socket;
+use crate::{Duration, Endpoint, Frame, Instant, Outlet, Ready, SocketError, Stack};
 use core::ops::Range;
+use wire::ipv4;
+use wire::tcp::{Fields, Flags, HEADER_LEN, Header, OptionsWriter};
 
 /// A segment whose checksum is right, for an address of this host: its header begins at `range` of `head`, its
 /// payload goes on in `tail`. The header itself is not checked yet.
 pub(crate) fn on_segment<F: Frame>(
     stack: &mut Stack<F>,
-    _now: Instant,
-    _meta: &IpMeta,
-    _head: F,
-    _range: Range<usize>,
-    _tail: &mut Vec<F>,
-    _out: &mut impl Outlet,
+    now: Instant,
+    meta: &IpMeta,
+    head: F,
+    range: Range<usize>,
+    tail: &mut Vec<F>,
+    out: &mut impl Outlet,
 ) {
-    stack.dropped.count(crate::ingress::Drop::NoSocket);
+    let Some(header) = Header::parse(&head.bytes()[range.clone()]) else {
+        return stack.dropped.count(Drop::Transport);
+    };
+    let local = Endpoint::new(meta.dst, header.dst());
+    let remote = Endpoint::new(meta.src, header.src());
+    if local.port() == 0 || remote.port() == 0 {
+        return stack.dropped.count(Drop::Transport);
+    }
+    let seg = Segment::read(&header, (meta.len - header.len()) as u32);
+    let payload = range.start + header.len()..range.end;
+    let Some(id) = stack.demux.tcp.flow(local, remote) else {
+        return stack.on_segment_without_flow(now, meta, &seg, local, remote, out);
+    };
+    match stack.sockets.get(id) {
+        Some(Socket::Tcp(_)) => {
+            stack.with_tcp(now, id, out, |tcb, cx| tcb.on_segment(cx, &seg, head, payload, tail));
+        }
+        Some(Socket::HalfOpen(_)) => {
+            stack.on_half_open_segment(now, id, meta, &seg, head, payload, tail, out);
+        }
+        Some(Socket::TimeWait(_)) => {
+            if let Outcome::Reopen = stack.on_time_wait_segment(now, id, meta, &seg, out) {
+                stack.reopen_from_time_wait(now, id, meta, &seg, local, remote, out);
+            }
+        }
+        _ => stack.dropped.count(Drop::NoSocket),
+    }
 }
+
+impl<F: Frame> Stack<F> {
+    fn on_segment_without_flow(
+        &mut self,
+        now: Instant,
+        meta: &IpMeta,
+        seg: &Segment,
+        local: Endpoint,
+        remote: Endpoint,
+        out: &mut impl Outlet,
+    ) {
+        match listen::find(self, local, remote) {
+            Some(listener) => self.on_listener_segment(now, listener, meta, seg, local, remote, None, out),
+            None => {
+                self.dropped.count(Drop::NoSocket);
+                self.reply_reset(now, meta, seg, local, remote, out);
+            }
+        }
+    }
+
+    /// RST to a segment of no connection (RFC 9293, 3.10.7.1), never to an RST, and not too often.
+    pub(crate) fn reply_reset(
+        &mut self,
+        now: Instant,
+        meta: &IpMeta,
+        seg: &Segment,
+        local: Endpoint,
+        remote: Endpoint,
+        out: &mut impl Outlet,
+    ) {
+        if seg.has(Flags::RST) || !self.tcp.resets.allow(now) {
+            return;
+        }
+        let (seq, ack, flags) = if seg.has(Flags::ACK) {
+            (seg.ack, Seq(0), Flags::RST)
+        } else {
+            (Seq(0), seg.seq + seg.space(), Flags::RST | Flags::ACK)
+        };
+        let fields = Fields {
+            src: local.port(),
+            dst: remote.port(),
+            seq: seq.0,
+            ack: ack.0,
+            flags,
+            ..Fields::default()
+        };
+        let (src, dst) = (*local.ip(), *remote.ip());
+        let ip = Ip { src, protocol: ipv4::TCP, tos: 0, ttl: 64, dont_fragment: true };
+        self.net.reply(meta, &ip, HEADER_LEN, out, |bytes| {
+            segment::write(bytes, src, dst, &fields, &OptionsWriter::new(), |_| {});
+        });
+    }
+}
+
+impl<F: Frame> Tcb<F> {
+    /// A segment of this connection; its payload begins at `range` of `head` and goes on in `tail`.
+    #[inline]
+    pub(crate) fn on_segment<O: Outlet>(
+        &mut self,
+        cx: &mut Cx<'_, O>,
+        seg: &Segment,
+        head: F,
+        range: Range<usize>,
+        tail: &mut Vec<F>,
+    ) -> Fate {
+        self.counts.segs_in = self.counts.segs_in.wrapping_add(1);
+        if self.is_expected(seg) && tail.is_empty() {
+            return self.fast_segment(cx, seg, head, range);
+        }
+        self.slow_segment(cx, seg, head, range, tail)
+    }
+
+    /// Header prediction: what nearly every segment of an established connection looks like. In order, inside the
+    /// window, only ACK and PSH, nothing lost or stored on either side, timestamps not older than the last.
+    #[inline]
+    fn is_expected(&self, seg: &Segment) -> bool {
+        self.state == State::Established
+            && Flags(seg.flags.0 & !Flags::PSH.0) == Flags::ACK
+            && seg.seq == self.rcv_nxt
+            && seg.len <= self.rcv_adv - self.rcv_nxt
+            && !seg.ack.before(self.snd_una)
+            && !seg.ack.after(self.snd_nxt)
+            && self.recovery == Recovery::Open
+            && !self.rx.has_holes()
+            && self.urgent.mark.is_none()
+            && match seg.options.timestamps {
+                Some((value, _)) => self.ts_ok && (value.wrapping_sub(self.ts_recent) as i32) >= 0,
+                None => !self.ts_ok,
+            }
+            && !(self.orphan || self.read_shut)
+            && self.fin_at.is_none()
+    }
+
+    #[inline]
+    fn fast_segment<O: Outlet>(
+        &mut self,
+        cx: &mut Cx<'_, O>,
+        seg: &Segment,
+        head: F,
+        range: Range<usize>,
+    ) -> Fate {
+        if let Some((value, _)) = seg.options.timestamps
+            && !seg.seq.after(self.last_ack_sent)
+        {
+            self.ts_recent = value;
+            self.ts_recent_at = cx.now;
+        }
+        self.on_ack(cx, seg);
+        if seg.len > 0 {
+            self.rcv_nxt += seg.len;
+            let mut hold = Hold { budget: cx.budget, pool: &mut cx.shared.pool };
+            self.rx.push_next(&mut hold, head, range.start as u32, range.end as u32);
+            self.on_in_order_data(cx, u64::from(seg.len), seg.len);
+        }
+        if self.unsent() > 0 || self.board.lost() != self.board.resent() {
+            self.output(cx);
+        } else if self.outstanding() > 0 {
+            self.arm_retransmit(cx);
+        }
+        self.acknowledge(cx);
+        Fate::Stays
+    }
+
+    /// RFC 9293, 3.10.7.4, with the checks of RFC 5961 and 7323.
+    fn slow_segment<O: Outlet>(
+        &mut self,
+        cx: &mut Cx<'_, O>,
+        seg: &Segment,
+        head: F,
+        range: Range<usize>,
+        tail: &mut Vec<F>,
+    ) -> Fate {
+        match self.state {
+            State::SynSent => return self.on_syn_sent_segment(cx, seg),
+            State::Closed => return Fate::Stays,
+            _ => {}
+        }
+        if !self.check_timestamp(cx, seg) || !self.check_sequence(cx, seg) {
+            return Fate::Stays;
+        }
+        if seg.has(Flags::RST) {
+            return self.on_reset(cx, seg);
+        }
+        if seg.has(Flags::SYN) {
+            // RFC 5961, 4: a SYN proves nothing; a peer that restarted answers our ACK with RST.
+            self.challenge(cx);
+            return Fate::Stays;
+        }
+        if !seg.has(Flags::ACK) {
+            return Fate::Stays;
+        }
+        if self.state == State::SynReceived {
+            if seg.ack != self.iss + 1 {
+                self.reset_at(cx, seg.ack);
+                return Fate::Stays;
+            }
+            self.syn_is_acknowledged(cx, seg);
+            self.snd_wnd = u32::from(seg.window) << self.snd_wscale;
+        }
+        if !self.check_ack(cx, seg) {
+            return Fate::Stays;
+        }
+        self.take_timestamp(cx, seg);
+        self.on_ack(cx, seg);
+        if let Some(fate) = self.after_fin_acknowledged(cx) {
+            return fate;
+        }
+        if seg.has(Flags::URG) {
+            self.on_urgent(cx, seg);
+        }
+        if seg.len > 0 || seg.has(Flags::FIN) {
+            let fate = self.on_text(cx, seg, head, range, tail);
+            if fate != Fate::Stays {
+                return fate;
+            }
+        }
+        self.output(cx);
+        self.acknowledge(cx);
+        Fate::Stays
+    }
+
+    /// PAWS (RFC 7323, 5): a segment with an older timestamp than the last is an old duplicate.
+    fn check_timestamp<O: Outlet>(&mut self, cx: &mut Cx<'_, O>, seg: &Segment) -> bool {
+        let Some((value, _)) = seg.options.timestamps else { return true };
+        if !self.ts_ok || seg.has(Flags::RST) || (value.wrapping_sub(self.ts_recent) as i32) >= 0 {
+            return true;
+        }
+        if cx.now.since(self.ts_recent_at) > PAWS_IDLE {
+            return true;
+        }
+        self.duplicate_ack(cx, seg);
+        false
+    }
+
+    /// First step: is the segment in the window at all?
+    fn check_sequence<O: Outlet>(&mut self, cx: &mut Cx<'_, O>, seg: &Segment) -> bool {
+        let end = seg.seq + seg.space();
+        if !end.before(self.last_ack_sent.min(self.rcv_nxt)) && !seg.seq.after(self.rcv_adv) {
+            return true;
+        }
+        if seg.has(Flags::RST) {
+            return false;
+        }
+        if seg.has(Flags::SYN) {
+            self.challenge(cx);
+            return false;
+        }
+        if seg.len > 0 && seg.seq.before(self.rcv_nxt) && self.sack_ok {
+            let (start, end) = (self.offset_of(seg.seq), self.offset_of(end.min(self.rcv_nxt)));
+            if let (Some(start), Some(end)) = (start, end) {
+                self.dsack = Some((start, end));
+            }
+        }
+        self.duplicate_ack(cx, seg);
+        false
+    }
+
+    /// Second step (RFC 5961, 3): only the exact number resets; another one in the window is challenged.
+    fn on_reset<O: Outlet>(&mut self, cx: &mut Cx<'_, O>, seg: &Segment) -> Fate {
+        if seg.seq != self.rcv_nxt {
+            if !seg.seq.before(self.rcv_nxt) {
+                self.challenge(cx);
+            }
+            return Fate::Stays;
+        }
+        let why = match self.state {
+            State::SynReceived => SocketError::Refused,
+            State::CloseWait => SocketError::BrokenPipe,
+            _ => SocketError::Reset,
+        };
+        self.finish(cx, Some(why))
+    }
+
+    /// Fifth step, its check: RFC 5961, 5.
+    fn check_ack<O: Outlet>(&mut self, cx: &mut Cx<'_, O>, seg: &Segment) -> bool {
+        if seg.ack.after(self.snd_nxt) {
+            self.challenge(cx);
+            return false;
+        }
+        if seg.ack.before(self.snd_una - self.snd_wnd_max.max(1)) {
+            self.challenge(cx);
+            return false;
+        }
+        true
+    }
+
+    /// RFC 7323, 4.3: the timestamp to echo is that of the segment that our acknowledgment will be about.
+    fn take_timestamp<O>(&mut self, cx: &mut Cx<'_, O>, seg: &Segment) {
+        if let (true, Some((value, _))) = (self.ts_ok, seg.options.timestamps)
+            && !seg.seq.after(self.last_ack_sent)
+            && ((value.wrapping_sub(self.ts_recent) as i32) >= 0
+                || cx.now.since(self.ts_recent_at) > PAWS_IDLE)
+        {
+            self.ts_recent = value;
+            self.ts_recent_at = cx.now;
+        }
+    }
+
+    /// Seventh and eighth step: payload and FIN.
+    fn on_text<O: Outlet>(
+        &mut self,
+        cx: &mut Cx<'_, O>,
+        seg: &Segment,
+        head: F,
+        range: Range<usize>,
+        tail: &mut Vec<F>,
+    ) -> Fate {
+        if self.fin_received {
+            // Retransmission of what we have, FIN included.
+            self.ack_owed = true;
+            self.ack_now = true;
+            return Fate::Stays;
+        }
+        if self.orphan && seg.len > 0 && (seg.seq + seg.len).after(self.rcv_nxt) {
+            // Nobody will read it: the peer must learn (RFC 9293, 3.6; RFC 2525, 2.17).
+            self.send_reset(cx);
+            return self.finish(cx, None);
+        }
+        let before = self.rcv_nxt;
+        if seg.has(Flags::FIN) && self.fin_at.is_none() {
+            let at = seg.seq + seg.len;
+            if !at.after(self.rcv_adv) {
+                self.fin_at = Some(at);
+            }
+        }
+        if let Some(offset) = self.offset_of(seg.seq)
+            && seg.len > 0
+        {
+            let limit = self.fin_at.map_or(self.rcv_adv, |at| at.min(self.rcv_adv));
+            let limit = self.offset_of(limit.max(self.rcv_nxt)).unwrap_or(0);
+            let memory = u64::from(self.rx_capacity) * 2;
+            let mut hold = Hold { budget: cx.budget, pool: &mut cx.shared.pool };
+            let span = (range.start as u32, range.end as u32);
+            let taken = self.rx.segment(&mut hold, offset, head, span, tail, seg.len, limit, memory);
+            self.rcv_nxt += taken.in_order as u32;
+            self.after_text(cx, seg, taken);
+        } else if seg.len > 0 {
+            self.ack_owed = true;
+            self.ack_now = true;
+        }
+        if self.fin_at == Some(self.rcv_nxt) {
+            return self.on_fin(cx);
+        }
+        if seg.has(Flags::FIN) && self.rcv_nxt == before {
+            self.ack_owed = true;
+            self.ack_now = true;
+        }
+        Fate::Stays
+    }
+
+    fn after_text<O>(&mut self, cx: &mut Cx<'_, O>, seg: &Segment, taken: Taken) {
+        if taken.duplicate.is_some() && self.sack_ok {
+            self.dsack = taken.duplicate;
+        }
+        if taken.in_order > 0 {
+            self.on_in_order_data(cx, taken.in_order, seg.len);
+        }
+        if taken.in_order == 0 || taken.disorder || taken.duplicate.is_some() {
+            self.ack_owed = true;
+            self.ack_now = true;
+            self.quick = self.quick.max(2);
+        }
+    }
+
+    /// The bookkeeping of new readable bytes: counters, what acknowledgment is owed, the edge.
+    #[inline]
+    fn on_in_order_data<O>(&mut self, cx: &mut Cx<'_, O>, bytes: u64, segment_len: u32) {
+        self.counts.bytes_received += bytes;
+        self.counts.data_segs_in = self.counts.data_segs_in.wrapping_add(1);
+        if segment_len > self.rcv_mss && segment_len <= u32::from(self.adv_mss) {
+            self.rcv_mss = segment_len;
+        }
+        if cx.now.since(self.last_data_received) > self.rtt.rto() {
+            // After a pause the peer is in slow start again.
+            self.quick = self.quick.max(2);
+        }
+        self.last_data_received = cx.now;
+        self.ack_owed = true;
+        let unacked = self.rcv_nxt - self.last_ack_sent;
+        let quick = (self.quick > 0 && !self.interactive) || self.options.quickack;
+        if unacked > self.rcv_mss || unacked >= 2 * self.rcv_mss || quick || self.rx.has_holes() {
+            self.ack_now = true;
+        }
+        self.measure_receive(cx.now);
+        if self.urgent.expected {
+            self.take_urgent_byte();
+        }
+        if self.is_readable() {
+            cx.events.raise(cx.id, Ready::IN);
+        }
+    }
+
+    /// The peer's FIN is next in order.
+    fn on_fin<O: Outlet>(&mut self, cx: &mut Cx<'_, O>) -> Fate {
+        self.rcv_nxt += 1;
+        self.fin_received = true;
+        self.ack_owed = true;
+        self.ack_now = true;
+        let mut edges = Ready::IN | Ready::RDHUP;
+        let next = match self.state {
+            State::Established | State::SynReceived => State::CloseWait,
+            State::FinWait1 => State::Closing,
+            State::FinWait2 => State::TimeWait,
+            other => other,
+        };
+        if next != State::CloseWait {
+            edges |= Ready::HUP;
+        }
+        cx.events.raise(cx.id, edges);
+        if next == State::TimeWait {
+            self.send_ack(cx);
+            return Fate::TimeWait;
+        }
+        self.state = next;
+        Fate::Stays
+    }
+
+    /// What an acknowledgment of our FIN does to the state; `Some`: the connection is over.
+    fn after_fin_acknowledged<O>(&mut self, cx: &mut Cx<'_, O>) -> Option<Fate> {
+        if !self.fin_sent || self.snd_una != self.snd_nxt {
+            return None;
+        }
+        match self.state {
+            State::FinWait1 => {
+                self.state = State::FinWait2;
+                if self.orphan {
+                    let span = cx.shared.settings.fin_timeout;
+                    self.set_timer(cx, Timer::Linger, cx.now + span);
+                }
+                None
+            }
+            State::Closing => Some(Fate::TimeWait),
+            State::LastAck => Some(self.finish(cx, None)),
+            _ => None,
+        }
+    }
+
+    /// Answers what cannot be right with our numbers (RFC 5961), so often and no more (CVE-2016-5696: by connection,
+    /// so that nobody learns anything from somebody else's answers).
+    fn challenge<O: Outlet>(&mut self, cx: &mut Cx<'_, O>) {
+        if cx.now.since(self.challenges.0) >= Duration::from_secs(1) {
+            self.challenges = (cx.now, 0);
+        }
+        if self.challenges.1 < CHALLENGES_PER_SECOND {
+            self.challenges.1 += 1;
+            self.send_ack(cx);
+        }
+    }
+
+    /// Answers an old duplicate. One without data is answered twice a second only, so that two confused peers do not
+    /// answer each other for ever.
+    fn duplicate_ack<O: Outlet>(&mut self, cx: &mut Cx<'_, O>, seg: &Segment) {
+        if seg.len == 0 && !seg.has(Flags::FIN) {
+            if cx.now.since(self.last_invalid_reply) < Duration::from_millis(500) {
+                return;
+            }
+            self.last_invalid_reply = cx.now;
+        }
+        self.send_ack(cx);
+    }
+}
+
+/// A timestamp this old says nothing any more (RFC 7323, 5.5).
+const PAWS_IDLE: Duration = Duration::from_secs(24 * 24 * 3600);
+/// RFC 5961, 7 leaves the number open.
+const CHALLENGES_PER_SECOND: u16 = 10;

@@ -1,16 +1,62 @@
-//! TCP. The contract in signatures; see the crate's page.
+//! TCP (RFC 9293).
+//!
+//! Reading order: [`State`] and its diagram below, `control_block` (what a connection is), `input` (a segment
+//! arrives), `ack`, `receive`, `output` (what to send next), `retransmit`. The rest is what its name says.
+//!
+//! ```text
+//!             connect / SYN                        listen
+//!   SynSent <---------------- Closed --------------> Listen
+//!      | SYN,ACK / ACK   \ SYN / SYN,ACK              | SYN / SYN,ACK   (HalfOpen, or nothing: a cookie)
+//!      |                  `--> SynReceived             v
+//!      |                          | ACK           HalfOpen
+//!      v                          v                    | ACK
+//!   Established <-----------------'--------------------'
+//!      | shutdown, close / FIN             | FIN / ACK
+//!      v                                   v
+//!   FinWait1 -- FIN / ACK --> Closing   CloseWait
+//!      | ACK                     | ACK     | shutdown, close / FIN
+//!      v                         v         v
+//!   FinWait2 -- FIN / ACK --> TimeWait  LastAck -- ACK --> Closed
+//! ```
+//!
+//! Which RFC is answered where: 9293 input, output, handshake, close; 7323 options, input (PAWS), time_wait; 2018 and
+//! 2883 scoreboard, receive; 5681, 6582, 6675, 6937 retransmit; 8985 rack, retransmit; 9438 congestion/cubic; 6298
+//! rtt; 5961 input; 6528 shared; 4987 cookie, listen; 5927 icmp; 6191 and 1337 time_wait; 6093 read.
 
+mod ack;
+mod close;
+mod commands;
+mod congestion;
+pub(crate) mod control_block;
+mod cookie;
+mod handshake;
 pub(crate) mod icmp;
 pub(crate) mod input;
+mod keepalive;
+mod listen;
+mod options;
 pub(crate) mod output;
-mod state;
+mod rack;
+mod read;
+mod receive;
+mod retransmit;
+mod rtt;
+mod scoreboard;
+mod segment;
+mod send;
+mod send_buffer;
+mod seq;
+mod shared;
+mod table;
+mod time_wait;
 pub(crate) mod timers;
 
-pub(crate) use state::{Connection, Listener, Shared, TimeWait};
+pub(crate) use control_block::{Fate, Tcb as Connection};
+pub(crate) use listen::{HalfOpen, Listener};
+pub(crate) use shared::Shared;
+pub(crate) use time_wait::TimeWait;
 
-use crate::{
-    Duration, Endpoint, Frame, Instant, Outlet, RecvError, SendError, Sink, SocketId, Source, Stack,
-};
+use crate::Duration;
 
 /// Defaults and limits of TCP, from the host's sysctls and the parameters.
 #[derive(Clone, Debug)]
@@ -138,111 +184,6 @@ pub enum Close {
     Abort,
 }
 
-#[allow(unused_variables, missing_docs)] // the contract in signatures; bodies follow
-impl<F: Frame> Stack<F> {
-    /// Begins a connection; the SYN leaves as soon as the path is known. Success or failure is an event.
-    pub fn tcp_connect(
-        &mut self,
-        now: Instant,
-        local: Endpoint,
-        remote: Endpoint,
-        options: &Options,
-        token: u64,
-        out: &mut impl Outlet,
-    ) -> Result<SocketId, ConnectError> {
-        todo!()
-    }
-    /// Listens on `local`, whose address may be unspecified (every address of the interface).
-    pub fn tcp_listen(
-        &mut self,
-        local: Endpoint,
-        backlog: u32,
-        options: &Options,
-        token: u64,
-    ) -> Result<SocketId, ConnectError> {
-        todo!()
-    }
-    /// listen(2) again on a listener.
-    pub fn tcp_set_backlog(&mut self, id: SocketId, backlog: u32) {
-        todo!()
-    }
-    /// The oldest established connection that waits. Set its token next; edges that came before are reported again
-    /// by `ready`.
-    pub fn tcp_accept(&mut self, listener: SocketId) -> Option<SocketId> {
-        todo!()
-    }
-    /// Takes as many bytes as there is room for, and sends what the windows allow.
-    pub fn tcp_send(
-        &mut self,
-        now: Instant,
-        id: SocketId,
-        data: &mut impl Source,
-        push: Push,
-        out: &mut impl Outlet,
-    ) -> Result<usize, SendError> {
-        todo!()
-    }
-    /// `Ok(0)` with room in the sink: end of stream.
-    pub fn tcp_recv(
-        &mut self,
-        now: Instant,
-        id: SocketId,
-        into: &mut impl Sink,
-        take: Take,
-        out: &mut impl Outlet,
-    ) -> Result<usize, RecvError> {
-        todo!()
-    }
-    /// shutdown(SHUT_WR): FIN after the data.
-    pub fn tcp_shutdown_write(
-        &mut self,
-        now: Instant,
-        id: SocketId,
-        out: &mut impl Outlet,
-    ) -> Result<(), SendError> {
-        todo!()
-    }
-    /// shutdown(SHUT_RD): as Linux: reads end, what still comes is taken and thrown away.
-    pub fn tcp_shutdown_read(&mut self, now: Instant, id: SocketId) -> Result<(), RecvError> {
-        todo!()
-    }
-    /// The application is done with it. With unread data: RST, as Linux. A listener resets what was not accepted.
-    pub fn tcp_close(&mut self, now: Instant, id: SocketId, how: Close, out: &mut impl Outlet) {
-        todo!()
-    }
-    /// Whether a closed id still delivers data or waits for its FIN to be acknowledged (not TIME-WAIT).
-    pub fn tcp_closing(&self, id: SocketId) -> bool {
-        todo!()
-    }
-    pub fn tcp_options(&self, id: SocketId) -> Option<&Options> {
-        todo!()
-    }
-    /// Changes options and acts on the change (uncorking sends, keepalive starts, ...).
-    pub fn tcp_configure(
-        &mut self,
-        now: Instant,
-        id: SocketId,
-        change: impl FnOnce(&mut Options),
-        out: &mut impl Outlet,
-    ) {
-        todo!()
-    }
-    pub fn tcp_state(&self, id: SocketId) -> Option<State> {
-        todo!()
-    }
-    pub fn tcp_info(&self, now: Instant, id: SocketId) -> Option<Info> {
-        todo!()
-    }
-    /// Bytes that can be received (SIOCINQ), bytes not yet acknowledged (SIOCOUTQ), bytes not yet sent (SIOCOUTQNSD).
-    pub fn tcp_queued(&self, id: SocketId) -> Option<Queued> {
-        todo!()
-    }
-    /// Whether the read position is at the urgent mark (sockatmark).
-    pub fn tcp_at_mark(&self, id: SocketId) -> bool {
-        todo!()
-    }
-}
-
 /// States of RFC 9293, 3.3.2.
 #[allow(missing_docs)]
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -318,3 +259,6 @@ pub struct Info {
     pub snd_wnd: u32,
     pub rcv_wnd: u32,
 }
+
+#[cfg(test)]
+mod tests;

@@ -1,5 +1,362 @@
-//! What leaves.
-use crate::{Frame, Instant, Outlet, SocketId, Stack};
+//! What to send next: lost segments again, new data, FIN, acknowledgments, resets. One function decides, one writes.
 
-/// Tries a socket again that waited for the outlet, for its path, or for `flush`.
-pub(crate) fn retry<F: Frame>(_stack: &mut Stack<F>, _now: Instant, _id: SocketId, _out: &mut impl Outlet) {}
+use super::control_block::{Awaits, CORK_TIME, Cx, NEVER, Recovery, Tcb, Timer};
+use super::receive::SACK_BLOCKS;
+use super::seq::Seq;
+use super::{State, segment};
+use crate::net::{Ip, Sent};
+use crate::{Frame, Outlet, SocketId, Stack};
+use wire::ipv4;
+use wire::tcp::{Fields, Flags, HEADER_LEN, OptionsWriter};
+
+/// The outlet has room again, a path became known, or `flush` was called for a stream with `Push::Later`.
+pub(crate) fn retry<F: Frame>(
+    stack: &mut Stack<F>,
+    now: crate::Instant,
+    id: SocketId,
+    out: &mut impl Outlet,
+) {
+    stack.with_tcp(now, id, out, |tcb, cx| {
+        tcb.later = false;
+        if tcb.state == State::SynSent || tcb.state == State::SynReceived {
+            return tcb.retry_syn(cx);
+        }
+        tcb.output(cx);
+        tcb.acknowledge(cx);
+        super::Fate::Stays
+    });
+}
+
+/// What came of an attempt to send a segment.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Went {
+    Out,
+    /// Not now; `retry` follows.
+    Blocked,
+    /// The path takes less: cut it smaller.
+    Smaller,
+}
+
+impl<F: Frame> Tcb<F> {
+    /// Sends all that may be sent now.
+    pub(crate) fn output<O: Outlet>(&mut self, cx: &mut Cx<'_, O>) {
+        if !matches!(
+            self.state,
+            State::Established | State::CloseWait | State::FinWait1 | State::Closing | State::LastAck
+        ) {
+            return;
+        }
+        if self.board.lost() != self.board.resent() && !self.send_lost(cx) {
+            self.arm_retransmit(cx);
+            return;
+        }
+        let before = self.snd_nxt;
+        if self.unsent() > 0 || (self.fin_queued && !self.fin_sent) {
+            self.send_new(cx);
+        }
+        if before != self.snd_nxt || self.awaits == Awaits::Nothing {
+            self.arm_after_sending(cx);
+        }
+    }
+
+    /// Data never sent before, and the FIN behind it.
+    fn send_new<O: Outlet>(&mut self, cx: &mut Cx<'_, O>) {
+        if self.outstanding() == 0 && self.tx.len() > 0 {
+            let (idle, rto) = (cx.now.since(self.last_sent), self.rtt.rto());
+            if idle > rto && self.counts.data_segs_out > 0 {
+                self.control.on_idle(cx.now, idle, rto);
+            }
+        }
+        while !self.board.is_full() {
+            let unsent = self.unsent();
+            let room = self.segment_room();
+            let fin = self.fin_queued && !self.fin_sent && unsent <= room;
+            if unsent == 0 && !fin {
+                break;
+            }
+            let Some(len) = self.new_segment_len(cx, unsent, room, fin) else { break };
+            let fin = fin && len == unsent;
+            let mut flags = Flags::ACK;
+            if len == unsent {
+                flags = flags | Flags::PSH;
+            }
+            if fin {
+                flags = flags | Flags::FIN;
+            }
+            let seq = self.snd_nxt;
+            match self.send_segment(cx, seq, len, flags) {
+                Went::Out => {}
+                Went::Smaller => continue,
+                Went::Blocked => break,
+            }
+            let space = len + u32::from(fin);
+            self.board.push(seq, space, cx.now);
+            self.snd_nxt = seq + space;
+            self.fin_sent |= fin;
+            self.counts.bytes_sent += u64::from(len);
+            if len < room {
+                self.small_end = self.snd_nxt;
+            }
+            if self.recovery != Recovery::Open {
+                self.reduction.sent += space;
+            }
+            if self.stuck_since.is_none() {
+                self.stuck_since = Some(cx.now);
+            }
+        }
+    }
+
+    /// Length of the next new segment, or `None`: not now. Windows, silly windows (RFC 9293, 3.8.6.2.1), Nagle, corks.
+    fn new_segment_len<O>(&mut self, cx: &mut Cx<'_, O>, unsent: u32, room: u32, fin: bool) -> Option<u32> {
+        let window = (self.snd_una + self.snd_wnd).distance_from(self.snd_nxt).max(0) as u32;
+        let mut len = unsent.min(room);
+        if len + u32::from(fin && len == unsent) > window {
+            let fits = window.min(len);
+            let silly = fits < room && fits < self.snd_wnd_max / 2;
+            if fits == 0 || silly {
+                return None;
+            }
+            len = fits;
+        }
+        let in_flight = self.in_flight();
+        if in_flight > 0 && in_flight + len > self.control.window() {
+            self.cwnd_limited = true;
+            return None;
+        }
+        if len < room && len == unsent && !fin && !self.may_send_partial() {
+            if (self.more || self.options.cork) && self.deadline[Timer::Cork as usize] == NEVER {
+                self.set_timer(cx, Timer::Cork, cx.now + CORK_TIME);
+            }
+            return None;
+        }
+        Some(len)
+    }
+
+    /// Whether the last, partial segment may go: Nagle's rule in Minshall's variant, as Linux.
+    fn may_send_partial(&self) -> bool {
+        if self.fin_queued {
+            return true;
+        }
+        if self.options.cork || self.more || self.later {
+            return false;
+        }
+        self.options.nodelay || self.outstanding() == 0 || !self.small_end.after(self.snd_una)
+    }
+
+    /// Sends lost segments again as far as the congestion window goes; `false`: no more may be sent now.
+    fn send_lost<O: Outlet>(&mut self, cx: &mut Cx<'_, O>) -> bool {
+        while let Some(lost) = self.board.next_lost() {
+            let in_flight = self.in_flight();
+            if in_flight > 0 && in_flight + lost.len.min(self.payload_max()) > self.control.window() {
+                return false;
+            }
+            let beyond = !lost.start.before(self.snd_una + self.snd_wnd);
+            if beyond && lost.start != self.snd_una {
+                return false;
+            }
+            if !self.send_again(cx, lost.start, lost.len) {
+                return false;
+            }
+        }
+        true
+    }
+
+    /// Sends a segment of the scoreboard again, as much of it as fits; `false`: the way is blocked.
+    pub(crate) fn send_again<O: Outlet>(&mut self, cx: &mut Cx<'_, O>, start: Seq, len: u32) -> bool {
+        loop {
+            let has_fin = self.fin_sent && start + len == self.snd_nxt;
+            let data = len - u32::from(has_fin);
+            let now = data.min(self.segment_room());
+            let fin = has_fin && now == data;
+            let mut flags = Flags::ACK | Flags::PSH;
+            if fin {
+                flags = flags | Flags::FIN;
+            }
+            match self.send_segment(cx, start, now, flags) {
+                Went::Out => {
+                    let space = now + u32::from(fin);
+                    self.board.sent_again(start, space, cx.now);
+                    self.counts.total_retrans += 1;
+                    self.counts.bytes_retrans += u64::from(now);
+                    self.reduction.sent += space;
+                    self.reduction.resent += 1;
+                    if self.reduction.stamp == 0 {
+                        self.reduction.stamp = self.stamp(cx.now).max(1);
+                    }
+                    return true;
+                }
+                Went::Smaller => {}
+                Went::Blocked => return false,
+            }
+        }
+    }
+
+    /// Sends the acknowledgment that is due at once, or sees that the delayed one comes.
+    pub(crate) fn acknowledge<O: Outlet>(&mut self, cx: &mut Cx<'_, O>) {
+        if !self.ack_owed {
+            return;
+        }
+        if self.ack_now {
+            self.send_ack(cx);
+        } else if self.deadline[Timer::DelayedAck as usize] == NEVER {
+            self.set_timer(cx, Timer::DelayedAck, cx.now + segment::DELAYED_ACK);
+        }
+    }
+
+    /// A pure acknowledgment, now.
+    pub(crate) fn send_ack<O: Outlet>(&mut self, cx: &mut Cx<'_, O>) {
+        self.ack_owed = true;
+        self.ack_now = true;
+        if self.send_segment(cx, self.snd_nxt, 0, Flags::ACK) == Went::Out {
+            self.ack_owed = false;
+            self.ack_now = false;
+        }
+    }
+
+    /// An acknowledgment with a sequence number that the peer has already, so that it must answer (keepalive, window
+    /// probe: RFC 9293, 3.8.4 and 3.8.6.1).
+    pub(crate) fn send_probe<O: Outlet>(&mut self, cx: &mut Cx<'_, O>) {
+        self.send_segment(cx, self.snd_una - 1, 0, Flags::ACK);
+    }
+
+    /// RST that the peer must believe: at the number that it expects next.
+    pub(crate) fn send_reset<O: Outlet>(&mut self, cx: &mut Cx<'_, O>) {
+        self.send_segment(cx, self.snd_nxt, 0, Flags::RST | Flags::ACK);
+    }
+
+    /// Payload that fits into a segment now, with the SACK blocks that it must carry.
+    fn segment_room(&self) -> u32 {
+        let mut room = self.payload_max();
+        if self.sack_ok {
+            let blocks = self.rx.ranges().len() + usize::from(self.dsack.is_some());
+            if blocks > 0 {
+                let fit = if self.ts_ok { 3 } else { 4 };
+                room -= 4 + 8 * blocks.min(fit) as u32;
+            }
+        }
+        room
+    }
+
+    /// The window to tell: never less than was told, no silly increases (RFC 9293, 3.8.6.2.2; Linux's rules).
+    /// Moves `rcv_adv`.
+    fn select_window(&mut self) -> u16 {
+        let told = self.rcv_adv.distance_from(self.rcv_nxt).max(0) as u32;
+        let window = self.window_on_offer().max(told);
+        let largest = 65_535 << self.rcv_wscale;
+        let unit = 1u32 << self.rcv_wscale;
+        let window = window.next_multiple_of(unit).min(largest);
+        self.rcv_adv = self.rcv_nxt + window;
+        (window >> self.rcv_wscale) as u16
+    }
+
+    /// Room for data that is worth telling.
+    pub(crate) fn window_on_offer(&self) -> u32 {
+        let free = self.rx_capacity.saturating_sub(self.rx.len() as u32);
+        if free < self.rx_capacity / 2 && (free < self.rx_capacity / 16 || free < self.rcv_mss) {
+            return 0;
+        }
+        if self.rcv_wscale > 0 { free & !((1 << self.rcv_wscale) - 1) } else { free.min(65_535) }
+    }
+
+    fn write_sack(&self, options: &mut OptionsWriter) {
+        let mut blocks = [(0, 0); SACK_BLOCKS + 1];
+        let mut count = 0;
+        for &(start, end) in self.dsack.iter().chain(self.rx.ranges()) {
+            if count < blocks.len() {
+                blocks[count] = (self.seq_of(start).0, self.seq_of(end).0);
+                count += 1;
+            }
+        }
+        options.sack(&blocks[..count]);
+    }
+
+    /// Writes one segment: header, options, `len` bytes of the send buffer from `seq` on.
+    fn send_segment<O: Outlet>(&mut self, cx: &mut Cx<'_, O>, seq: Seq, len: u32, flags: Flags) -> Went {
+        let mut options = OptionsWriter::new();
+        if self.ts_ok {
+            options.timestamps(self.stamp(cx.now), self.ts_recent);
+        }
+        if self.sack_ok && (self.dsack.is_some() || self.rx.has_holes()) {
+            self.write_sack(&mut options);
+        }
+        let rcv_adv = self.rcv_adv;
+        let window = self.select_window();
+        let mut fields = Fields {
+            src: self.local.port(),
+            dst: self.remote.port(),
+            seq: seq.0,
+            ack: self.rcv_nxt.0,
+            flags,
+            window,
+            urgent: 0,
+            options_len: options.bytes().len(),
+        };
+        if let Some(up) = self.snd_up
+            && up.after(seq)
+        {
+            fields.flags = fields.flags | Flags::URG;
+            fields.urgent = (up - seq).min(65_535) as u16;
+        }
+        let ip = Ip {
+            src: *self.local.ip(),
+            protocol: ipv4::TCP,
+            tos: self.options.tos,
+            ttl: self.options.ttl,
+            dont_fragment: self.options.discover_mtu,
+        };
+        let total = HEADER_LEN + options.bytes().len() + len as usize;
+        let (tx, una) = (&self.tx, self.snd_una);
+        let (local, remote) = (*self.local.ip(), *self.remote.ip());
+        let went = cx.net.send(cx.now, cx.id, &mut self.route, &ip, total, cx.out, |bytes| {
+            segment::write(bytes, local, remote, &fields, &options, |payload| {
+                if !payload.is_empty() {
+                    tx.copy_out((seq - una) as usize, payload);
+                }
+            });
+        });
+        match went {
+            Sent::Done => {}
+            // Lost on its way out, so to speak: the retransmission timer tries again, and if it gives up tells why.
+            Sent::Unreachable(why) => self.soft_error = Some(why),
+            Sent::Full | Sent::Waiting => {
+                self.rcv_adv = rcv_adv;
+                return Went::Blocked;
+            }
+            Sent::TooBig(mtu) => {
+                self.rcv_adv = rcv_adv;
+                return self.cut(mtu);
+            }
+        }
+        self.after_sending(cx, len);
+        Went::Out
+    }
+
+    /// The path's MTU is less than we thought.
+    fn cut(&mut self, mtu: u32) -> Went {
+        let before = self.mss;
+        self.set_mtu(mtu);
+        self.control.set_mss(self.payload_max(), false);
+        // A path that takes less than the least segment takes nothing.
+        if self.mss < before { Went::Smaller } else { Went::Blocked }
+    }
+
+    #[inline]
+    fn after_sending<O>(&mut self, cx: &mut Cx<'_, O>, len: u32) {
+        self.counts.segs_out = self.counts.segs_out.wrapping_add(1);
+        if self.ack_owed {
+            self.ack_owed = false;
+            self.quick = self.quick.saturating_sub(1);
+            self.stop_timer(Timer::DelayedAck);
+        }
+        self.ack_now = false;
+        self.dsack = None;
+        self.last_ack_sent = self.rcv_nxt;
+        if len > 0 {
+            self.counts.data_segs_out = self.counts.data_segs_out.wrapping_add(1);
+            if cx.now.since(self.last_data_received) < segment::DELAYED_ACK {
+                self.interactive = true;
+            }
+            self.last_sent = cx.now;
+        }
+    }
+}

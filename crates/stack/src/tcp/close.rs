@@ -1,0 +1,104 @@
+//! The end of a connection, by our application: half-close, close, reset.
+
+use super::control_block::{Cx, Fate, Tcb, Timer};
+use super::{Close, State};
+use crate::stack::Socket;
+use crate::{Frame, Instant, Outlet, Ready, RecvError, SendError, SocketId, Stack};
+
+#[allow(missing_docs)]
+impl<F: Frame> Stack<F> {
+    /// shutdown(SHUT_WR): FIN after the data.
+    pub fn tcp_shutdown_write(
+        &mut self,
+        now: Instant,
+        id: SocketId,
+        out: &mut impl Outlet,
+    ) -> Result<(), SendError> {
+        let mut answer = Err(SendError::NoSocket);
+        self.with_tcp(now, id, out, |tcb, cx| {
+            answer = match tcb.state {
+                State::Closed | State::SynSent => Err(SendError::NotConnected),
+                _ => Ok(()),
+            };
+            if answer.is_ok() && !tcb.fin_queued {
+                tcb.begin_fin(cx);
+                // Room to write is told like the kernel tells it: writing fails at once now.
+                let mut edges = Ready::OUT;
+                if tcb.fin_received {
+                    edges |= Ready::HUP;
+                }
+                cx.events.raise(cx.id, edges);
+            }
+            Fate::Stays
+        });
+        answer
+    }
+
+    /// shutdown(SHUT_RD): reads end once the queue is empty; what still comes is taken, as Linux does.
+    pub fn tcp_shutdown_read(&mut self, _now: Instant, id: SocketId) -> Result<(), RecvError> {
+        let Some(Socket::Tcp(tcb)) = self.sockets.get_mut(id) else { return Err(RecvError::NoSocket) };
+        if matches!(tcb.state, State::Closed | State::SynSent) {
+            return Err(RecvError::NotConnected);
+        }
+        tcb.read_shut = true;
+        let mut edges = Ready::IN | Ready::RDHUP;
+        if tcb.fin_queued {
+            edges |= Ready::HUP;
+        }
+        self.events.raise(id, edges);
+        Ok(())
+    }
+
+    /// The application is done with it. With unread data: RST, as Linux. A listener resets what was not accepted.
+    pub fn tcp_close(&mut self, now: Instant, id: SocketId, how: Close, out: &mut impl Outlet) {
+        if let Some(Socket::Listener(_)) = self.sockets.get(id) {
+            return self.close_listener(now, id, out);
+        }
+        self.with_tcp(now, id, out, |tcb, cx| tcb.close(cx, how));
+    }
+
+    /// Whether a closed id still delivers data or waits for its FIN to be acknowledged (not TIME-WAIT).
+    pub fn tcp_closing(&self, id: SocketId) -> bool {
+        self.tcb(id).is_some_and(|tcb| tcb.orphan)
+    }
+}
+
+impl<F: Frame> Tcb<F> {
+    fn close<O: Outlet>(&mut self, cx: &mut Cx<'_, O>, how: Close) -> Fate {
+        if self.orphan {
+            return Fate::Stays;
+        }
+        self.orphan = true;
+        let unread = self.rx.len() > 0 || self.urgent.byte.is_some();
+        match self.state {
+            State::Closed | State::SynSent => return self.finish(cx, None),
+            _ if how == Close::Abort || unread => {
+                // Data that was acknowledged and nobody read: the peer must not believe it was (RFC 2525, 2.17).
+                self.send_reset(cx);
+                return self.finish(cx, None);
+            }
+            State::FinWait2 => {
+                let span = cx.shared.settings.fin_timeout;
+                self.set_timer(cx, Timer::Linger, cx.now + span);
+            }
+            _ => {}
+        }
+        if !self.fin_queued {
+            self.begin_fin(cx);
+        }
+        Fate::Stays
+    }
+
+    /// Our side of the stream ends behind what is queued.
+    fn begin_fin<O: Outlet>(&mut self, cx: &mut Cx<'_, O>) {
+        self.fin_queued = true;
+        self.more = false;
+        self.later = false;
+        self.state = match self.state {
+            State::CloseWait => State::LastAck,
+            State::Established | State::SynReceived => State::FinWait1,
+            other => other,
+        };
+        self.output(cx);
+    }
+}

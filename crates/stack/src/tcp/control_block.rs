@@ -1,0 +1,574 @@
+//! The transmission control block: what a connection is, in the RFC's names, grouped.
+//!
+//! ```text
+//!  send:     snd_una ────── snd_nxt ────────── snd_una + snd_wnd
+//!            │ in flight    │ may be sent      │
+//!            ├── tx: bytes kept ─── ... ── end of what the application wrote
+//!
+//!  receive:  ── rx.ready ── rcv_nxt ── holes, rx.later ── rcv_adv
+//!             for the       │          (right edge that we told)
+//!             application
+//! ```
+
+use super::congestion::{Control, Saved};
+use super::options::SynOptions;
+use super::rack::Rack;
+use super::receive::ReceiveQueue;
+use super::rtt::Rtt;
+use super::scoreboard::Scoreboard;
+use super::send_buffer::SendBuffer;
+use super::seq::Seq;
+use super::shared::Shared;
+use super::{Options, Settings, State};
+use crate::budget::Budget;
+use crate::event_queue::Events;
+use crate::net::{Net, Route};
+use crate::timers::Timers;
+use crate::{Duration, Endpoint, Frame, Instant, Ready, SocketError, SocketId};
+
+/// A moment that never comes: the timer is off.
+pub(crate) const NEVER: Instant = Instant(u64::MAX);
+
+/// What a connection's methods work with, beside the connection itself.
+pub(crate) struct Cx<'a, O> {
+    pub(crate) now: Instant,
+    pub(crate) id: SocketId,
+    pub(crate) net: &'a mut Net,
+    pub(crate) events: &'a mut Events,
+    pub(crate) timers: &'a mut Timers,
+    pub(crate) budget: &'a mut Budget,
+    pub(crate) shared: &'a mut Shared,
+    pub(crate) out: &'a mut O,
+}
+
+/// What becomes of the connection's place in the table after a method.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Fate {
+    Stays,
+    /// It is over; the application still holds it. Its flow is free.
+    Closed,
+    /// It is over and the application is done with it: remove it.
+    Ends,
+    /// Both sides closed in order: TIME-WAIT takes its place.
+    TimeWait,
+}
+
+/// The timers of a connection. The wheel knows the earliest only.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Timer {
+    /// Retransmission, tail loss probe, RACK's reordering window or the window probe: see [`Awaits`].
+    Retransmit,
+    DelayedAck,
+    Keepalive,
+    /// FIN-WAIT-2 of a closed socket.
+    Linger,
+    /// MSG_MORE and TCP_CORK let go after 200 ms.
+    Cork,
+}
+
+pub(crate) const TIMERS: usize = 5;
+
+/// What `Timer::Retransmit` is about.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Awaits {
+    Nothing,
+    /// RFC 6298.
+    Rto,
+    /// RFC 8985, 7.
+    TailLoss,
+    /// RFC 8985, 6.2: the reordering window of some segment.
+    Reordering,
+    /// RFC 9293, 3.8.6.1: the peer's window is closed.
+    Persist,
+}
+
+/// How far loss recovery is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Recovery {
+    /// Nothing is thought lost.
+    Open,
+    /// Fast recovery (RFC 6675, 6582) until `high` is acknowledged.
+    Fast { high: Seq },
+    /// After a timeout, until `high` is acknowledged.
+    Timeout { high: Seq },
+}
+
+/// Proportional rate reduction (RFC 6937) and what may be undone.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Reduction {
+    /// prr_delivered, prr_out and RecoverFS of the RFC, bytes.
+    pub(crate) delivered: u32,
+    pub(crate) sent: u32,
+    pub(crate) flight: u32,
+    /// Windows from before, as long as this recovery may prove spurious.
+    pub(crate) saved: Option<Saved>,
+    /// Segments sent again in this recovery that no DSACK reported as needless.
+    pub(crate) resent: u32,
+    /// Timestamp of the first retransmission (Eifel, RFC 3522); 0: none yet.
+    pub(crate) stamp: u32,
+}
+
+/// A connection in any state but LISTEN, passive SYN-RECEIVED and TIME-WAIT, which have smaller types.
+pub(crate) struct Tcb<F> {
+    // Identity.
+    pub(crate) local: Endpoint,
+    pub(crate) remote: Endpoint,
+    pub(crate) route: Route,
+    pub(crate) state: State,
+    pub(crate) options: Options,
+
+    // Send sequence space.
+    pub(crate) iss: Seq,
+    pub(crate) snd_una: Seq,
+    pub(crate) snd_nxt: Seq,
+    /// Peer's window, scaled, and the segment that told it (RFC 9293, 3.10.7.4).
+    pub(crate) snd_wnd: u32,
+    pub(crate) snd_wl1: Seq,
+    pub(crate) snd_wl2: Seq,
+    /// Largest window the peer ever offered.
+    pub(crate) snd_wnd_max: u32,
+    pub(crate) snd_wscale: u8,
+    /// End of urgent data to send.
+    pub(crate) snd_up: Option<Seq>,
+    /// End of the last segment smaller than the MSS (Minshall's variant of Nagle's rule).
+    pub(crate) small_end: Seq,
+    pub(crate) tx: SendBuffer,
+    /// Largest payload with no options but timestamps counted in: bytes of header + payload beyond 20.
+    pub(crate) mss: u32,
+    /// MSS that the peer announced.
+    pub(crate) peer_mss: u32,
+    /// FIN was asked for, and was sent.
+    pub(crate) fin_queued: bool,
+    pub(crate) fin_sent: bool,
+    /// Push::More holds a partial segment back.
+    pub(crate) more: bool,
+    /// Push::Later does, until `flush`.
+    pub(crate) later: bool,
+    /// Payload bytes that the send buffer takes.
+    pub(crate) tx_limit: u32,
+    /// The application found no room, and is owed an edge.
+    pub(crate) starved: bool,
+
+    // Receive sequence space.
+    pub(crate) irs: Seq,
+    pub(crate) rcv_nxt: Seq,
+    /// Right edge of the window that the peer was told.
+    pub(crate) rcv_adv: Seq,
+    /// `rcv_nxt` of the last acknowledgment sent (RFC 7323's Last.ACK.sent, Linux's rcv_wup).
+    pub(crate) last_ack_sent: Seq,
+    pub(crate) rcv_wscale: u8,
+    pub(crate) rx: ReceiveQueue<F>,
+    /// Payload bytes that we let the peer send ahead; half of the receive buffer, as Linux has it.
+    pub(crate) rx_capacity: u32,
+    /// Largest segments that the peer sends (what "full-sized" means for acknowledgments).
+    pub(crate) rcv_mss: u32,
+    /// MSS that we announced.
+    pub(crate) adv_mss: u16,
+    /// Where the peer's FIN is, once seen.
+    pub(crate) fin_at: Option<Seq>,
+    pub(crate) fin_received: bool,
+    pub(crate) urgent: Urgent,
+    /// The application reads no more: SHUT_RD or close.
+    pub(crate) read_shut: bool,
+    pub(crate) tuning: Tuning,
+
+    // Options of the connection.
+    pub(crate) sack_ok: bool,
+    pub(crate) ts_ok: bool,
+    pub(crate) ts_recent: u32,
+    pub(crate) ts_recent_at: Instant,
+    pub(crate) ts_offset: u32,
+    /// Range to be reported as duplicate with the next acknowledgment (RFC 2883), stream offsets.
+    pub(crate) dsack: Option<(u64, u64)>,
+
+    // Acknowledgments that we owe.
+    pub(crate) ack_owed: bool,
+    pub(crate) ack_now: bool,
+    /// Acknowledgments still sent at once, for the peer's slow start.
+    pub(crate) quick: u8,
+    /// Application answers what it gets: its data will carry the acknowledgment.
+    pub(crate) interactive: bool,
+
+    // Loss.
+    pub(crate) board: Scoreboard,
+    pub(crate) rack: Rack,
+    pub(crate) rtt: Rtt,
+    pub(crate) control: Control,
+    pub(crate) recovery: Recovery,
+    pub(crate) reduction: Reduction,
+    pub(crate) dup_acks: u32,
+    pub(crate) backoff: u8,
+    /// Window probes without an answer.
+    pub(crate) probes: u8,
+    /// Since when nothing was acknowledged though something should be (tcp_retries2, TCP_USER_TIMEOUT).
+    pub(crate) stuck_since: Option<Instant>,
+    /// End of what the tail loss probe sent, and whether it sent that again.
+    pub(crate) tlp: Option<(Seq, bool)>,
+    pub(crate) cwnd_limited: bool,
+
+    // Timers.
+    pub(crate) deadline: [Instant; TIMERS],
+    pub(crate) awaits: Awaits,
+    pub(crate) keepalive_probes: u8,
+
+    // The application.
+    /// It closed the socket; what is left is ours.
+    pub(crate) orphan: bool,
+    pub(crate) error: Option<SocketError>,
+    /// What ICMP said last; counts if the connection gives up (RFC 1122, 4.2.3.9).
+    pub(crate) soft_error: Option<SocketError>,
+    /// Whether it was ever established: a read of a connection that ended so tells end of stream.
+    pub(crate) was_established: bool,
+    /// Listener in whose accept queue it waits.
+    pub(crate) listener: Option<SocketId>,
+
+    /// Answers to suspicious segments, and when the second began (RFC 5961, 7).
+    pub(crate) challenges: (Instant, u16),
+    pub(crate) last_invalid_reply: Instant,
+    pub(crate) counts: Box<Counts>,
+    pub(crate) last_sent: Instant,
+    pub(crate) last_data_received: Instant,
+    pub(crate) last_ack_received: Instant,
+}
+
+/// Urgent data received (Linux: one byte at most).
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Urgent {
+    /// Stream offset of the urgent byte.
+    pub(crate) mark: Option<u64>,
+    /// The byte, once it came and until it is taken (out of line).
+    pub(crate) byte: Option<u8>,
+    /// Still to come.
+    pub(crate) expected: bool,
+}
+
+/// Receive buffer autotuning: the application's appetite per round trip (Linux's tcp_rcv_space_adjust).
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Tuning {
+    pub(crate) since: Instant,
+    pub(crate) read: u32,
+    pub(crate) space: u32,
+    /// Round trip as the receiver sees it, ns; 0 if unknown.
+    pub(crate) rtt: u64,
+    pub(crate) rtt_edge: Seq,
+    pub(crate) rtt_since: Instant,
+}
+
+/// What TCP_INFO counts.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Counts {
+    pub(crate) total_retrans: u32,
+    pub(crate) bytes_acked: u64,
+    pub(crate) bytes_received: u64,
+    pub(crate) segs_out: u32,
+    pub(crate) segs_in: u32,
+    pub(crate) data_segs_in: u32,
+    pub(crate) data_segs_out: u32,
+    pub(crate) bytes_sent: u64,
+    pub(crate) bytes_retrans: u64,
+    pub(crate) dsack_dups: u32,
+    pub(crate) reord_seen: u32,
+}
+
+impl<F: Frame> Tcb<F> {
+    /// A block in SYN-SENT with nothing sent.
+    pub(crate) fn new(
+        now: Instant,
+        local: Endpoint,
+        remote: Endpoint,
+        options: &Options,
+        settings: &Settings,
+        iss: Seq,
+        ts_offset: u32,
+    ) -> Box<Tcb<F>> {
+        let mut board = Scoreboard::default();
+        board.reset(iss);
+        let mss = 536;
+        let mut tcb = Box::new(Tcb {
+            local,
+            remote,
+            route: Route::new(*remote.ip()),
+            state: State::SynSent,
+            options: options.clone(),
+            iss,
+            snd_una: iss,
+            snd_nxt: iss,
+            snd_wnd: 0,
+            snd_wl1: Seq(0),
+            snd_wl2: iss,
+            snd_wnd_max: 0,
+            snd_wscale: 0,
+            snd_up: None,
+            small_end: iss,
+            tx: SendBuffer::default(),
+            mss,
+            peer_mss: mss,
+            fin_queued: false,
+            fin_sent: false,
+            more: false,
+            later: false,
+            tx_limit: 0,
+            starved: false,
+            irs: Seq(0),
+            rcv_nxt: Seq(0),
+            rcv_adv: Seq(0),
+            last_ack_sent: Seq(0),
+            rcv_wscale: 0,
+            rx: ReceiveQueue::new(),
+            rx_capacity: 0,
+            rcv_mss: mss,
+            adv_mss: 536,
+            fin_at: None,
+            fin_received: false,
+            urgent: Urgent::default(),
+            read_shut: false,
+            tuning: Tuning::default(),
+            sack_ok: false,
+            ts_ok: false,
+            ts_recent: 0,
+            ts_recent_at: now,
+            ts_offset,
+            dsack: None,
+            ack_owed: false,
+            ack_now: false,
+            quick: QUICK_ACKS,
+            interactive: false,
+            board,
+            rack: Rack::default(),
+            rtt: Rtt::new(),
+            control: Control::new(options.congestion, mss),
+            recovery: Recovery::Open,
+            reduction: Reduction::default(),
+            dup_acks: 0,
+            backoff: 0,
+            probes: 0,
+            stuck_since: None,
+            tlp: None,
+            cwnd_limited: false,
+            deadline: [NEVER; TIMERS],
+            awaits: Awaits::Nothing,
+            keepalive_probes: 0,
+            orphan: false,
+            error: None,
+            soft_error: None,
+            was_established: false,
+            listener: None,
+            challenges: (Instant::ZERO, 0),
+            last_invalid_reply: Instant::ZERO,
+            counts: Box::default(),
+            last_sent: now,
+            last_data_received: now,
+            last_ack_received: now,
+        });
+        tcb.size_buffers(settings);
+        tcb
+    }
+
+    /// Applies SO_SNDBUF and SO_RCVBUF, or the defaults. Buffers never shrink below what is in them; windows that
+    /// were told are kept by `select_window`.
+    pub(crate) fn size_buffers(&mut self, settings: &Settings) {
+        self.tx_limit = match self.options.send_buffer {
+            // Linux doubles what is asked, to pay for its overhead; the payload that fits is about what was asked.
+            Some(asked) => asked.max(settings.wmem[0] / 2),
+            None => self.tx_limit.max(settings.wmem[1]).max(SEND_BUFFER_INITIAL.min(settings.wmem[2])),
+        };
+        self.rx_capacity = match self.options.receive_buffer {
+            Some(asked) => asked.max(settings.rmem[0] / 2),
+            None => self.rx_capacity.max(settings.rmem[1] / 2),
+        };
+    }
+
+    /// Takes in what the peer's SYN said. `mtu` is the path's.
+    pub(crate) fn negotiate(&mut self, syn: &SynOptions, settings: &Settings, mtu: u32) {
+        self.peer_mss = u32::from(syn.mss.unwrap_or(536)).max(MSS_MIN);
+        self.ts_ok = settings.timestamps && syn.timestamps.is_some();
+        self.sack_ok = settings.sack && syn.sack_permitted;
+        match syn.window_scale {
+            Some(shift) if settings.window_scaling => self.snd_wscale = shift.min(14),
+            _ => {
+                self.snd_wscale = 0;
+                self.rcv_wscale = 0;
+            }
+        }
+        self.set_mtu(mtu);
+        self.rcv_mss = u32::from(self.adv_mss).min(self.peer_mss).max(MSS_MIN);
+        self.control.set_mss(self.payload_max(), true);
+    }
+
+    /// The path's MTU, bytes of IP packet.
+    pub(crate) fn set_mtu(&mut self, mtu: u32) {
+        let mut mss = self.peer_mss.min(mtu.saturating_sub(40));
+        if self.options.mss_max != 0 {
+            mss = mss.min(u32::from(self.options.mss_max));
+        }
+        self.mss = mss.max(MSS_MIN);
+    }
+
+    /// Payload of a full segment with the options that every segment carries.
+    #[inline]
+    pub(crate) fn payload_max(&self) -> u32 {
+        self.mss - if self.ts_ok { 12 } else { 0 }
+    }
+
+    /// Bytes of the application not sent yet.
+    #[inline]
+    pub(crate) fn unsent(&self) -> u32 {
+        let sent = self.snd_nxt - self.snd_una - u32::from(self.fin_sent);
+        (self.tx.len() as u32).saturating_sub(sent)
+    }
+
+    /// Sequence space sent and not acknowledged.
+    #[inline]
+    pub(crate) fn outstanding(&self) -> u32 {
+        self.snd_nxt - self.snd_una
+    }
+
+    #[inline]
+    pub(crate) fn in_flight(&self) -> u32 {
+        self.board.in_flight(self.outstanding())
+    }
+
+    /// Offset in the stream of a sequence number near `rcv_nxt`; `None`: before the stream's beginning.
+    #[inline]
+    pub(crate) fn offset_of(&self, seq: Seq) -> Option<u64> {
+        self.rx.next().checked_add_signed(i64::from(seq.distance_from(self.rcv_nxt)))
+    }
+
+    /// The inverse of `offset_of`, for offsets near `rcv_nxt`.
+    #[inline]
+    pub(crate) fn seq_of(&self, offset: u64) -> Seq {
+        Seq(self.rcv_nxt.0.wrapping_add(offset.wrapping_sub(self.rx.next()) as u32))
+    }
+
+    /// Whether the application may still send.
+    #[inline]
+    pub(crate) fn can_send(&self) -> bool {
+        matches!(self.state, State::Established | State::CloseWait) && !self.fin_queued
+    }
+
+    #[inline]
+    pub(crate) fn set_timer<O>(&mut self, cx: &mut Cx<'_, O>, timer: Timer, at: Instant) {
+        self.deadline[timer as usize] = at;
+        cx.timers.arm_by(cx.id, at);
+    }
+
+    #[inline]
+    pub(crate) fn stop_timer(&mut self, timer: Timer) {
+        self.deadline[timer as usize] = NEVER;
+    }
+
+    /// Readiness as the kernel's tcp_poll computes it.
+    pub(crate) fn ready(&self) -> Ready {
+        let mut ready = Ready::default();
+        let closed = self.state == State::Closed;
+        let receive_end = closed || self.fin_received || self.read_shut;
+        let send_end = closed || self.fin_queued;
+        if closed || (receive_end && send_end) {
+            ready |= Ready::HUP;
+        }
+        if receive_end {
+            ready |= Ready::IN | Ready::RDHUP;
+        }
+        if !matches!(self.state, State::SynSent | State::SynReceived) {
+            if self.is_readable() {
+                ready |= Ready::IN;
+            }
+            if send_end || self.is_writable() {
+                ready |= Ready::OUT;
+            }
+            if self.urgent.byte.is_some() || (self.urgent.mark.is_some() && self.urgent.expected) {
+                ready |= Ready::PRI;
+            }
+        }
+        if self.error.is_some() {
+            ready |= Ready::ERR;
+        }
+        ready
+    }
+
+    #[inline]
+    pub(crate) fn is_readable(&self) -> bool {
+        let low_water = (self.options.receive_low_water.max(1)).min(self.rx_capacity) as usize;
+        self.rx.len() >= low_water
+    }
+
+    /// Linux's sk_stream_is_writeable: free space at least a third, and not too much unsent.
+    #[inline]
+    pub(crate) fn is_writable(&self) -> bool {
+        let queued = self.tx.len() as u32;
+        queued / 2 <= self.tx_limit.saturating_sub(queued)
+            && queued < self.tx_limit
+            && self.unsent() < self.options.not_sent_low_water.max(1)
+    }
+
+    /// Bytes that the send buffer takes now.
+    #[inline]
+    pub(crate) fn send_room(&self) -> usize {
+        if self.unsent() >= self.options.not_sent_low_water.max(1) {
+            return 0;
+        }
+        (self.tx_limit as usize).saturating_sub(self.tx.len())
+    }
+
+    /// Tells the application that there is room again after there was none.
+    #[inline]
+    pub(crate) fn tell_room<O>(&mut self, cx: &mut Cx<'_, O>) {
+        if self.starved && self.is_writable() {
+            self.starved = false;
+            cx.events.raise(cx.id, Ready::OUT);
+        }
+    }
+
+    /// The timestamp clock: milliseconds, with an offset that is the connection's secret (RFC 7323, 5.4).
+    #[inline]
+    pub(crate) fn stamp(&self, now: Instant) -> u32 {
+        ((now.0 / 1_000_000) as u32).wrapping_add(self.ts_offset)
+    }
+
+    /// The connection is over. What was received stays readable.
+    pub(crate) fn finish<O>(&mut self, cx: &mut Cx<'_, O>, error: Option<SocketError>) -> Fate {
+        self.tx.clear(&mut cx.shared.pool);
+        let fate = self.finish_quietly();
+        if fate == Fate::Closed {
+            self.error = error.or(self.error);
+            let mut edges = Ready::IN | Ready::OUT | Ready::RDHUP | Ready::HUP;
+            if error.is_some() {
+                edges |= Ready::ERR;
+            }
+            cx.events.raise(cx.id, edges);
+        }
+        fate
+    }
+
+    /// See [`Tcb::finish`]; without a word to the application, and with an empty send buffer.
+    pub(crate) fn finish_quietly(&mut self) -> Fate {
+        self.state = State::Closed;
+        self.board.reset(self.snd_nxt);
+        self.deadline = [NEVER; TIMERS];
+        self.awaits = Awaits::Nothing;
+        self.ack_owed = false;
+        self.ack_now = false;
+        if self.orphan { Fate::Ends } else { Fate::Closed }
+    }
+
+    /// Takes the pending error (SO_ERROR).
+    pub(crate) fn take_error(&mut self) -> Option<SocketError> {
+        self.error.take()
+    }
+
+    /// Fails the connection without a word to the peer: the device is gone.
+    pub(crate) fn abandon(&mut self, why: SocketError) {
+        self.finish_quietly();
+        self.error = Some(why);
+    }
+}
+
+/// Acknowledgments sent at once at the beginning (Linux: TCP_MAX_QUICKACKS).
+pub(crate) const QUICK_ACKS: u8 = 16;
+/// No smaller segment size is believed: a peer that announces less would multiply our packets (CVE-2019-11479).
+/// Linux's tcp_min_snd_mss is 48; with 12 bytes of timestamps that leaves less payload than header.
+pub(crate) const MSS_MIN: u32 = 88;
+/// What Linux's buffer has room for when a connection with ten segments of initial window stands.
+const SEND_BUFFER_INITIAL: u32 = 64 * 1024;
+/// How long MSG_MORE and TCP_CORK hold a partial segment back.
+pub(crate) const CORK_TIME: Duration = Duration::from_millis(200);

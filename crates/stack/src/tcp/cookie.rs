@@ -1,0 +1,89 @@
+//! SYN cookies (RFC 4987, 3.6): when the SYN queue is full, the handshake is remembered by the peer.
+//!
+//! ```text
+//!   31          27 26     24 23                      0
+//!  | minute mod 32 | MSS row |  keyed hash of all this |
+//! ```
+//! The cookie is added to the peer's initial number's hash, so it is worth nothing for another flow or another
+//! minute. Window scale and SACK ride in the low bits of our timestamp, when the peer uses timestamps.
+
+use super::options::SynOptions;
+use super::seq::Seq;
+use super::shared::Shared;
+use crate::{Duration, Endpoint, Instant};
+
+/// How long a cookie is believed, roughly: this minute's and the last one's.
+pub(crate) const LIFETIME: Duration = Duration::from_secs(120);
+
+/// Segment sizes that a cookie can say; the largest that is not above the peer's is taken.
+const ROWS: [u16; 8] = [88, 536, 1220, 1300, 1400, 1440, 1460, 8960];
+
+const STAMP_BITS: u32 = 6;
+const STAMP_SACK: u32 = 1 << 4;
+const STAMP_NO_SCALE: u32 = 15;
+
+fn hash(shared: &Shared, minute: u64, row: u32, local: Endpoint, remote: Endpoint, irs: Seq) -> u32 {
+    // Two rounds bind the flow's hash to the peer's number and the minute; the outer one is keyed as well.
+    let flow = shared.hash(4, local, remote);
+    let bound = flow ^ (u64::from(irs.0) << 24) ^ (minute << 3) ^ u64::from(row);
+    let ports = Endpoint::new((bound as u32).into(), (bound >> 32) as u16);
+    shared.hash(5, ports, Endpoint::new(((bound >> 32) as u32).into(), row as u16)) as u32 & 0x00ff_ffff
+}
+
+fn minute_of(now: Instant) -> u64 {
+    now.0 / 60_000_000_000
+}
+
+pub(crate) fn make(
+    shared: &Shared,
+    now: Instant,
+    local: Endpoint,
+    remote: Endpoint,
+    irs: Seq,
+    mss: Option<u16>,
+) -> Seq {
+    let mss = mss.unwrap_or(536);
+    let row = ROWS.iter().rposition(|r| *r <= mss).unwrap_or(0) as u32;
+    let minute = minute_of(now);
+    Seq(((minute as u32 & 31) << 27) | (row << 24) | hash(shared, minute, row, local, remote, irs))
+}
+
+/// The MSS that a cookie of ours says; `None`: it is not ours, or too old.
+pub(crate) fn check(
+    shared: &Shared,
+    now: Instant,
+    local: Endpoint,
+    remote: Endpoint,
+    irs: Seq,
+    cookie: Seq,
+) -> Option<u16> {
+    let row = (cookie.0 >> 24) & 7;
+    let minute = minute_of(now);
+    [minute, minute.wrapping_sub(1)]
+        .into_iter()
+        .find(|m| {
+            (*m as u32 & 31) == cookie.0 >> 27
+                && hash(shared, *m, row, local, remote, irs) == cookie.0 & 0x00ff_ffff
+        })
+        .map(|_| ROWS[row as usize])
+}
+
+/// Our timestamp with the peer's options in its low bits; never ahead of the clock.
+pub(crate) fn stamp(now: Instant, offset: u32, peer: &SynOptions) -> u32 {
+    let clock = (now.0 / 1_000_000) as u32;
+    let bits = peer.window_scale.map_or(STAMP_NO_SCALE, |s| u32::from(s.min(14)))
+        | if peer.sack_permitted { STAMP_SACK } else { 0 };
+    let mask = (1 << STAMP_BITS) - 1;
+    let mut stamp = (clock & !mask) | bits;
+    if stamp > clock {
+        stamp = stamp.wrapping_sub(1 << STAMP_BITS);
+    }
+    stamp.wrapping_add(offset)
+}
+
+pub(crate) fn read_stamp(echo: u32, offset: u32, peer: &mut SynOptions) {
+    let bits = echo.wrapping_sub(offset) & ((1 << STAMP_BITS) - 1);
+    let shift = bits & 15;
+    peer.window_scale = (shift != STAMP_NO_SCALE).then_some(shift.min(14) as u8);
+    peer.sack_permitted = bits & STAMP_SACK != 0;
+}

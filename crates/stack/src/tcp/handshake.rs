@@ -1,0 +1,209 @@
+//! SYN-SENT, and the SYN-RECEIVED of a simultaneous open (RFC 9293, 3.5 and 3.10.7.3).
+
+use super::control_block::{Awaits, Cx, Fate, Tcb, Timer};
+use super::listen::announced_mss;
+use super::options::{SynOptions, window_scale_for};
+use super::segment::{self, Segment};
+use super::{ConnectError, Options, State};
+use crate::net::{Ip, Sent};
+use crate::stack::Socket;
+use crate::{Endpoint, Frame, Instant, Outlet, Ready, SocketError, SocketId, Stack};
+use wire::ipv4;
+use wire::tcp::{Fields, Flags, HEADER_LEN};
+
+#[allow(missing_docs)]
+impl<F: Frame> Stack<F> {
+    /// Begins a connection; the SYN leaves as soon as the path is known. Success or failure is an event.
+    pub fn tcp_connect(
+        &mut self,
+        now: Instant,
+        local: Endpoint,
+        remote: Endpoint,
+        options: &Options,
+        token: u64,
+        out: &mut impl Outlet,
+    ) -> Result<SocketId, ConnectError> {
+        let mut iss = self.tcp.isn(now, local, remote);
+        if let Some(old) = self.demux.tcp.flow(local, remote) {
+            match self.sockets.get(old) {
+                Some(Socket::TimeWait(rest)) if rest.may_connect_again(now) => iss = rest.next_isn(iss),
+                _ => return Err(ConnectError::InUse),
+            }
+            self.end_time_wait(old);
+        }
+        let ts_offset = self.tcp.timestamp_offset(local, remote);
+        let tcb = Tcb::new(now, local, remote, options, &self.tcp.settings, iss, ts_offset);
+        let id = self.open(Socket::Tcp(tcb), token).ok_or(ConnectError::Full)?;
+        self.demux.tcp.insert_flow(local, remote, id);
+        self.with_tcp(now, id, out, |tcb, cx| {
+            tcb.stuck_since = Some(cx.now);
+            tcb.retry_syn(cx)
+        });
+        Ok(id)
+    }
+}
+
+impl<F: Frame> Tcb<F> {
+    /// Sends the SYN, or the SYN-ACK of a simultaneous open, for the first time or again.
+    pub(crate) fn retry_syn<O: Outlet>(&mut self, cx: &mut Cx<'_, O>) -> Fate {
+        let settings = &cx.shared.settings;
+        let mtu = cx.net.path_mtu(cx.now, &mut self.route);
+        self.adv_mss = announced_mss(mtu, &self.options);
+        let answer = self.state == State::SynReceived;
+        if !answer {
+            self.rcv_wscale = window_scale_for(self.rx_capacity.max(settings.rmem[2] / 2));
+        }
+        let offer = SynOptions {
+            mss: Some(self.adv_mss),
+            window_scale: (settings.window_scaling && (!answer || self.rcv_wscale > 0))
+                .then_some(self.rcv_wscale),
+            sack_permitted: if answer { self.sack_ok } else { settings.sack },
+            timestamps: (if answer { self.ts_ok } else { settings.timestamps })
+                .then(|| (self.stamp(cx.now), self.ts_recent)),
+        };
+        let options = offer.write();
+        let window = self.rx_capacity.min(65_535) as u16;
+        let fields = Fields {
+            src: self.local.port(),
+            dst: self.remote.port(),
+            seq: self.iss.0,
+            ack: if answer { self.rcv_nxt.0 } else { 0 },
+            flags: if answer { Flags::SYN | Flags::ACK } else { Flags::SYN },
+            window,
+            urgent: 0,
+            options_len: options.bytes().len(),
+        };
+        let (src, dst) = (*self.local.ip(), *self.remote.ip());
+        let ip = Ip {
+            src,
+            protocol: ipv4::TCP,
+            tos: self.options.tos,
+            ttl: self.options.ttl,
+            dont_fragment: self.options.discover_mtu,
+        };
+        let len = HEADER_LEN + options.bytes().len();
+        let sent = cx.net.send(cx.now, cx.id, &mut self.route, &ip, len, cx.out, |bytes| {
+            segment::write(bytes, src, dst, &fields, &options, |_| {});
+        });
+        if let Sent::Unreachable(why) = sent {
+            return self.finish(cx, Some(why));
+        }
+        if sent == Sent::Done {
+            self.last_sent = cx.now;
+            self.counts.segs_out += 1;
+            if self.snd_nxt == self.iss {
+                self.snd_nxt = self.iss + 1;
+                self.board.push(self.iss, 1, cx.now);
+            }
+            if answer {
+                self.rcv_adv = self.rcv_nxt + u32::from(window);
+                self.last_ack_sent = self.rcv_nxt;
+            }
+        }
+        self.awaits = Awaits::Rto;
+        let wait = self.rtt.rto_backed_off(self.backoff);
+        self.set_timer(cx, Timer::Retransmit, cx.now + wait);
+        Fate::Stays
+    }
+
+    /// The SYN was not answered in time.
+    pub(crate) fn on_syn_timer<O: Outlet>(&mut self, cx: &mut Cx<'_, O>) -> Fate {
+        let limit = self.options.user_timeout;
+        let waited = cx.now.since(self.stuck_since.unwrap_or(cx.now));
+        if self.backoff >= cx.shared.settings.syn_retries || (!limit.is_zero() && waited >= limit) {
+            let why = self.soft_error.unwrap_or(SocketError::TimedOut);
+            return self.finish(cx, Some(why));
+        }
+        self.backoff += 1;
+        self.counts.total_retrans += 1;
+        self.retry_syn(cx)
+    }
+
+    /// A segment in SYN-SENT (RFC 9293, 3.10.7.3).
+    pub(crate) fn on_syn_sent_segment<O: Outlet>(&mut self, cx: &mut Cx<'_, O>, seg: &Segment) -> Fate {
+        let acceptable = seg.has(Flags::ACK) && seg.ack == self.iss + 1 && self.snd_nxt == self.iss + 1;
+        if seg.has(Flags::ACK) && !acceptable {
+            if !seg.has(Flags::RST) {
+                self.reset_at(cx, seg.ack);
+            }
+            return Fate::Stays;
+        }
+        if seg.has(Flags::RST) {
+            return if acceptable { self.finish(cx, Some(SocketError::Refused)) } else { Fate::Stays };
+        }
+        if !seg.has(Flags::SYN) {
+            return Fate::Stays;
+        }
+        self.irs = seg.seq;
+        self.rcv_nxt = seg.seq + 1;
+        self.last_ack_sent = self.rcv_nxt;
+        self.rcv_adv = self.rcv_nxt + self.rx_capacity.min(65_535);
+        let mtu = cx.net.path_mtu(cx.now, &mut self.route);
+        self.negotiate(&seg.syn, &cx.shared.settings, mtu);
+        if let (true, Some((value, _))) = (self.ts_ok, seg.syn.timestamps) {
+            self.ts_recent = value;
+            self.ts_recent_at = cx.now;
+        }
+        self.snd_wnd = u32::from(seg.window);
+        self.snd_wnd_max = self.snd_wnd;
+        self.snd_wl1 = seg.seq;
+        if !acceptable {
+            // Both sides sent SYN: ours goes again, as SYN-ACK.
+            self.state = State::SynReceived;
+            self.stop_timer(Timer::Retransmit);
+            return self.retry_syn(cx);
+        }
+        self.syn_is_acknowledged(cx, seg);
+        self.send_ack(cx);
+        self.output(cx);
+        Fate::Stays
+    }
+
+    /// Our SYN was acknowledged: the connection stands.
+    pub(crate) fn syn_is_acknowledged<O>(&mut self, cx: &mut Cx<'_, O>, seg: &Segment) {
+        let next = self.iss + 1;
+        if self.backoff == 0
+            && let Some(first) = self.board.first()
+        {
+            let rtt = cx.now.since(first.at);
+            self.rtt.sample(cx.now, rtt);
+        }
+        self.backoff = 0;
+        self.stuck_since = None;
+        self.soft_error = None;
+        self.snd_una = next;
+        self.snd_nxt = next;
+        self.small_end = next;
+        self.snd_wl2 = seg.ack;
+        self.board.reset(next);
+        self.awaits = Awaits::Nothing;
+        self.stop_timer(Timer::Retransmit);
+        self.state = State::Established;
+        self.was_established = true;
+        self.last_ack_received = cx.now;
+        self.start_keepalive(cx);
+        cx.events.raise(cx.id, Ready::OUT);
+    }
+
+    /// RST that answers an acknowledgment of what was never sent.
+    pub(crate) fn reset_at<O: Outlet>(&mut self, cx: &mut Cx<'_, O>, seq: super::seq::Seq) {
+        let fields = Fields {
+            src: self.local.port(),
+            dst: self.remote.port(),
+            seq: seq.0,
+            flags: Flags::RST,
+            ..Fields::default()
+        };
+        let (src, dst) = (*self.local.ip(), *self.remote.ip());
+        let ip = Ip {
+            src,
+            protocol: ipv4::TCP,
+            tos: self.options.tos,
+            ttl: self.options.ttl,
+            dont_fragment: true,
+        };
+        cx.net.send(cx.now, cx.id, &mut self.route, &ip, HEADER_LEN, cx.out, |bytes| {
+            segment::write(bytes, src, dst, &fields, &wire::tcp::OptionsWriter::new(), |_| {});
+        });
+    }
+}

@@ -1,0 +1,202 @@
+//! recv(2): bytes out of the in-order queue, the window update that may follow, urgent data.
+
+use super::control_block::{Cx, Fate, Tcb, Urgent};
+use super::receive::Hold;
+use super::segment::Segment;
+use super::{State, Take};
+use crate::{Frame, Instant, Outlet, Ready, RecvError, Sink, SocketId, Stack};
+
+impl<F: Frame> Stack<F> {
+    /// `Ok(0)` with room in the sink: end of stream.
+    pub fn tcp_recv(
+        &mut self,
+        now: Instant,
+        id: SocketId,
+        into: &mut impl Sink,
+        take: Take,
+        out: &mut impl Outlet,
+    ) -> Result<usize, RecvError> {
+        let mut answer = Err(RecvError::NoSocket);
+        self.with_tcp(now, id, out, |tcb, cx| {
+            answer = tcb.receive(cx, into, take);
+            Fate::Stays
+        });
+        answer
+    }
+
+    /// Whether the read position is at the urgent mark (sockatmark).
+    pub fn tcp_at_mark(&self, id: SocketId) -> bool {
+        self.tcb(id).is_some_and(|tcb| tcb.urgent.mark == Some(tcb.read_offset()))
+    }
+}
+
+impl<F: Frame> Tcb<F> {
+    fn receive<O: Outlet>(
+        &mut self,
+        cx: &mut Cx<'_, O>,
+        into: &mut impl Sink,
+        take: Take,
+    ) -> Result<usize, RecvError> {
+        if take == Take::Urgent {
+            return self.receive_urgent(into);
+        }
+        if self.state == State::SynSent && self.error.is_none() {
+            return Err(RecvError::WouldBlock);
+        }
+        if self.rx.len() == 0 {
+            if let Some(why) = self.error.take() {
+                return Err(RecvError::Failed(why));
+            }
+            if self.fin_received || self.read_shut || self.state == State::Closed {
+                return if self.was_established { Ok(0) } else { Err(RecvError::NotConnected) };
+            }
+            return Err(RecvError::WouldBlock);
+        }
+        let mut max = usize::MAX;
+        let mut skip = 0;
+        if let Some(mark) = self.urgent.mark {
+            // Reading stops at the mark; at the mark the byte is passed over unless it is to be read in line.
+            let position = self.read_offset();
+            if mark > position {
+                max = (mark - position) as usize;
+            } else if mark == position && !self.options.urgent_inline {
+                skip = 1;
+            }
+        }
+        if take == Take::Peek {
+            return Ok(self.rx.peek(into, skip, max));
+        }
+        let mut hold = Hold { budget: cx.budget, pool: &mut cx.shared.pool };
+        self.rx.skip(&mut hold, skip);
+        let n = match take {
+            Take::Discard => self.rx.skip(&mut hold, into.room().min(max)),
+            _ => self.rx.read(&mut hold, into, max),
+        };
+        if let Some(mark) = self.urgent.mark
+            && self.read_offset() > mark
+        {
+            self.urgent.mark = None;
+            self.urgent.expected = false;
+        }
+        self.after_reading(cx, n as u32);
+        if n == 0 && into.room() > 0 {
+            // Only the urgent byte was there.
+            return if self.fin_received { Ok(0) } else { Err(RecvError::WouldBlock) };
+        }
+        Ok(n)
+    }
+
+    /// Offset in the stream of the next byte that the application reads.
+    fn read_offset(&self) -> u64 {
+        self.rx.next() - self.rx.len() as u64
+    }
+
+    /// Tells the peer about the room if it is worth it, and gives an acknowledgment that an application that has
+    /// read everything will hardly follow by data (Linux's tcp_cleanup_rbuf).
+    fn after_reading<O: Outlet>(&mut self, cx: &mut Cx<'_, O>, n: u32) {
+        self.tune_receive_buffer(cx, n);
+        if n == 0 || self.state == State::Closed || self.fin_received {
+            return;
+        }
+        let unacked = self.rcv_nxt - self.last_ack_sent;
+        if self.ack_owed
+            && (unacked > self.rcv_mss
+                || (!self.interactive && self.rx.len() == 0 && unacked > 0 && self.quick > 0))
+        {
+            return self.send_ack(cx);
+        }
+        let told = self.rcv_adv.distance_from(self.rcv_nxt).max(0) as u32;
+        if 2 * u64::from(told) <= u64::from(self.rx_capacity) {
+            let offer = self.window_on_offer();
+            if offer > 0 && offer >= told.saturating_mul(2) {
+                self.send_ack(cx);
+            }
+        }
+    }
+
+    /// Receive buffer autotuning: room for twice what the application read in a round trip (Linux's DRS).
+    fn tune_receive_buffer<O>(&mut self, cx: &mut Cx<'_, O>, n: u32) {
+        let t = &mut self.tuning;
+        t.read = t.read.saturating_add(n);
+        let rtt = if t.rtt != 0 { t.rtt } else { self.rtt.srtt().as_nanos() as u64 };
+        if rtt == 0 || cx.now.since(t.since).as_nanos() as u64 <= rtt {
+            return;
+        }
+        if t.read > t.space {
+            t.space = t.read;
+            if self.options.receive_buffer.is_none() {
+                let wanted = t.read.saturating_mul(2).saturating_add(16 * self.rcv_mss);
+                let wanted = wanted.min(cx.shared.settings.rmem[2] / 2);
+                self.rx_capacity = self.rx_capacity.max(wanted);
+            }
+        }
+        t.read = 0;
+        t.since = cx.now;
+    }
+
+    /// Measures the round trip as a receiver: the time in which the peer sends one window (RFC-less, Linux's
+    /// tcp_rcv_rtt_measure).
+    #[inline]
+    pub(crate) fn measure_receive(&mut self, now: Instant) {
+        let t = &mut self.tuning;
+        if t.rtt_since != Instant::ZERO && self.rcv_nxt.before(t.rtt_edge) {
+            return;
+        }
+        if t.rtt_since != Instant::ZERO {
+            let sample = now.since(t.rtt_since).as_nanos() as u64;
+            t.rtt = if t.rtt == 0 { sample } else { t.rtt.min(sample).max(1) };
+        }
+        t.rtt_edge = self.rcv_adv;
+        t.rtt_since = now;
+    }
+
+    fn receive_urgent(&mut self, into: &mut impl Sink) -> Result<usize, RecvError> {
+        if self.options.urgent_inline {
+            return Err(RecvError::NoUrgentData);
+        }
+        match self.urgent.byte {
+            Some(byte) => {
+                if into.room() > 0 {
+                    into.put(&[byte]);
+                    self.urgent.byte = None;
+                    return Ok(1);
+                }
+                Ok(0)
+            }
+            None if self.urgent.mark.is_some() && self.urgent.expected => Err(RecvError::WouldBlock),
+            None => Err(RecvError::NoUrgentData),
+        }
+    }
+
+    /// Sixth step: the urgent pointer, which names the byte before it as Linux reads it (RFC 6093, 3.1).
+    pub(crate) fn on_urgent<O>(&mut self, cx: &mut Cx<'_, O>, seg: &Segment) {
+        if seg.urgent == 0 || self.fin_received {
+            return;
+        }
+        let at = seg.seq + (u32::from(seg.urgent) - 1);
+        // Behind what was read, or beyond every window: no urgency, and no arithmetic with it (URGENT/11).
+        if at.before(self.rcv_nxt) || at.after(self.rcv_adv) {
+            return;
+        }
+        let Some(offset) = self.offset_of(at) else { return };
+        if self.urgent.mark.is_some_and(|mark| mark >= offset) {
+            return;
+        }
+        self.urgent = Urgent { mark: Some(offset), byte: None, expected: true };
+        cx.events.raise(cx.id, Ready::PRI);
+    }
+
+    /// The urgent byte, if it is in order by now.
+    pub(crate) fn take_urgent_byte(&mut self) {
+        let Some(mark) = self.urgent.mark else { return };
+        if !self.urgent.expected || self.options.urgent_inline || mark >= self.rx.next() {
+            return;
+        }
+        let Some(skip) = mark.checked_sub(self.read_offset()) else { return };
+        let mut byte = [0];
+        if self.rx.peek(&mut &mut byte[..], skip as usize, 1) == 1 {
+            self.urgent.byte = Some(byte[0]);
+            self.urgent.expected = false;
+        }
+    }
+}

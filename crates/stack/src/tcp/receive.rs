@@ -1,0 +1,461 @@
+//! What arrived: the in-order queue that the application reads, and the out-of-order store behind it.
+//!
+//! Both hold the frames themselves, so nothing is copied before the application's buffer. Three exceptions keep a
+//! slow reader or a peer with tiny segments from pinning the device's memory: past its share of frames a socket's
+//! data is copied into pooled blocks; tiny segments behind a queue that grows are packed into blocks too; tiny
+//! out-of-order segments are copied at once. What is held is then close to the payload's size.
+//!
+//! Positions are offsets in the stream (64 bits, the first byte is 0), so nothing wraps. The store is a tree of
+//! disjoint pieces: a segment costs the logarithm of what is stored (CVE-2018-5390 was a list). Of two segments with
+//! differing bytes for one position the first one counts.
+
+use super::send_buffer::{BLOCK, Block, Pool};
+use crate::budget::Budget;
+use crate::{Frame, Sink};
+use std::collections::{BTreeMap, VecDeque};
+
+/// Payload up to this many bytes is "tiny": copying it is cheaper than holding its frame.
+const TINY: usize = 512;
+/// Pieces in the queue from which tiny ones are packed: below it the reader keeps up.
+const BEHIND: usize = 8;
+/// What a stored out-of-order piece is charged beyond its payload: its frame's slack and the tree's node.
+const PIECE_COST: u64 = 256;
+/// Ranges reported in SACK options at most (the option's room).
+pub(crate) const SACK_BLOCKS: usize = 4;
+
+/// What receive queues take from the stack while they work.
+pub(crate) struct Hold<'a> {
+    pub(crate) budget: &'a mut Budget,
+    pub(crate) pool: &'a mut Pool,
+}
+
+enum Data<F> {
+    Frame(F),
+    Block(Block),
+    Bytes(Vec<u8>),
+}
+
+/// Payload of one frame, or of several that were packed.
+struct Piece<F> {
+    data: Data<F>,
+    start: u32,
+    end: u32,
+}
+
+impl<F: Frame> Piece<F> {
+    #[inline]
+    fn len(&self) -> usize {
+        (self.end - self.start) as usize
+    }
+    #[inline]
+    fn bytes(&self) -> &[u8] {
+        let whole = match &self.data {
+            Data::Frame(frame) => frame.bytes(),
+            Data::Block(block) => &block[..],
+            Data::Bytes(bytes) => bytes,
+        };
+        whole.get(self.start as usize..self.end as usize).unwrap_or(&[])
+    }
+}
+
+/// See the module's page.
+pub(crate) struct ReceiveQueue<F> {
+    ready: VecDeque<Piece<F>>,
+    /// Bytes in `ready`.
+    ready_len: usize,
+    later: BTreeMap<u64, Piece<F>>,
+    later_len: u64,
+    later_cost: u64,
+    /// Frames of the device held by this queue.
+    frames: u32,
+    /// Offset of the next byte in order: `rcv_nxt`.
+    next: u64,
+    /// Ranges in `later`, latest first, as far as a SACK option reaches.
+    ranges: [(u64, u64); SACK_BLOCKS],
+    range_count: u8,
+}
+
+/// What became of a segment's payload.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Taken {
+    /// Bytes that joined the in-order queue, stored ones included.
+    pub(crate) in_order: u64,
+    /// Something was stored out of order, or a hole was filled: acknowledge at once (RFC 5681, 4.2).
+    pub(crate) disorder: bool,
+    /// A range that had arrived before (RFC 2883).
+    pub(crate) duplicate: Option<(u64, u64)>,
+}
+
+impl<F: Frame> ReceiveQueue<F> {
+    pub(crate) fn new() -> Self {
+        ReceiveQueue {
+            ready: VecDeque::new(),
+            ready_len: 0,
+            later: BTreeMap::new(),
+            later_len: 0,
+            later_cost: 0,
+            frames: 0,
+            next: 0,
+            ranges: [(0, 0); SACK_BLOCKS],
+            range_count: 0,
+        }
+    }
+
+    /// Bytes that can be read.
+    #[inline]
+    pub(crate) fn len(&self) -> usize {
+        self.ready_len
+    }
+
+    /// Whether holes exist.
+    #[inline]
+    pub(crate) fn has_holes(&self) -> bool {
+        !self.later.is_empty()
+    }
+
+    /// Offset behind the last byte in order.
+    #[inline]
+    pub(crate) fn next(&self) -> u64 {
+        self.next
+    }
+
+    /// Ranges beyond the holes, the latest first.
+    #[inline]
+    pub(crate) fn ranges(&self) -> &[(u64, u64)] {
+        &self.ranges[..usize::from(self.range_count)]
+    }
+
+    /// The whole payload of one frame, next in order, nothing stored: the fast path.
+    #[inline]
+    pub(crate) fn push_next(&mut self, hold: &mut Hold<'_>, frame: F, start: u32, end: u32) {
+        self.next += u64::from(end - start);
+        self.push(hold, Piece { data: Data::Frame(frame), start, end });
+    }
+
+    /// A segment's payload, which begins at `offset`: `range` of `head`, then all of `tail` as far as `len` goes.
+    /// Nothing from `limit` on is taken. `memory`: what the store may be charged, bytes.
+    #[allow(clippy::too_many_arguments)]
+    pub(crate) fn segment(
+        &mut self,
+        hold: &mut Hold<'_>,
+        offset: u64,
+        head: F,
+        range: (u32, u32),
+        tail: &mut Vec<F>,
+        len: u32,
+        limit: u64,
+        memory: u64,
+    ) -> Taken {
+        let mut taken = Taken::default();
+        let before = self.next;
+        let holes = self.has_holes();
+        if offset < before {
+            taken.duplicate = Some((offset, (offset + u64::from(len)).min(before)));
+        }
+        let mut at = offset;
+        let mut left = len;
+        let first = core::iter::once((head, range.0, range.1));
+        let rest = tail.drain(..).map(|f| {
+            let end = f.bytes().len() as u32;
+            (f, 0, end)
+        });
+        for (frame, start, end) in first.chain(rest) {
+            let n = (end - start).min(left);
+            self.chunk(
+                hold,
+                at,
+                Piece { data: Data::Frame(frame), start, end: start + n },
+                limit,
+                memory,
+                &mut taken,
+            );
+            at += u64::from(n);
+            left -= n;
+        }
+        self.join(hold);
+        taken.in_order = self.next - before;
+        taken.disorder |= holes;
+        taken
+    }
+
+    fn chunk(
+        &mut self,
+        hold: &mut Hold<'_>,
+        at: u64,
+        mut piece: Piece<F>,
+        limit: u64,
+        memory: u64,
+        taken: &mut Taken,
+    ) {
+        let end = (at + piece.len() as u64).min(limit);
+        let start = at.max(self.next);
+        if start >= end {
+            return;
+        }
+        piece.end = piece.start + (end - at) as u32;
+        piece.start += (start - at) as u32;
+        if start == self.next && self.later.first_key_value().is_none_or(|(stored, _)| *stored >= end) {
+            self.next = end;
+            self.push(hold, piece);
+        } else {
+            taken.disorder = true;
+            self.store(start, end, piece, memory, taken);
+        }
+    }
+
+    /// Puts `start..end` into the store, as far as it is not there yet.
+    fn store(&mut self, mut start: u64, end: u64, mut piece: Piece<F>, memory: u64, taken: &mut Taken) {
+        let whole = (start, end);
+        let alone = self.later.range(start..end).next().is_none();
+        if let Some((at, before)) = self.later.range_mut(..=start).next_back() {
+            let covered = at + before.len() as u64;
+            if covered > start {
+                taken.duplicate = Some((start, covered.min(end)));
+                if covered >= end {
+                    self.remember(whole.0, whole.1);
+                    return;
+                }
+                piece.start += (covered - start) as u32;
+                start = covered;
+            } else if covered == start
+                && piece.len() <= TINY
+                && alone
+                && let Data::Bytes(bytes) = &before.data
+                && bytes.len() + piece.len() <= BLOCK
+            {
+                return self.extend(start, end, piece, memory);
+            }
+        }
+        while start < end {
+            let next = self.later.range(start..end).next().map(|(at, p)| (*at, *at + p.len() as u64));
+            let gap_end = next.map_or(end, |(at, _)| at);
+            if gap_end > start {
+                let n = (gap_end - start) as u32;
+                let last = next.is_none_or(|(_, covered)| covered >= end);
+                let data =
+                    if last && n as usize > TINY { None } else { Some(piece.bytes()[..n as usize].to_vec()) };
+                if self.later_cost + u64::from(n) + PIECE_COST > memory {
+                    return;
+                }
+                self.later_cost += u64::from(n) + PIECE_COST;
+                self.later_len += u64::from(n);
+                match data {
+                    Some(bytes) => {
+                        let copy = Piece { data: Data::Bytes(bytes), start: 0, end: n };
+                        self.later.insert(start, copy);
+                        piece.start += n;
+                    }
+                    None => {
+                        piece.end = piece.start + n;
+                        self.detach(&mut piece);
+                        self.later.insert(start, piece);
+                        self.remember(whole.0, whole.1);
+                        return;
+                    }
+                }
+            }
+            let Some((at, covered)) = next else { break };
+            taken.duplicate = taken.duplicate.or(Some((at, covered.min(end))));
+            piece.start += (covered.min(end) - at) as u32;
+            start = covered;
+        }
+        self.remember(whole.0, whole.1);
+    }
+
+    /// Appends a tiny piece to the copied one that ends where it begins.
+    fn extend(&mut self, start: u64, end: u64, piece: Piece<F>, memory: u64) {
+        let n = end - start;
+        if self.later_cost + n > memory {
+            return;
+        }
+        if let Some((_, before)) = self.later.range_mut(..start).next_back()
+            && let Data::Bytes(bytes) = &mut before.data
+        {
+            bytes.extend_from_slice(piece.bytes());
+            before.end += n as u32;
+            self.later_cost += n;
+            self.later_len += n;
+        }
+        self.remember(start, end);
+    }
+
+    /// What waits behind a hole may wait long: the device gets its memory back.
+    fn detach(&mut self, piece: &mut Piece<F>) {
+        if let Data::Frame(frame) = &mut piece.data
+            && frame.is_attached()
+        {
+            frame.detach();
+        }
+    }
+
+    /// Moves what became next in order from the store to the queue.
+    fn join(&mut self, hold: &mut Hold<'_>) {
+        if self.later.is_empty() {
+            return;
+        }
+        while let Some(entry) = self.later.first_entry() {
+            if *entry.key() > self.next {
+                break;
+            }
+            let (at, mut piece) = entry.remove_entry();
+            let n = piece.len() as u64;
+            self.later_cost = self.later_cost.saturating_sub(n + PIECE_COST);
+            self.later_len -= n;
+            let end = at + n;
+            if end > self.next {
+                piece.start += (self.next - at) as u32;
+                self.next = end;
+                self.push(hold, piece);
+            }
+        }
+        if self.later.is_empty() {
+            self.later_cost = 0;
+        }
+        let (next, mut kept) = (self.next, 0);
+        for i in 0..usize::from(self.range_count) {
+            if self.ranges[i].0 > next {
+                self.ranges[kept] = self.ranges[i];
+                kept += 1;
+            }
+        }
+        self.range_count = kept as u8;
+    }
+
+    /// Notes a stored range for the SACK option: merged with those it touches, in front.
+    fn remember(&mut self, mut start: u64, mut end: u64) {
+        let mut others = [(0, 0); SACK_BLOCKS];
+        let mut count = 0;
+        for &(a, b) in &self.ranges[..usize::from(self.range_count)] {
+            if a <= end && b >= start {
+                start = start.min(a);
+                end = end.max(b);
+            } else {
+                others[count] = (a, b);
+                count += 1;
+            }
+        }
+        let kept = count.min(SACK_BLOCKS - 1);
+        self.ranges[0] = (start, end);
+        self.ranges[1..=kept].copy_from_slice(&others[..kept]);
+        self.range_count = kept as u8 + 1;
+    }
+
+    fn push(&mut self, hold: &mut Hold<'_>, mut piece: Piece<F>) {
+        let n = piece.len();
+        self.ready_len += n;
+        if let Data::Frame(frame) = &mut piece.data {
+            let full = frame.is_attached() && !hold.budget.has_room(self.frames);
+            let behind = n <= TINY && !self.ready.is_empty();
+            if full || (behind && (self.ready.len() >= BEHIND || self.last_block_has_room(n))) {
+                return self.pack(hold.pool, piece);
+            }
+            hold.budget.admit(frame, &mut self.frames);
+        }
+        self.ready.push_back(piece);
+    }
+
+    fn last_block_has_room(&self, n: usize) -> bool {
+        matches!(self.ready.back(), Some(Piece { data: Data::Block(_), end, .. }) if *end as usize + n <= BLOCK)
+    }
+
+    /// Copies a piece behind what is queued, into blocks.
+    fn pack(&mut self, pool: &mut Pool, piece: Piece<F>) {
+        let mut bytes = piece.bytes();
+        while !bytes.is_empty() {
+            if !self.last_block_has_room(1) {
+                let block = Data::Block(pool.take());
+                self.ready.push_back(Piece { data: block, start: 0, end: 0 });
+            }
+            let Some(Piece { data: Data::Block(block), end, .. }) = self.ready.back_mut() else { return };
+            let n = bytes.len().min(BLOCK - *end as usize);
+            block[*end as usize..*end as usize + n].copy_from_slice(&bytes[..n]);
+            *end += n as u32;
+            bytes = &bytes[n..];
+        }
+    }
+
+    /// Gives bytes to the application; they leave the queue.
+    pub(crate) fn read(&mut self, hold: &mut Hold<'_>, into: &mut impl Sink, max: usize) -> usize {
+        let mut left = into.room().min(max);
+        let mut done = 0;
+        while left > 0 {
+            let Some(piece) = self.ready.front_mut() else { break };
+            let n = piece.len().min(left);
+            into.put(&piece.bytes()[..n]);
+            piece.start += n as u32;
+            done += n;
+            left -= n;
+            if piece.start == piece.end {
+                self.pop(hold);
+            }
+        }
+        self.ready_len -= done;
+        done
+    }
+
+    /// Shows bytes from the front, skipping `skip`.
+    pub(crate) fn peek(&self, into: &mut impl Sink, mut skip: usize, max: usize) -> usize {
+        let mut left = into.room().min(max);
+        let mut done = 0;
+        for piece in &self.ready {
+            if left == 0 {
+                break;
+            }
+            let bytes = piece.bytes();
+            if skip >= bytes.len() {
+                skip -= bytes.len();
+                continue;
+            }
+            let n = (bytes.len() - skip).min(left);
+            into.put(&bytes[skip..skip + n]);
+            skip = 0;
+            done += n;
+            left -= n;
+        }
+        done
+    }
+
+    /// Throws away up to `n` bytes from the front.
+    pub(crate) fn skip(&mut self, hold: &mut Hold<'_>, n: usize) -> usize {
+        let mut left = n;
+        while left > 0 {
+            let Some(piece) = self.ready.front_mut() else { break };
+            let now = piece.len().min(left);
+            piece.start += now as u32;
+            left -= now;
+            if piece.start == piece.end {
+                self.pop(hold);
+            }
+        }
+        self.ready_len -= n - left;
+        n - left
+    }
+
+    fn pop(&mut self, hold: &mut Hold<'_>) {
+        let Some(piece) = self.ready.pop_front() else { return };
+        match piece.data {
+            Data::Frame(frame) => hold.budget.release(&frame, &mut self.frames),
+            Data::Block(block) => hold.pool.give(block),
+            Data::Bytes(_) => {}
+        }
+        if self.ready.is_empty() && self.ready.capacity() > 64 {
+            self.ready = VecDeque::new();
+        }
+    }
+
+    /// Lets go of everything.
+    pub(crate) fn clear(&mut self, hold: &mut Hold<'_>) {
+        while !self.ready.is_empty() {
+            self.pop(hold);
+        }
+        self.ready_len = 0;
+        self.later.clear();
+        self.later_len = 0;
+        self.later_cost = 0;
+        self.range_count = 0;
+    }
+}
+
+#[cfg(test)]
+#[path = "receive/tests.rs"]
+mod tests;
