@@ -1,0 +1,3 @@
+//! The command line: spellings, ranges, conflicts.
+
+use super::*;

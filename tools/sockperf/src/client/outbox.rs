@@ -1,0 +1,188 @@
+//! Sending: the message buffer, the sockets in turn, sizes, and what a failed send means.
+
+use std::io::ErrorKind;
+
+use libc::MSG_NOSIGNAL;
+
+use crate::address::Address;
+use crate::calls::calls;
+use crate::client::Test;
+use crate::exit::{Code, Failure, Result};
+use crate::message::{FROM_CLIENT, HEADER, Header, Random, WANTS_REPLY, WARM_UP, fill_payload};
+use crate::signals;
+
+/// Flag by which an accelerator knows a message that must not really leave (MSG_SYN).
+const DUMMY: i32 = 0x400;
+
+/// Where one socket sends.
+struct Link {
+    fd: i32,
+    tcp: bool,
+    address: Address,
+}
+
+/// What became of a message.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Sent {
+    /// It left, with so many bytes.
+    Whole(usize),
+    /// It would have blocked, or the run is stopping; nothing left.
+    Skipped,
+}
+
+/// The sending half of the client.
+pub struct Outbox {
+    links: Vec<Link>,
+    at: usize,
+    message: Vec<u8>,
+    size: usize,
+    low: usize,
+    high: usize,
+    random: Random,
+    flags: i32,
+    skip: bool,
+}
+
+impl Outbox {
+    /// An outbox over the sockets of `test`.
+    pub fn new(test: &Test) -> Outbox {
+        let s = test.s;
+        let links = test.sockets.iter().zip(&s.endpoints);
+        let mut message = vec![0; s.largest().max(HEADER)];
+        fill_payload(&mut message[HEADER..], s.seed);
+        Outbox {
+            links: links.map(|(socket, e)| Link { fd: socket.fd, tcp: e.tcp, address: e.address }).collect(),
+            at: 0,
+            message,
+            size: s.msg_size,
+            low: s.msg_size.saturating_sub(s.range).max(HEADER),
+            high: s.msg_size + s.range,
+            random: Random::new(s.seed ^ 0x5151),
+            flags: MSG_NOSIGNAL | if s.skip_blocking_send { libc::MSG_DONTWAIT } else { 0 },
+            skip: s.skip_blocking_send,
+        }
+    }
+
+    /// The payload every message carries.
+    pub fn payload(&self) -> &[u8] {
+        &self.message[HEADER..]
+    }
+
+    /// Size of the next message.
+    pub fn set_size(&mut self, size: usize) {
+        self.size = size.clamp(HEADER, self.message.len());
+    }
+
+    /// Picks the next size when sizes vary.
+    #[inline]
+    fn next_size(&mut self) -> usize {
+        if self.low != self.high {
+            let span = (self.high - self.low + 1) as u64;
+            self.size = self.low + (self.random.next() % span) as usize;
+        }
+        self.size
+    }
+
+    /// Sends message `seq` on the next socket.
+    #[inline]
+    pub fn send(&mut self, seq: u64, wants_reply: bool) -> Result<Sent> {
+        let size = self.next_size();
+        let flags = if wants_reply { FROM_CLIENT | WANTS_REPLY } else { FROM_CLIENT };
+        Header { seq, flags, length: size as u32 }.write(&mut self.message);
+        let at = self.at;
+        let sent = self.put(at, size, self.flags)?;
+        if sent != Sent::Skipped {
+            self.at = if at + 1 == self.links.len() { 0 } else { at + 1 };
+        }
+        Ok(sent)
+    }
+
+    /// Sends two warm-up messages on socket `index`.
+    pub fn warm_up(&mut self, index: usize, extra_flags: u16) -> Result<()> {
+        let size = self.size;
+        Header { seq: 0, flags: FROM_CLIENT | WARM_UP | extra_flags, length: size as u32 }
+            .write(&mut self.message);
+        for _ in 0..2 {
+            self.put(index, size, self.flags)?;
+        }
+        Ok(())
+    }
+
+    /// Walks the send path without letting a message out; needs an accelerator that knows the flag.
+    #[inline]
+    pub fn dummy(&mut self) {
+        let link = &self.links[self.at];
+        let size = self.size;
+        Header { seq: 0, flags: 0, length: size as u32 }.write(&mut self.message);
+        let (address, len) =
+            if link.tcp { (std::ptr::null(), 0) } else { (link.address.as_ptr(), link.address.len()) };
+        // SAFETY: `size` bytes of `message` and the address outlive the call.
+        unsafe {
+            (calls().sendto)(link.fd, self.message.as_ptr().cast(), size, self.flags | DUMMY, address, len)
+        };
+    }
+
+    #[inline]
+    fn put(&self, index: usize, size: usize, flags: i32) -> Result<Sent> {
+        let link = &self.links[index];
+        let bytes = &self.message[..size];
+        let (address, len) =
+            if link.tcp { (std::ptr::null(), 0) } else { (link.address.as_ptr(), link.address.len()) };
+        // SAFETY: `bytes` and the address outlive the call.
+        let n = unsafe { (calls().sendto)(link.fd, bytes.as_ptr().cast(), size, flags, address, len) };
+        if n as usize == size {
+            return Ok(Sent::Whole(size));
+        }
+        self.unfinished(link, bytes, n)
+    }
+
+    /// The rest of a partial send, and the meaning of errors.
+    #[cold]
+    fn unfinished(&self, link: &Link, bytes: &[u8], first: isize) -> Result<Sent> {
+        let mut done = 0;
+        let mut n = first;
+        loop {
+            if n >= 0 {
+                done += n as usize;
+                if done >= bytes.len() {
+                    return Ok(Sent::Whole(bytes.len()));
+                }
+            } else {
+                let error = std::io::Error::last_os_error();
+                match error.kind() {
+                    ErrorKind::WouldBlock if done == 0 && self.skip => return Ok(Sent::Skipped),
+                    ErrorKind::WouldBlock | ErrorKind::Interrupted => {}
+                    // An earlier message met no listener; this one may.
+                    ErrorKind::ConnectionRefused if !link.tcp => {}
+                    _ if error.raw_os_error() == Some(libc::ENOBUFS) => {}
+                    ErrorKind::BrokenPipe | ErrorKind::ConnectionReset => {
+                        return Err(Failure::new(
+                            Code::Socket,
+                            format!("{} closed the connection", link.address),
+                        ));
+                    }
+                    _ => {
+                        return Err(Failure::new(
+                            Code::Socket,
+                            format!("cannot send to {}: {error}", link.address),
+                        ));
+                    }
+                }
+                // A message half out must be finished, or the stream is broken for the peer.
+                if signals::stopped() && done == 0 {
+                    return Ok(Sent::Skipped);
+                }
+            }
+            let rest = &bytes[done..];
+            let (address, len) =
+                if link.tcp { (std::ptr::null(), 0) } else { (link.address.as_ptr(), link.address.len()) };
+            // SAFETY: `rest` and the address outlive the call.
+            n = unsafe {
+                (calls().sendto)(link.fd, rest.as_ptr().cast(), rest.len(), self.flags, address, len)
+            };
+            if signals::stopped_twice() {
+                return Ok(Sent::Skipped);
+            }
+        }
+    }
+}

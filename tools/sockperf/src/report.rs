@@ -1,0 +1,51 @@
+//! What people and scripts read. `text` is the original's lines and ours after them; the rest are files.
+
+pub mod full_log;
+pub mod progress;
+pub mod text;
+
+use std::io::{IsTerminal, Write};
+use std::sync::atomic::{AtomicBool, Ordering};
+
+static COLOR: AtomicBool = AtomicBool::new(false);
+static TO_STDERR: AtomicBool = AtomicBool::new(false);
+
+/// Decides about colour and where the text goes. `text_aside` sends it to standard error, because standard
+/// output carries JSON or CSV.
+pub fn set_up(color: Option<bool>, text_aside: bool) {
+    COLOR.store(color.unwrap_or_else(|| std::io::stdout().is_terminal()), Ordering::Relaxed);
+    TO_STDERR.store(text_aside, Ordering::Relaxed);
+}
+
+/// Writes one line, at once; a closed output is not our failure.
+pub fn say(line: &str) {
+    let text = format!("{line}\n");
+    if TO_STDERR.load(Ordering::Relaxed) {
+        let _ = std::io::stderr().write_all(text.as_bytes());
+    } else {
+        let mut out = std::io::stdout().lock();
+        let _ = out.write_all(text.as_bytes());
+        let _ = out.flush();
+    }
+}
+
+/// Writes without ending the line.
+pub fn say_part(text: &str) {
+    let mut out = std::io::stdout().lock();
+    let _ = out.write_all(text.as_bytes());
+    let _ = out.flush();
+}
+
+/// `text` in the original's highlight, on terminals.
+pub fn bright(text: &str) -> String {
+    paint("\x1b[2;35m", text)
+}
+
+/// `text` in the original's colour of alarm, on terminals.
+pub fn alarm(text: &str) -> String {
+    paint("\x1b[0;31m", text)
+}
+
+fn paint(color: &str, text: &str) -> String {
+    if COLOR.load(Ordering::Relaxed) { format!("{color}{text}\x1b[0m") } else { text.to_string() }
+}
