@@ -190,6 +190,12 @@ impl fmt::Display for Address {
     }
 }
 
+impl fmt::Debug for Address {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        fmt::Display::fmt(self, f)
+    }
+}
+
 /// `host` (an address or a name, IPv4 preferred) with `port`; an absolute path is a Unix socket.
 pub fn resolve(host: &str, port: u16) -> Result<Address> {
     if host.starts_with('/') {

@@ -19,7 +19,7 @@ pub enum Mode {
 }
 
 /// One line of a feed file, or the single address of the command line.
-#[derive(Clone, Copy)]
+#[derive(Clone, Copy, Debug)]
 pub struct Endpoint {
     /// Where to listen or send.
     pub address: Address,
@@ -59,7 +59,7 @@ pub struct Bins {
 }
 
 /// The checked command line.
-#[derive(Clone)]
+#[derive(Clone, Debug)]
 #[allow(missing_docs)] // each field carries its option's name; the help table says what it means
 pub struct Settings {
     pub mode: Mode,
