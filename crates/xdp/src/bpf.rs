@@ -62,8 +62,8 @@ fn element<K>(map: &Fd, key: &K, value: u64) -> Element {
     Element { map_fd: map.raw() as u32, pad: 0, key: core::ptr::from_ref(key) as u64, value, flags: 0 }
 }
 
-/// BPF_PROG_LOAD of an XDP program of multi-buffer kind. On refusal by the verifier its log goes to `log`.
-pub(crate) fn program_load(instructions: &[u64], log: &mut [u8]) -> Result<Fd> {
+/// BPF_PROG_LOAD of an XDP program; one that takes packets of several buffers, or must not be given any.
+pub(crate) fn program_load(instructions: &[u64], multi_buffer: bool) -> Result<Fd> {
     const LICENCE: &CStr = c"Dual MIT/GPL";
     #[repr(C)]
     struct Load {
@@ -85,11 +85,11 @@ pub(crate) fn program_load(instructions: &[u64], log: &mut [u8]) -> Result<Fd> {
         insn_cnt: instructions.len() as u32,
         insns: instructions.as_ptr() as u64,
         license: LICENCE.as_ptr() as u64,
-        log_level: u32::from(!log.is_empty()),
-        log_size: log.len() as u32,
-        log_buf: if log.is_empty() { 0 } else { log.as_mut_ptr() as u64 },
+        log_level: 0,
+        log_size: 0,
+        log_buf: 0,
         kern_version: 0,
-        prog_flags: XDP_HAS_FRAGS,
+        prog_flags: if multi_buffer { XDP_HAS_FRAGS } else { 0 },
         prog_name: *b"sidestep_steer\0\0",
         prog_ifindex: 0,
         expected_attach_type: ATTACH_XDP,

@@ -53,7 +53,7 @@ pub fn privilege() -> Result<(), Refusal> {
         Err(errno) => return Err(Refusal::System { call: "socket(AF_XDP)", errno }),
     }
     let steering =
-        crate::steering::Steering::create(1, 1).and_then(|steering| steering.load_program().map(|_| ()));
+        crate::steering::Steering::create(1, 1).and_then(|steering| steering.load_program(true).map(|_| ()));
     steering.map_err(|errno| program_refused("bpf(BPF_PROG_LOAD)", errno))
 }
 
@@ -83,24 +83,36 @@ pub(crate) fn find(name: &str) -> Result<Interface, Refusal> {
 pub(crate) struct Way {
     pub(crate) native: bool,
     pub(crate) zero_copy: bool,
+    /// Take packets larger than a frame (Linux 6.6, and for zero-copy the driver).
+    pub(crate) multi_buffer: bool,
 }
 
-const ZERO_COPY: Way = Way { native: true, zero_copy: true };
-const NATIVE: Way = Way { native: true, zero_copy: false };
-const GENERIC: Way = Way { native: false, zero_copy: false };
+const ZERO_COPY: Way = Way { native: true, zero_copy: true, multi_buffer: true };
+const NATIVE: Way = Way { native: true, zero_copy: false, multi_buffer: true };
+const GENERIC: Way = Way { native: false, zero_copy: false, multi_buffer: true };
 
-/// The ways to try, best first. On veth the generic hook comes first: it keeps the peer's segmentation offload and
-/// is faster there (docs/design/af-xdp.md).
+const fn single(way: Way) -> Way {
+    Way { multi_buffer: false, ..way }
+}
+
+/// The ways to try, best first. On veth the generic hook comes first: it is faster there, and takes the super-frames
+/// of a local peer whole (docs/design/af-xdp.md). Without multi-buffer it would lose them, so it comes last then: the
+/// native hook makes the peer send single frames.
 pub(crate) fn ways(interface: &Interface, mode: Mode) -> &'static [Way] {
     let features = features(interface);
+    let (zero_copy, native) = (features & query::ZERO_COPY != 0, features & query::NATIVE == query::NATIVE);
     match mode {
-        Mode::Generic => &[GENERIC],
-        Mode::Native if features & query::ZERO_COPY != 0 => &[ZERO_COPY, NATIVE],
-        Mode::Native => &[NATIVE],
-        Mode::Auto if interface.driver == "veth" => &[GENERIC, NATIVE],
-        Mode::Auto if features & query::ZERO_COPY != 0 => &[ZERO_COPY, NATIVE, GENERIC],
-        Mode::Auto if features & query::NATIVE == query::NATIVE => &[NATIVE, GENERIC],
-        Mode::Auto => &[GENERIC],
+        Mode::Generic => const { &[GENERIC, single(GENERIC)] },
+        Mode::Native if zero_copy => const { &[ZERO_COPY, single(ZERO_COPY), NATIVE, single(NATIVE)] },
+        Mode::Native => const { &[NATIVE, single(NATIVE)] },
+        Mode::Auto if interface.driver == "veth" => {
+            const { &[GENERIC, NATIVE, single(NATIVE), single(GENERIC)] }
+        }
+        Mode::Auto if zero_copy => {
+            const { &[ZERO_COPY, single(ZERO_COPY), NATIVE, single(NATIVE), GENERIC, single(GENERIC)] }
+        }
+        Mode::Auto if native => const { &[NATIVE, single(NATIVE), GENERIC, single(GENERIC)] },
+        Mode::Auto => const { &[GENERIC, single(GENERIC)] },
     }
 }
 

@@ -5,9 +5,8 @@ mod transmit;
 
 use sys::{Fd, Result as SysResult};
 
-use crate::arena::{Arena, FRAME};
+use crate::arena::Arena;
 use crate::caps::{self, Way};
-use crate::if_xdp::{XDP_COPY, XDP_ZEROCOPY};
 use crate::interface::Interface;
 use crate::pool::{Pool, RxFrame};
 use crate::socket::{BUSY_PATIENCE_NS, Binding, Socket, retry_busy};
@@ -37,9 +36,9 @@ impl Default for Options {
 /// An interface under our program. Used under one lock by its owner (the lane), but for [`Device::steer`] and
 /// [`Device::unsteer`].
 ///
-/// Dropping it detaches the program: from then on the kernel gets all packets. [`RxFrame`]s may outlive it. In the
-/// child of a fork, dropping it closes the child's descriptors and leaves the parent's device alone; nothing else
-/// may be called there.
+/// Dropping it detaches the program: from then on the kernel gets all packets. [`RxFrame`]s may outlive it, so the
+/// arena stays mapped for the life of the process. In the child of a fork, dropping it (and frames) closes the
+/// child's descriptors and leaves the parent's device alone; nothing else may be called there.
 pub struct Device {
     // Dropped in this order: no packet comes any more, then the sockets go.
     _link: Fd,
@@ -90,7 +89,6 @@ impl Device {
 
     fn open_by(interface: &Interface, options: &Options, way: Way) -> Result<Device, Refusal> {
         let frames = options.frames.max(256);
-        allow_locking(u64::from(frames) * FRAME as u64);
         let arena = Arena::create(frames).map_err(|errno| match errno {
             libc::ENOMEM => Refusal::NoMemory,
             errno => Refusal::System { call: "memfd_create", errno },
@@ -101,7 +99,7 @@ impl Device {
         for (queue, of) in (0..).zip(&queues) {
             steering.insert_socket(0, queue, &of.socket.fd).map_err(system("bpf(BPF_MAP_UPDATE_ELEM)"))?;
         }
-        let program = steering.load_program().map_err(system("bpf(BPF_PROG_LOAD)"))?;
+        let program = steering.load_program(way.multi_buffer).map_err(system("bpf(BPF_PROG_LOAD)"))?;
         let lane = arena.join().map_err(system("join"))?;
         let descriptors = queues.iter().map(|queue| queue.socket.fd.raw()).collect();
         let post_max = options.rx_ring.min(frames / 2 / interface.queues.max(1)).max(1);
@@ -155,6 +153,11 @@ impl Device {
         self.interface.driver == "veth" || !self.way.native
     }
 
+    /// May packets arrive that are larger than a frame, with a tail? Else a local peer's segmentation offload is off.
+    pub fn takes_super_frames(&self) -> bool {
+        self.way.multi_buffer
+    }
+
     /// Frames of the arena.
     pub fn frames(&self) -> u32 {
         self.pool.arena.frames()
@@ -203,7 +206,7 @@ fn open_queues(
             queue,
             rx_ring: options.rx_ring.next_power_of_two(),
             tx_ring: options.tx_ring.next_power_of_two(),
-            copy: if way.zero_copy { XDP_ZEROCOPY } else { XDP_COPY },
+            way,
         };
         let socket = Socket::open(binding, arena, queues.first().map(|first| &first.socket))?;
         queues.push(Queue { socket, head: None, tail: Vec::with_capacity(TAIL), taken: 0 });
@@ -221,21 +224,6 @@ fn attach(program: &Fd, interface: &Interface, way: Way) -> Result<Fd, Refusal> 
         libc::ENODEV => Refusal::NoSuchInterface,
         errno => caps::program_refused("bpf(BPF_LINK_CREATE)", errno),
     })
-}
-
-/// The kernel charges the arena to RLIMIT_MEMLOCK unless we have CAP_IPC_LOCK. If the limit cannot be raised,
-/// registering the arena fails and says so.
-fn allow_locking(bytes: u64) {
-    let memlock = libc::RLIMIT_MEMLOCK as i32;
-    let Ok(limit) = sys::process::limit(memlock) else { return };
-    // Besides the arena: rings, and what the application locks itself.
-    let wanted = limit.soft.saturating_add(bytes + (16 << 20));
-    if limit.soft != u64::MAX {
-        let raised = sys::process::Limit { soft: wanted, hard: limit.hard.max(wanted) };
-        if sys::process::set_limit(memlock, raised).is_err() {
-            let _ = sys::process::set_limit(memlock, sys::process::Limit { soft: limit.hard, ..limit });
-        }
-    }
 }
 
 /// Room for the further chunks of a packet: those of a local peer have 18 in all, and a turn must not allocate.

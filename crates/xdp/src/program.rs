@@ -19,14 +19,14 @@ const PSEUDO_MAP_FD: u64 = 1;
 const RELOCATION_ADDRESS: u32 = 1;
 
 /// Loads the program over the given maps.
-pub(crate) fn load(flows: &Fd, sockets: &Fd) -> Result<Fd> {
+pub(crate) fn load(flows: &Fd, sockets: &Fd, multi_buffer: bool) -> Result<Fd> {
     let map = |name: &[u8]| match name {
         b"flows" => Some(flows.raw()),
         b"sockets" => Some(sockets.raw()),
         _ => None,
     };
     let instructions = link(OBJECT, map).ok_or(libc::ENOEXEC)?;
-    bpf::program_load(&instructions, &mut [])
+    bpf::program_load(&instructions, multi_buffer)
 }
 
 /// The program's instructions with the descriptors of its maps filled in. `None`: not an object that we made.

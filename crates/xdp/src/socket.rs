@@ -6,6 +6,7 @@ use sys::{Fd, Result};
 
 use crate::Refusal;
 use crate::arena::{Arena, FRAME};
+use crate::caps::Way;
 use crate::if_xdp::*;
 use crate::rings::Ring;
 
@@ -24,8 +25,7 @@ pub(crate) struct Binding {
     pub(crate) queue: u32,
     pub(crate) rx_ring: u32,
     pub(crate) tx_ring: u32,
-    /// `XDP_COPY` or `XDP_ZEROCOPY`.
-    pub(crate) copy: u16,
+    pub(crate) way: Way,
 }
 
 pub(crate) struct Socket {
@@ -90,10 +90,12 @@ impl Socket {
     }
 
     fn bind(&self, binding: Binding, first: Option<&Socket>) -> core::result::Result<(), Refusal> {
+        let copy = if binding.way.zero_copy { XDP_ZEROCOPY } else { XDP_COPY };
+        let segments = if binding.way.multi_buffer { XDP_USE_SG } else { 0 };
         let address = SockaddrXdp {
             family: libc::AF_XDP as u16,
             // A shared UMEM inherits the flags of the first socket, and refuses any of its own.
-            flags: first.map_or(binding.copy | XDP_USE_NEED_WAKEUP | XDP_USE_SG, |_| XDP_SHARED_UMEM),
+            flags: first.map_or(copy | segments | XDP_USE_NEED_WAKEUP, |_| XDP_SHARED_UMEM),
             ifindex: binding.interface,
             queue_id: binding.queue,
             shared_umem_fd: first.map_or(0, |first| first.fd.raw() as u32),
@@ -139,10 +141,27 @@ fn register(fd: &Fd, arena: &Arena) -> core::result::Result<(), Refusal> {
         flags: 0,
         tx_metadata_len: 0,
     };
-    set_option(fd.raw(), SOL_XDP, XDP_UMEM_REG, &umem).map_err(|errno| match errno {
+    let mut registered = set_option(fd.raw(), SOL_XDP, XDP_UMEM_REG, &umem);
+    if registered == Err(libc::ENOBUFS) && allow_locking(umem.len) {
+        registered = set_option(fd.raw(), SOL_XDP, XDP_UMEM_REG, &umem);
+    }
+    registered.map_err(|errno| match errno {
         libc::ENOBUFS | libc::ENOMEM => Refusal::NoMemory,
         errno => Refusal::System { call: "setsockopt(XDP_UMEM_REG)", errno },
     })
+}
+
+/// Raises RLIMIT_MEMLOCK, to which the kernel charges the arena of a process without CAP_IPC_LOCK: beyond the hard
+/// limit if we may, else up to it. True if that changed something.
+fn allow_locking(bytes: u64) -> bool {
+    let memlock = libc::RLIMIT_MEMLOCK as i32;
+    let Ok(limit) = sys::process::limit(memlock) else { return false };
+    // On top of what the application locks itself.
+    let soft = limit.soft.saturating_add(bytes);
+    let beyond = sys::process::Limit { soft, hard: limit.hard.max(soft) };
+    let within = sys::process::Limit { soft: soft.min(limit.hard), ..limit };
+    sys::process::set_limit(memlock, beyond).is_ok()
+        || within != limit && sys::process::set_limit(memlock, within).is_ok()
 }
 
 fn map(fd: &Fd, offset: &RingOffset, entries: u32, entry: usize, page: u64) -> Result<Mapping> {

@@ -75,9 +75,9 @@ impl Steering {
         Ok(Steering { flows, sockets, queues })
     }
 
-    /// The program over these maps.
-    pub(crate) fn load_program(&self) -> Result<Fd> {
-        crate::program::load(&self.flows, &self.sockets)
+    /// The program over these maps; `multi_buffer`: it is given packets that are larger than a frame.
+    pub(crate) fn load_program(&self, multi_buffer: bool) -> Result<Fd> {
+        crate::program::load(&self.flows, &self.sockets, multi_buffer)
     }
 
     /// Puts the AF_XDP socket of a lane on a queue into its slot.

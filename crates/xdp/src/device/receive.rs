@@ -28,6 +28,10 @@ impl Device {
     /// Takes up to `budget` packets. Each goes to `take(head, tail)`; `tail` (reused between packets) holds the
     /// further chunks of a multi-buffer packet and is emptied after `take`. Refills before it returns.
     pub fn receive(&mut self, budget: usize, mut take: impl FnMut(RxFrame, &mut Vec<RxFrame>)) -> usize {
+        if !self.has_received() {
+            self.refill();
+            return 0;
+        }
         let mut tail = core::mem::take(&mut self.tail);
         let mut packets = 0;
         while packets < budget

@@ -195,7 +195,7 @@ fn a_second_owner_is_refused_with_the_queue_and_a_foreign_program_with_its_id() 
         drop(device);
 
         let index = Interface::named("veth").unwrap().index;
-        let program = Steering::create(1, 1).unwrap().load_program().unwrap();
+        let program = Steering::create(1, 1).unwrap().load_program(true).unwrap();
         let foreign = bpf::link_create(&program, index, bpf::FLAG_NATIVE).unwrap();
         match Device::open("veth", &small()) {
             Err(Refusal::ForeignProgram { id }) => assert_ne!(id, 0),
@@ -239,15 +239,128 @@ fn the_descriptor_is_readable_while_a_packet_waits() {
     });
 }
 
-/// A local kernel peer with segmentation offload sends up to 64 KiB at once: they arrive whole, in several chunks.
+/// The largest packet that a local kernel peer with segmentation offload sends to a device.
+fn largest_packet(way: Way) -> Option<usize> {
+    let rig = Rig::new(1)?;
+    Some(rig.in_a(|| {
+        let veth = Interface::named("veth").unwrap();
+        let mut device = Device::open_by(&veth, &Options::default(), way).unwrap();
+        let largest = rig::largest_tcp_packet(&rig, &mut device);
+        assert_eq!(device.statistics().rx_dropped, 0);
+        println!("{way:?}: {largest} bytes");
+        largest
+    }))
+}
+
 #[test]
-fn super_frames_of_a_local_peer_arrive_whole() {
+fn super_frames_of_a_local_peer_arrive_whole_by_the_generic_hook() {
+    let Some(largest) = largest_packet(Way { native: false, zero_copy: false, multi_buffer: true }) else {
+        return;
+    };
+    assert!(largest > 60_000, "{largest}");
+}
+
+#[test]
+fn the_native_hook_makes_a_local_peer_send_single_frames() {
+    for multi_buffer in [true, false] {
+        let way = Way { native: true, zero_copy: false, multi_buffer };
+        let Some(largest) = largest_packet(way) else { return };
+        assert!((1000..=1514).contains(&largest), "{largest}");
+    }
+}
+
+#[test]
+fn a_killed_owner_leaves_nothing_behind_and_its_successor_waits_for_the_queue() {
     let Some(rig) = Rig::new(1) else { return };
     rig.in_a(|| {
-        let mut device = Device::open("veth", &Options::default()).unwrap();
-        let largest = rig::largest_tcp_packet(&rig, &mut device);
-        assert!(largest > 30_000, "the largest packet had {largest} bytes");
-        assert_eq!(device.statistics().rx_dropped, 0);
+        let ready = sys::fd::eventfd().unwrap();
+        // SAFETY: the child touches nothing that another thread may hold, and ends by a signal.
+        let child = unsafe { libc::fork() };
+        if child == 0 {
+            let device = Device::open("veth", &small());
+            if device.is_ok() {
+                sys::fd::signal(ready.raw());
+            }
+            loop {
+                sys::thread::sleep(1_000_000_000);
+            }
+        }
+        let mut opened = [sys::poll::pollfd { fd: ready.raw(), events: libc::POLLIN, revents: 0 }];
+        assert_eq!(
+            sys::poll::poll(&mut opened, Some(5_000_000_000), None),
+            Ok(1),
+            "the child has the device"
+        );
+        assert_eq!(Device::open("veth", &small()).err(), Some(Refusal::QueueBusy { queue: 0 }));
+        // SAFETY: the child is ours; its status is not asked for.
+        unsafe {
+            libc::kill(child, libc::SIGKILL);
+            libc::waitpid(child, core::ptr::null_mut(), 0);
+        }
+        Device::open("veth", &small()).unwrap();
+    });
+}
+
+#[test]
+fn the_child_of_a_fork_drops_device_and_frames_without_harm_to_the_parent() {
+    let Some(rig) = Rig::new(1) else { return };
+    rig.in_a(|| {
+        let mut device = Device::open("veth", &small()).unwrap();
+        device.steer(udp_flow()).unwrap();
+        let peer = rig.in_b(|| UdpSocket::bind((B, 5000)).unwrap());
+        let mut held = Vec::new();
+        for _ in 0..10 {
+            peer.send_to(b"held", (A, PORT)).unwrap();
+        }
+        receive_until(&mut device, |_, _| true);
+        device.receive(64, |head, _| held.push(head));
+        device.pool.take_returned(&mut device.free);
+        // SAFETY: the child drops memory and descriptors and exits.
+        let child = unsafe { libc::fork() };
+        if child == 0 {
+            held.clear();
+            drop(device);
+            // SAFETY: ends this process, without the handlers of the test harness.
+            unsafe { libc::_exit(0) };
+        }
+        // SAFETY: the child is ours.
+        unsafe { libc::waitpid(child, core::ptr::null_mut(), 0) };
+        assert!(!device.pool.has_returned(), "what the child dropped is the child's");
+        peer.send_to(b"after", (A, PORT)).unwrap();
+        assert!(receive_until(&mut device, |head, _| &head[42..47] == b"after"));
+    });
+}
+
+#[test]
+fn device_and_frames_may_move_between_threads() {
+    fn is_send<T: Send>() {}
+    fn is_sync<T: Sync>() {}
+    is_send::<Device>();
+    is_send::<RxFrame>();
+    is_sync::<Device>();
+}
+
+/// Not a test: what opening costs.
+#[test]
+#[ignore = "a measurement"]
+fn cost_of_opening() {
+    let Some(rig) = Rig::new(1) else { return };
+    rig.in_a(|| {
+        for mode in [Mode::Generic, Mode::Native] {
+            let start = Instant::now();
+            let device = Device::open("veth", &Options { mode, ..Options::default() }).unwrap();
+            let opened = start.elapsed();
+            drop(device);
+            println!("{mode:?}: open {opened:?}, close {:?}", start.elapsed() - opened);
+            let flow = udp_flow();
+            let device = Device::open("veth", &Options { mode, ..Options::default() }).unwrap();
+            let start = Instant::now();
+            for _ in 0..1000 {
+                device.steer(flow).unwrap();
+                device.unsteer(flow);
+            }
+            println!("steer and unsteer: {:?}", start.elapsed() / 1000);
+        }
     });
 }
 

@@ -28,7 +28,7 @@ fn loaded() -> Option<Loaded> {
             return None;
         }
     };
-    let program = steering.load_program().expect("the verifier accepts the program");
+    let program = steering.load_program(true).expect("the verifier accepts the program");
     let socket = sys::socket::socket(libc::AF_XDP, libc::SOCK_RAW, 0).unwrap();
     sys::socket::set_option(socket.raw(), 283, 2, &64u32).unwrap();
     steering.insert_socket(0, 0, &socket).unwrap();

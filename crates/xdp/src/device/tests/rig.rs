@@ -7,6 +7,7 @@ use std::net::TcpListener;
 use std::os::fd::AsRawFd;
 use std::process::Command;
 use std::sync::atomic::{AtomicU32, Ordering};
+use std::sync::{Mutex, MutexGuard};
 
 use crate::{Device, Flow};
 
@@ -20,9 +21,13 @@ pub(super) fn ip(arguments: &[&str]) {
     assert!(output.status.success(), "ip {arguments:?}: {}", String::from_utf8_lossy(&output.stderr));
 }
 
+/// One rig at a time: a test that forks would keep the devices of others open in its child.
+static ALONE: Mutex<()> = Mutex::new(());
+
 pub(super) struct Rig {
     a: String,
     b: String,
+    _alone: MutexGuard<'static, ()>,
 }
 
 impl Rig {
@@ -34,7 +39,8 @@ impl Rig {
             return None;
         }
         let name = format!("xdp-{}-{}", std::process::id(), NUMBER.fetch_add(1, Ordering::Relaxed));
-        let rig = Rig { a: format!("{name}-a"), b: format!("{name}-b") };
+        let alone = ALONE.lock().unwrap_or_else(|poisoned| poisoned.into_inner());
+        let rig = Rig { a: format!("{name}-a"), b: format!("{name}-b"), _alone: alone };
         let queues = queues.to_string();
         ip(&["netns", "add", &rig.a]);
         ip(&["netns", "add", &rig.b]);
