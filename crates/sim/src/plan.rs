@@ -228,7 +228,11 @@ impl Plan {
             let client = c.below(self.hosts.len() as u64) as usize;
             let server = (client + 1 + c.below(self.hosts.len() as u64 - 1) as usize) % self.hosts.len();
             let endings = endings(c, swarm);
-            let plans = endings.map(|ending| talk(c, swarm, ending));
+            let mut plans = endings.map(|ending| talk(c, swarm, ending));
+            for side in 0..2 {
+                // A slow reader is to be done some day.
+                plans[side].read_max = plans[side].read_max.max(plans[1 - side].bytes / 64);
+            }
             let start = c.below(self.heals_at.min(SECOND));
             self.add_conversation((client, server), plans, start, 1000 + i as u16, 80);
         }

@@ -382,7 +382,7 @@ impl World {
             for piece in router::fragment(&frame, path_mtu as usize) {
                 self.travel(host, to, piece, tag, index);
             }
-        } else if self.plan.black_hole {
+        } else if self.plan.black_hole && self.now < self.plan.heals_at {
             self.trace.frame(self.now, host, &frame, || format!("#{index} swallowed, MTU {path_mtu}"));
         } else {
             self.trace.frame(self.now, host, &frame, || format!("#{index} too big for {path_mtu}"));

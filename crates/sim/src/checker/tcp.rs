@@ -66,9 +66,10 @@ impl Stream {
         self.old_isns.iter().any(|isn| seq.wrapping_sub(*isn) < NEAR)
     }
 
-    fn begin(&mut self, isn: u32, offered: Options) {
+    /// A SYN is sent; whether it begins another connection than the last.
+    fn begin(&mut self, isn: u32, offered: Options) -> bool {
         if self.isn == Some(isn) {
-            return;
+            return false;
         }
         let mut old_isns = std::mem::take(&mut self.old_isns);
         old_isns.extend(self.isn);
@@ -79,6 +80,7 @@ impl Stream {
             offered,
             ..Stream::default()
         };
+        true
     }
 }
 
@@ -116,8 +118,9 @@ impl Flows {
         if t.has(RST) {
             return Tag { flow: index as u32 + 1, generation: mine.generation };
         }
-        if t.has(SYN) {
-            mine.begin(t.seq, t.options);
+        if t.has(SYN) && mine.begin(t.seq, t.options) {
+            // What the earlier connection acknowledged says nothing about this one.
+            (theirs.acked, theirs.edge_offered) = (0, 0);
         }
         let tag = Tag { flow: index as u32 + 1, generation: mine.generation };
         let Some(begin) = mine.position(t.seq) else {
@@ -192,12 +195,13 @@ fn check_data(
         return Err("data in the SYN's place".to_string());
     }
     let end = begin + len;
+    let carries = len > 0 || t.has(FIN);
     if let Some(fin) = mine.fin_at
-        && (end > fin || t.has(FIN) && end != fin)
+        && (end > fin + u64::from(!carries) || t.has(FIN) && end != fin)
     {
         return Err(format!("position {end} after the FIN at {fin}"));
     }
-    if len > 0 || t.has(FIN) {
+    if carries {
         let fin = u64::from(t.has(FIN));
         if end + fin > mine.edge_known + fin {
             return Err(format!("ends at {end}, the window that reached it ends at {}", mine.edge_known));
@@ -209,7 +213,7 @@ fn check_data(
     }
     let Some((conversation, side)) = side else { return Ok(()) };
     let said = &ledger.conversations[conversation].ends[side];
-    if end > said.accepted + 1 {
+    if end > said.accepted + 1 + u64::from(mine.fin_at.is_some()) {
         return Err(format!("sends byte {end}, the application said {}", said.accepted));
     }
     if len > 0
