@@ -1,0 +1,152 @@
+//! Starting servers and clients, ours and the original, on the loopback of this machine.
+
+#![allow(dead_code, missing_docs, unreachable_pub)] // each test file uses a part
+
+use std::io::Read;
+use std::net::{TcpListener, UdpSocket};
+use std::path::Path;
+use std::process::{Child, Command, Output, Stdio};
+use std::time::{Duration, Instant};
+
+pub const OURS: &str = env!("CARGO_BIN_EXE_sockperf");
+pub const ORIGINAL: &str = "/usr/bin/sockperf";
+
+/// True when the original 3.7 is installed; says so loudly when it is not.
+pub fn has_original() -> bool {
+    let there = Path::new(ORIGINAL).exists();
+    if !there {
+        eprintln!("SKIPPED: {ORIGINAL} is not installed, so nothing was compared with it");
+    }
+    there
+}
+
+/// A port that is free for both transports.
+pub fn free_port() -> u16 {
+    loop {
+        let udp = UdpSocket::bind("127.0.0.1:0").unwrap();
+        let port = udp.local_addr().unwrap().port();
+        if TcpListener::bind(("127.0.0.1", port)).is_ok() {
+            return port;
+        }
+    }
+}
+
+/// A server that is stopped when dropped.
+pub struct Server {
+    pub child: Child,
+    pub port: u16,
+}
+
+impl Server {
+    /// Starts `program sr -p port args` and waits until it serves.
+    pub fn start(program: &str, args: &str) -> Server {
+        let port = free_port();
+        Server::start_at(program, port, &format!("-i 127.0.0.1 -p {port} {args}"))
+    }
+
+    /// The same with all arguments given; `port` is where it will be found.
+    pub fn start_at(program: &str, port: u16, args: &str) -> Server {
+        let mut command = Command::new(program);
+        command.arg("sr").args(args.split_whitespace()).stdout(Stdio::piped()).stderr(Stdio::piped());
+        let server = Server { child: command.spawn().unwrap(), port };
+        server.await_bound();
+        server
+    }
+
+    fn await_bound(&self) {
+        let needle = format!(":{:04X} ", self.port);
+        let deadline = Instant::now() + Duration::from_secs(20);
+        let table = |name: &str| std::fs::read_to_string(format!("/proc/net/{name}")).unwrap_or_default();
+        while Instant::now() < deadline {
+            let bound = |text: &str| text.lines().any(|l| l.split_whitespace().nth(1).is_some_and(|a| format!("{a} ").ends_with(&needle)));
+            if ["udp", "tcp", "udp6", "tcp6"].iter().any(|name| bound(&table(name))) {
+                // The original binds all sockets before it serves; a moment covers the rest.
+                std::thread::sleep(Duration::from_millis(150));
+                return;
+            }
+            std::thread::sleep(Duration::from_millis(10));
+        }
+        panic!("the server did not bind port {}", self.port);
+    }
+
+    pub fn signal(&self, signal: i32) {
+        // SAFETY: the child is ours and not yet waited for.
+        unsafe { libc::kill(self.child.id() as i32, signal) };
+    }
+
+    /// Stops the server in order; its output and exit code.
+    pub fn stop(mut self) -> (String, Option<i32>) {
+        self.signal(libc::SIGINT);
+        let status = wait(&mut self.child, 10);
+        let mut text = String::new();
+        if let Some(mut out) = self.child.stdout.take() {
+            out.read_to_string(&mut text).unwrap();
+        }
+        (text, status)
+    }
+}
+
+impl Drop for Server {
+    fn drop(&mut self) {
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
+
+fn wait(child: &mut Child, seconds: u64) -> Option<i32> {
+    let deadline = Instant::now() + Duration::from_secs(seconds);
+    while Instant::now() < deadline {
+        if let Some(status) = child.try_wait().unwrap() {
+            return status.code();
+        }
+        std::thread::sleep(Duration::from_millis(5));
+    }
+    panic!("process {} did not end within {seconds} s", child.id());
+}
+
+/// Runs a client to its end, at most a minute.
+pub fn client(program: &str, args: &str) -> (String, Option<i32>) {
+    let words: Vec<&str> = args.split_whitespace().collect();
+    client_words(program, &words)
+}
+
+pub fn client_words(program: &str, words: &[&str]) -> (String, Option<i32>) {
+    let Output { stdout, stderr, status } = Command::new("timeout")
+        .args(["-k", "1", "60", program])
+        .args(words)
+        .output()
+        .unwrap();
+    assert_ne!(status.code(), Some(124), "{program} {words:?} did not end");
+    (String::from_utf8_lossy(&stdout).into_owned() + &String::from_utf8_lossy(&stderr), status.code())
+}
+
+/// The number behind `key` in `text`.
+pub fn number(text: &str, key: &str) -> f64 {
+    let at = text.find(key).unwrap_or_else(|| panic!("no '{key}' in:\n{text}")) + key.len();
+    let rest = text[at..].trim_start_matches([' ', '=']);
+    let end = rest.find(|c: char| !c.is_ascii_digit() && c != '.').unwrap_or(rest.len());
+    rest[..end].parse().unwrap_or_else(|_| panic!("'{key}' has no number in:\n{text}"))
+}
+
+/// A file that is removed when dropped.
+pub struct TempFile(pub String);
+
+impl TempFile {
+    pub fn new(name: &str, text: &str) -> TempFile {
+        static NEXT: std::sync::atomic::AtomicU32 = std::sync::atomic::AtomicU32::new(0);
+        let number = NEXT.fetch_add(1, std::sync::atomic::Ordering::Relaxed);
+        let path = std::env::temp_dir().join(format!("sockperf-test-{}-{number}-{name}", std::process::id()));
+        std::fs::write(&path, text).unwrap();
+        TempFile(path.to_string_lossy().into_owned())
+    }
+
+    pub fn text(&self) -> String {
+        std::fs::read_to_string(&self.0).unwrap()
+    }
+}
+
+impl Drop for TempFile {
+    fn drop(&mut self) {
+        let _ = std::fs::remove_file(&self.0);
+    }
+}
