@@ -1,6 +1,9 @@
 //! What people and scripts read. `text` is the original's lines and ours after them; the rest are files.
 
+pub mod csv;
 pub mod full_log;
+pub mod html;
+pub mod json;
 pub mod progress;
 pub mod text;
 

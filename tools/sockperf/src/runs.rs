@@ -3,7 +3,7 @@
 use crate::client::{self, Outcome};
 use crate::clock::{Clock, Reading};
 use crate::exit::{Code, Failure, Result};
-use crate::report::{self, full_log, text};
+use crate::report::{self, csv, full_log, html, json, text};
 use crate::settings::{Mode, Settings};
 use crate::{signals, statistics};
 
@@ -12,6 +12,11 @@ const LEVEL: u32 = 95;
 
 /// Runs all tests of the command line.
 pub fn run(s: &Settings, clock: Clock, first: Reading) -> Result<()> {
+    // Before the test: a mistyped file name must not cost a long run.
+    let mut earlier = Vec::new();
+    for path in &s.compare {
+        earlier.extend(json::read(path)?);
+    }
     let mut outcomes: Vec<Outcome> = Vec::new();
     let mut valid = true;
     for number in 1..=s.repeat {
@@ -23,6 +28,9 @@ pub fn run(s: &Settings, clock: Clock, first: Reading) -> Result<()> {
         if let Some(path) = &s.full_log {
             full_log::write(path, s, &outcome)?;
         }
+        if let Some(path) = &s.csv {
+            csv::append(path, s, &outcome)?;
+        }
         outcomes.push(outcome);
         if signals::stopped() {
             break;
@@ -31,7 +39,26 @@ pub fn run(s: &Settings, clock: Clock, first: Reading) -> Result<()> {
     if outcomes.len() > 1 {
         summary(s, &outcomes);
     }
+    let documents: Vec<json::Value> =
+        outcomes.iter().zip(1..).map(|(o, number)| json::of(s, o, number)).collect();
+    if let Some(path) = &s.json {
+        write_json(path, &documents)?;
+    }
+    if let Some(path) = &s.report {
+        let mut all = earlier;
+        all.extend(documents);
+        html::write(path, &all)?;
+    }
     if valid { Ok(()) } else { Err(Failure::new(Code::Timeout, "")) }
+}
+
+fn write_json(path: &str, runs: &[json::Value]) -> Result<()> {
+    let text = format!("{}\n", json::document(runs));
+    let written = match path {
+        "-" => std::io::Write::write_all(&mut std::io::stdout(), text.as_bytes()),
+        _ => std::fs::write(path, text),
+    };
+    written.map_err(|e| Failure::new(Code::NotFound, format!("cannot write {path}: {e}")))
 }
 
 /// A named value of each run.

@@ -58,7 +58,10 @@ impl Server {
         let deadline = Instant::now() + Duration::from_secs(20);
         let table = |name: &str| std::fs::read_to_string(format!("/proc/net/{name}")).unwrap_or_default();
         while Instant::now() < deadline {
-            let bound = |text: &str| text.lines().any(|l| l.split_whitespace().nth(1).is_some_and(|a| format!("{a} ").ends_with(&needle)));
+            let bound = |text: &str| {
+                text.lines()
+                    .any(|l| l.split_whitespace().nth(1).is_some_and(|a| format!("{a} ").ends_with(&needle)))
+            };
             if ["udp", "tcp", "udp6", "tcp6"].iter().any(|name| bound(&table(name))) {
                 // The original binds all sockets before it serves; a moment covers the rest.
                 std::thread::sleep(Duration::from_millis(150));
@@ -111,11 +114,8 @@ pub fn client(program: &str, args: &str) -> (String, Option<i32>) {
 }
 
 pub fn client_words(program: &str, words: &[&str]) -> (String, Option<i32>) {
-    let Output { stdout, stderr, status } = Command::new("timeout")
-        .args(["-k", "1", "60", program])
-        .args(words)
-        .output()
-        .unwrap();
+    let Output { stdout, stderr, status } =
+        Command::new("timeout").args(["-k", "1", "60", program]).args(words).output().unwrap();
     assert_ne!(status.code(), Some(124), "{program} {words:?} did not end");
     (String::from_utf8_lossy(&stdout).into_owned() + &String::from_utf8_lossy(&stderr), status.code())
 }

@@ -18,7 +18,8 @@ fn pairs() -> Vec<(&'static str, &'static str)> {
 fn run(mode: &str, transport: &str) {
     for (server_program, client_program) in pairs() {
         let server = Server::start(server_program, transport);
-        let (text, code) = client(client_program, &format!("{mode} -i 127.0.0.1 -p {} {transport}", server.port));
+        let (text, code) =
+            client(client_program, &format!("{mode} -i 127.0.0.1 -p {} {transport}", server.port));
         let what = format!("server {server_program}, client {client_program}, {mode} {transport}:\n{text}");
         assert_eq!(code, Some(0), "{what}");
         if mode.starts_with("tp") {
@@ -54,7 +55,8 @@ fn throughput_works_between_all_pairs() {
 
 #[test]
 fn playback_works_between_all_pairs() {
-    let records: String = (1..=40).map(|i| format!("{:.3}, {}\n", f64::from(i) * 0.01, 14 + i * 20)).collect();
+    let records: String =
+        (1..=40).map(|i| format!("{:.3}, {}\n", f64::from(i) * 0.01, 14 + i * 20)).collect();
     let data = TempFile::new("playback", &records);
     run(&format!("pb --data-file {} --reply-every 1", data.0), "");
     run(&format!("pb --data-file {} --reply-every 1", data.0), "--tcp");
@@ -95,7 +97,8 @@ fn request_headers_are_the_originals_byte_for_byte() {
     if !has_original() {
         return;
     }
-    for args in ["pp -t 1 -m 33 --mps 20", "ul -t 1 -m 20 --mps 20 --reply-every 4", "tp -t 1 -m 40 --mps 20"] {
+    for args in ["pp -t 1 -m 33 --mps 20", "ul -t 1 -m 20 --mps 20 --reply-every 4", "tp -t 1 -m 40 --mps 20"]
+    {
         let (ours, theirs) = (headers_of(OURS, args, 12), headers_of(ORIGINAL, args, 12));
         assert_eq!(ours, theirs, "{args}");
     }

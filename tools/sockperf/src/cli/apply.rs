@@ -202,6 +202,9 @@ fn conflicts(s: &Settings, p: &Pending, has: &dyn Fn(&str) -> bool) -> Result<()
             return Err(wrong(format!("--{a} and --{b} exclude each other")));
         }
     }
+    if has("compare") && !has("report") {
+        return Err(wrong("--compare shows earlier results in a report: give --report too"));
+    }
     if has("iomux-type") && p.feed.is_none() {
         return Err(wrong("-F needs a feed file: give one with -f"));
     }

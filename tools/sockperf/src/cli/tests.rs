@@ -162,6 +162,7 @@ fn options_that_exclude_each_other_are_named() {
         "sr -f FEED --threads-num 2",
         "pp --tcp -i 224.0.0.5",
         "pp --client_ip ::1",
+        "pp --compare a.json",
         "pp -n 3 -b 2",
     ] {
         assert_eq!(refused(&line.replace("FEED", &feed)).code, Code::Argument, "{line}");
@@ -187,8 +188,9 @@ fn feed_files_bring_their_multiplexer_and_playback_files_their_records() {
 }
 
 /// A value that every option with an argument accepts somewhere.
-fn sample_of(name: &str) -> String {
+fn sample_of(name: &str, mode: Mode) -> String {
     match name {
+        "msg-size" if mode == Mode::Server => "70000",
         "ip" | "client_ip" | "mc-source-filter" | "mc-rx-if" | "mc-tx-if" => "127.0.0.2",
         "iomux-type" => "p",
         "sender-affinity" | "receiver-affinity" | "cpu-affinity" => "0",
@@ -215,19 +217,20 @@ fn every_row_of_the_table_changes_the_settings() {
             continue;
         }
         let base = match name {
-            "file" => format!("{word}"),
+            "file" => word.to_string(),
             "iomux-type" | "threads-num" => format!("{word} -f {feed}"),
             "recv_looping_num" => format!("{word} --nonblocked"),
             "tcp_nb_connect_timeout_ms" => format!("{word} --tcp"),
             "range" => format!("{word} -m 50"),
             "dummy-send" => format!("{word} --mps 5"),
+            "compare" => format!("{word} --report r.html"),
             _ if mode == Mode::Playback && name != "data-file" => format!("{word} --data-file {data}"),
             _ => word.to_string(),
         };
         let value = match name {
             "file" => feed.clone(),
             "data-file" => data.clone(),
-            _ => sample_of(name),
+            _ => sample_of(name, mode),
         };
         let spelled = match option.argument {
             Argument::None => format!("--{name}"),
