@@ -43,8 +43,8 @@ pub(crate) struct Runtime {
     routes: sys::Mutex<HashMap<Ipv4Addr, Decision>>,
     /// Changes whenever a cached route may be wrong.
     pub route_generation: AtomicU32,
-    why: [AtomicU64; Why::ALL.len()],
-    why_told: [AtomicBool; Why::ALL.len()],
+    why: [AtomicU64; Why::COUNT],
+    why_told: [AtomicBool; Why::COUNT],
     /// Nothing is accelerated any more (a panic was caught).
     pub fenced: AtomicBool,
     /// The background thread.
@@ -107,8 +107,8 @@ impl Runtime {
             netlink: sys::Mutex::new(None),
             routes: sys::Mutex::new(HashMap::new()),
             route_generation: AtomicU32::new(1),
-            why: [const { AtomicU64::new(0) }; Why::ALL.len()],
-            why_told: [const { AtomicBool::new(false) }; Why::ALL.len()],
+            why: [const { AtomicU64::new(0) }; Why::COUNT],
+            why_told: [const { AtomicBool::new(false) }; Why::COUNT],
             fenced: AtomicBool::new(false),
             worker: worker::Handle::new(),
         }
@@ -272,15 +272,10 @@ impl Runtime {
     pub(crate) fn count(&self, why: Why, what: core::fmt::Arguments<'_>) {
         self.why[why as usize].fetch_add(1, Ordering::Relaxed);
         if !why.is_ordinary() && !self.why_told[why as usize].swap(true, Ordering::Relaxed) {
-            logger::warning!("{what}: left to the kernel: {}", why.text());
+            logger::warning!("{what}: left to the kernel: {}; {}", why.text(), why.remedy());
         } else {
             logger::debug!("{what}: left to the kernel: {}", why.text());
         }
-    }
-
-    /// How often each reason was counted.
-    pub(crate) fn reasons(&self) -> impl Iterator<Item = (Why, u64)> + '_ {
-        Why::ALL.into_iter().zip(self.why.iter().map(|count| count.load(Ordering::Relaxed)))
     }
 
     /// How long receives, accepts, connects and blocked sends poll.

@@ -30,8 +30,9 @@ macro_rules! reasons {
     };
 }
 
-// The names are those of `sockets::answer::Why`, which adds only "not a socket of ours".
 reasons! {
+    /// A descriptor that was never a candidate: the ordinary case, which is not counted.
+    NotOurs "not a socket of ours" ""
     /// VMA_OFFLOADED_SOCKETS=0, the extra API said so for this thread, or the library could not start.
     Disabled "acceleration is switched off" "set VMA_OFFLOADED_SOCKETS=1; the log says if the start failed"
     /// A rule of libvma.conf.
@@ -73,6 +74,24 @@ reasons! {
 impl Why {
     /// How many there are.
     pub const COUNT: usize = Why::ALL.len();
+
+    /// Whether it is the normal course of things (told at DEBUG) rather than a loss that the user should hear of (one
+    /// warning).
+    pub fn is_ordinary(self) -> bool {
+        use Why::*;
+        matches!(
+            self,
+            NotOurs
+                | Disabled
+                | Rule
+                | LocalAddress
+                | GroupAddress
+                | NoRoute
+                | InterfaceNotChosen
+                | NoInterface
+                | Inherited
+        )
+    }
 
     /// The reason of this number.
     pub fn from_number(number: u64) -> Option<Why> {
