@@ -80,7 +80,7 @@ fn counter() -> u64 {
 
 /// For the child of a fork: the thread that was just moving the base may not exist here.
 pub fn after_fork() {
-    if SEQUENCE.load(Ordering::Relaxed) % 2 == 1 {
+    if !SEQUENCE.load(Ordering::Relaxed).is_multiple_of(2) {
         // The values may be half changed: measure anew.
         SOURCE.store(UNKNOWN, Ordering::Relaxed);
         SEQUENCE.store(0, Ordering::Relaxed);
@@ -95,7 +95,7 @@ fn scaled(tsc: u64) -> u64 {
         let (base_tsc, base_ns) = (BASE_TSC.load(Ordering::Relaxed), BASE_NS.load(Ordering::Relaxed));
         let scale = SCALE.load(Ordering::Relaxed);
         fence(Ordering::Acquire);
-        if sequence % 2 == 0 && SEQUENCE.load(Ordering::Relaxed) == sequence {
+        if sequence.is_multiple_of(2) && SEQUENCE.load(Ordering::Relaxed) == sequence {
             // A counter read before another thread moved the base: no time has passed since.
             let elapsed = extend(tsc.saturating_sub(base_tsc), scale);
             if elapsed > RESYNC_NS {
@@ -109,7 +109,7 @@ fn scaled(tsc: u64) -> u64 {
 
 #[inline]
 fn extend(ticks: u64, scale: u64) -> u64 {
-    (ticks as u128 * scale as u128 >> SHIFT) as u64
+    ((ticks as u128 * scale as u128) >> SHIFT) as u64
 }
 
 /// A counter value and the time, read together: the try with the least between the two counter reads counts.

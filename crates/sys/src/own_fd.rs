@@ -22,8 +22,8 @@ pub fn is_own(fd: i32) -> bool {
 pub fn next_own(from: i32) -> Option<i32> {
     let from = from.max(0) as usize;
     let mut mask = !0u64 << (from % 64);
-    for index in from / 64..OWN.len() {
-        let word = OWN[index].load(Ordering::Relaxed) & mask;
+    for (index, word) in OWN.iter().enumerate().skip(from / 64) {
+        let word = word.load(Ordering::Relaxed) & mask;
         if word != 0 {
             return Some((index * 64) as i32 + word.trailing_zeros() as i32);
         }

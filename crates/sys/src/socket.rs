@@ -72,6 +72,7 @@ struct Control {
 }
 
 /// sendmsg(2) with descriptors (SCM_RIGHTS); at least one byte must go along. More than [`DESCRIPTORS_MAX`]: EINVAL.
+#[allow(clippy::unnecessary_cast, reason = "these lengths are u32 in other C libraries")]
 pub fn send_descriptors(fd: i32, bytes: &[u8], descriptors: &[i32]) -> Result<usize> {
     if descriptors.len() > DESCRIPTORS_MAX {
         return Err(libc::EINVAL);
@@ -95,6 +96,7 @@ pub fn send_descriptors(fd: i32, bytes: &[u8], descriptors: &[i32]) -> Result<us
 }
 
 /// recvmsg(2) with descriptors, which are ours (close-on-exec, high) from then on. Says how many bytes came.
+#[allow(clippy::unnecessary_cast, reason = "these lengths are u32 in other C libraries")]
 pub fn receive_descriptors(
     fd: i32,
     buffer: &mut [u8],
