@@ -11,8 +11,8 @@ use crate::{Mode, Refusal};
 pub enum NotWorth {
     /// It could not be accelerated at all.
     Refused(Refusal),
-    /// The driver copies every packet, and nothing says that the detour pays.
-    CopyingDriver {
+    /// Not a network card's driver with zero-copy: nothing says that the detour pays.
+    Driver {
         /// Its name by ethtool, or empty.
         driver: String,
     },
@@ -22,11 +22,11 @@ impl fmt::Display for NotWorth {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             NotWorth::Refused(refusal) => refusal.fmt(f),
-            NotWorth::CopyingDriver { driver } => {
-                let driver = if driver.is_empty() { "its driver" } else { driver };
+            NotWorth::Driver { driver } => {
+                let driver = if driver.is_empty() { "unknown driver" } else { driver };
                 write!(
                     f,
-                    "{driver} has no zero-copy AF_XDP; name the interface explicitly to accelerate it anyway"
+                    "{driver}: not accelerated by default; name the interface explicitly to accelerate it"
                 )
             }
         }
@@ -34,15 +34,37 @@ impl fmt::Display for NotWorth {
 }
 
 /// Should this interface be accelerated without being named? Yes for veth (the peer is on this host, and the kernel's
-/// own path is long) and for drivers that announce zero-copy AF_XDP. Everything else (virtio_net, tun, bond, ...)
-/// copies; the way through the kernel is the safe choice there, until somebody who measured it says otherwise.
+/// own path is long) and for drivers of network cards that announce zero-copy AF_XDP. Everything else (virtio_net,
+/// tun, bond, ...) stays with the kernel until somebody who measured it says otherwise.
 pub fn worth_it(interface: &str) -> Result<(), NotWorth> {
     let interface = find(interface).map_err(NotWorth::Refused)?;
-    if interface.driver == "veth" || features(&interface) & query::ZERO_COPY != 0 {
+    if is_worth_it(&interface.driver, features(&interface)) {
         return Ok(());
     }
-    Err(NotWorth::CopyingDriver { driver: interface.driver })
+    Err(NotWorth::Driver { driver: interface.driver })
 }
+
+fn is_worth_it(driver: &str, features: u64) -> bool {
+    driver == "veth" || features & query::ZERO_COPY != 0 && !VIRTUAL.contains(&driver)
+}
+
+/// Drivers that are no network card, whatever they announce (virtio_net announces zero-copy since Linux 6.11): the
+/// other end copies, attaching may reconfigure the queues of the only way into a virtual machine, and for devices
+/// over others the announcement is that of their parts.
+const VIRTUAL: [&str; 12] = [
+    "virtio_net",
+    "tun",
+    "bonding",
+    "team",
+    "bridge",
+    "openvswitch",
+    "hv_netvsc",
+    "vmxnet3",
+    "vif",
+    "macvlan",
+    "ipvlan",
+    "802.1Q VLAN Support",
+];
 
 /// May this process open AF_XDP sockets and load the program? Asks by trying, which is the only honest way.
 pub fn privilege() -> Result<(), Refusal> {
@@ -97,7 +119,8 @@ const fn single(way: Way) -> Way {
 
 /// The ways to try, best first. On veth the generic hook comes first: it is faster there, and takes the super-frames
 /// of a local peer whole (docs/design/af-xdp.md). Without multi-buffer it would lose them, so it comes last then: the
-/// native hook makes the peer send single frames.
+/// native hook makes the peer send single frames. The generic hook is also all that is tried unasked on what may be the
+/// only way into a virtual machine: attaching to it resets nothing.
 pub(crate) fn ways(interface: &Interface, mode: Mode) -> &'static [Way] {
     let features = features(interface);
     let (zero_copy, native) = (features & query::ZERO_COPY != 0, features & query::NATIVE == query::NATIVE);
@@ -108,6 +131,7 @@ pub(crate) fn ways(interface: &Interface, mode: Mode) -> &'static [Way] {
         Mode::Auto if interface.driver == "veth" => {
             const { &[GENERIC, NATIVE, single(NATIVE), single(GENERIC)] }
         }
+        Mode::Auto if VIRTUAL.contains(&interface.driver.as_str()) => const { &[GENERIC, single(GENERIC)] },
         Mode::Auto if zero_copy => {
             const { &[ZERO_COPY, single(ZERO_COPY), NATIVE, single(NATIVE), GENERIC, single(GENERIC)] }
         }
@@ -119,4 +143,33 @@ pub(crate) fn ways(interface: &Interface, mode: Mode) -> &'static [Way] {
 fn features(interface: &Interface) -> u64 {
     // A kernel that cannot say is one whose driver we try in the generic hook.
     query::xdp_features(interface.index).unwrap_or(0)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn veth_and_zero_copy_cards_are_worth_it_and_virtual_machines_uplinks_are_not() {
+        let all = query::NATIVE | query::ZERO_COPY;
+        assert!(is_worth_it("veth", query::NATIVE));
+        assert!(is_worth_it("ice", all));
+        assert!(!is_worth_it("ena", query::NATIVE));
+        assert!(!is_worth_it("", 0));
+        for driver in VIRTUAL {
+            assert!(!is_worth_it(driver, all), "{driver}");
+        }
+    }
+
+    /// Whatever the uplink of this virtual machine announces, it is not chosen.
+    #[test]
+    fn a_virtio_uplink_is_not_chosen() {
+        if driver("eth0").as_deref() != Some("virtio_net") {
+            eprintln!("SKIPPED: eth0 is no virtio_net here");
+            return;
+        }
+        let refused = worth_it("eth0").unwrap_err();
+        assert_eq!(refused, NotWorth::Driver { driver: "virtio_net".to_owned() });
+        assert!(refused.to_string().contains("virtio_net"));
+    }
 }

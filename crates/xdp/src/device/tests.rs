@@ -215,7 +215,7 @@ fn veth_is_worth_it_and_an_ifb_is_not() {
         rig::ip(&["link", "add", "other", "type", "ifb"]);
         assert_eq!(caps::worth_it("veth"), Ok(()));
         let other = caps::worth_it("other");
-        assert!(matches!(other, Err(caps::NotWorth::CopyingDriver { .. })), "{other:?}");
+        assert!(matches!(other, Err(caps::NotWorth::Driver { .. })), "{other:?}");
         assert_eq!(caps::worth_it("lo"), Err(caps::NotWorth::Refused(Refusal::NotEthernet)));
         assert_eq!(caps::privilege(), Ok(()));
     });
