@@ -5,7 +5,9 @@
 //! the most. Where the application is away (no turn for a while) and the engine has unfinished business, it also sleeps
 //! on the AF_XDP sockets, so that acknowledgments and retransmissions go on as they would in the kernel.
 
+use crate::fd_table;
 use crate::lane::Lane;
+use crate::object::{Kind, Object};
 use crate::runtime::Runtime;
 use core::sync::atomic::{AtomicBool, AtomicI32, AtomicU32, Ordering};
 use netlink::{Monitor, Update};
@@ -151,6 +153,9 @@ impl Worker {
     }
 
     fn sweep(&self, now: u64) {
+        if logger::enabled(logger::Level::Finer) {
+            describe_streams(now);
+        }
         for lane in self.runtime.lanes() {
             if let Some(mut inner) = lane.try_lock() {
                 inner.sweep_orphans();
@@ -223,6 +228,26 @@ impl Worker {
                 inner.tell(now);
             }
         }
+    }
+}
+
+/// What every connection is about, for those who look for a stall.
+fn describe_streams(now: u64) {
+    for fd in 0..fd_table::end() {
+        let Some((lane, id)) = fd_table::socket(fd).filter(|object| object.kind() == Kind::Stream).and_then(Object::leg) else {
+            continue;
+        };
+        let Some(inner) = lane.try_lock() else { continue };
+        let at = stack::Instant(now);
+        let timer = inner.stack.next_timer().map_or(-1, |due| due.0.saturating_sub(now) as i64);
+        logger::finer!(
+            "fd {fd}: {:?} {:?} ready {:?}, lane timer in {timer} ns, {} unkicked, {:?}",
+            inner.stack.tcp_state(id),
+            inner.stack.tcp_queued(id),
+            inner.stack.ready(id),
+            inner.device.unkicked(),
+            inner.stack.tcp_info(at, id),
+        );
     }
 }
 
