@@ -1,6 +1,7 @@
 //! What an acknowledgment changes: the window, what is in flight, round trips, recovery, room for the application.
 
 use super::control_block::{Awaits, Cx, Tcb};
+use super::retransmit::Kind;
 use super::scoreboard::Delivered;
 use super::segment::Segment;
 use super::seq::Seq;
@@ -15,7 +16,7 @@ impl<F: Frame> Tcb<F> {
         let old_window = self.snd_wnd;
         self.update_window(seg);
         let mut delivered = Delivered::default();
-        let mut dsack = false;
+        let (mut dsack, mut duplicated) = (false, false);
         if !seg.options.sack_blocks().is_empty() && self.sack_ok {
             dsack = self.take_sack(seg, &mut delivered);
         }
@@ -25,7 +26,9 @@ impl<F: Frame> Tcb<F> {
         } else if seg.ack == old_una && seg.len == 0 && self.outstanding() > 0 {
             let duplicate = old_window == self.snd_wnd || !seg.options.sack_blocks().is_empty();
             if duplicate && !seg.flags.any(wire::tcp::Flags::FIN) {
-                self.dup_acks += 1;
+                // No more than what is in flight: a peer that invents duplicates gains nothing (Savage, 1999).
+                self.dup_acks = (self.dup_acks + 1).min(self.board.count() as u32);
+                duplicated = true;
             }
         }
         if self.outstanding() == 0 && self.snd_wnd > 0 || advanced {
@@ -34,7 +37,7 @@ impl<F: Frame> Tcb<F> {
         if advanced || delivered.bytes > 0 {
             self.sample_rtt(cx, seg, &delivered);
         }
-        self.recover(cx, seg, &delivered, advanced, dsack);
+        self.recover(cx, seg, &delivered, Kind { advanced, duplicated, dsack });
         if advanced {
             self.restart_retransmit(cx);
             self.tell_room(cx);

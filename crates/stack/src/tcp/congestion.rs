@@ -160,7 +160,7 @@ mod tests {
     use super::*;
 
     const MSS: u32 = 1460;
-    const RTT: Duration = Duration::from_millis(10);
+    const RTT: Duration = Duration::from_millis(100);
 
     fn one_round(control: &mut Control, now: Instant) {
         let mut left = control.cwnd;
@@ -201,7 +201,7 @@ mod tests {
         control.cwnd = control.ssthresh;
         // K = cubic_root(1000 * 0.3 / 0.4) = 9.09 s.
         let at = |control: &mut Control, from: u64, to: u64| {
-            for ms in (from..to).step_by(10) {
+            for ms in (from..to).step_by(100) {
                 one_round(control, Instant(ms * 1_000_000));
             }
             control.cwnd / MSS

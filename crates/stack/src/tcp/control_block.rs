@@ -140,6 +140,8 @@ pub(crate) struct Tcb<F> {
     /// FIN was asked for, and was sent.
     pub(crate) fin_queued: bool,
     pub(crate) fin_sent: bool,
+    /// The window probe sends into a window that is too small to be worth it otherwise.
+    pub(crate) forced: bool,
     /// Push::More holds a partial segment back.
     pub(crate) more: bool,
     /// Push::Later does, until `flush`.
@@ -305,6 +307,7 @@ impl<F: Frame> Tcb<F> {
             peer_mss: mss,
             fin_queued: false,
             fin_sent: false,
+            forced: false,
             more: false,
             later: false,
             tx_limit: 0,
@@ -425,7 +428,12 @@ impl<F: Frame> Tcb<F> {
 
     #[inline]
     pub(crate) fn in_flight(&self) -> u32 {
-        self.board.in_flight(self.outstanding())
+        let pipe = self.board.in_flight(self.outstanding());
+        if self.sack_ok || self.dup_acks == 0 {
+            return pipe;
+        }
+        // Without SACK each duplicate ACK says that one segment left the network.
+        pipe.saturating_sub(self.dup_acks.saturating_mul(self.payload_max()))
     }
 
     /// Offset in the stream of a sequence number near `rcv_nxt`; `None`: before the stream's beginning.

@@ -5,17 +5,16 @@ use super::receive::SACK_BLOCKS;
 use super::seq::Seq;
 use super::{State, segment};
 use crate::net::{Ip, Sent};
-use crate::{Frame, Outlet, SocketId, Stack};
+use crate::stack::Socket;
+use crate::{Frame, Instant, Outlet, SocketId, Stack};
 use wire::ipv4;
 use wire::tcp::{Fields, Flags, HEADER_LEN, OptionsWriter};
 
 /// The outlet has room again, a path became known, or `flush` was called for a stream with `Push::Later`.
-pub(crate) fn retry<F: Frame>(
-    stack: &mut Stack<F>,
-    now: crate::Instant,
-    id: SocketId,
-    out: &mut impl Outlet,
-) {
+pub(crate) fn retry<F: Frame>(stack: &mut Stack<F>, now: Instant, id: SocketId, out: &mut impl Outlet) {
+    if let Some(Socket::HalfOpen(_)) = stack.sockets.get(id) {
+        return stack.send_syn_ack(now, id, out);
+    }
     stack.with_tcp(now, id, out, |tcb, cx| {
         tcb.later = false;
         if tcb.state == State::SynSent || tcb.state == State::SynReceived {
@@ -113,7 +112,7 @@ impl<F: Frame> Tcb<F> {
         if len + u32::from(fin && len == unsent) > window {
             let fits = window.min(len);
             let silly = fits < room && fits < self.snd_wnd_max / 2;
-            if fits == 0 || silly {
+            if fits == 0 || (silly && !self.forced) {
                 return None;
             }
             len = fits;

@@ -15,6 +15,17 @@ const PROBE_MIN: Duration = Duration::from_millis(2);
 /// Allowance for the peer's delayed ACK when one segment is in flight (RFC 8985, 7.2: WCDelAckT).
 const PROBE_DELAYED_ACK: Duration = Duration::from_millis(200);
 
+/// What sort of acknowledgment it is.
+#[derive(Clone, Copy)]
+pub(crate) struct Kind {
+    /// It acknowledges something new.
+    pub(crate) advanced: bool,
+    /// It is a duplicate (RFC 5681, 2).
+    pub(crate) duplicated: bool,
+    /// It reports a duplicate (RFC 2883).
+    pub(crate) dsack: bool,
+}
+
 impl<F: Frame> Tcb<F> {
     /// What an acknowledgment means for recovery and for the congestion window.
     pub(crate) fn recover<O>(
@@ -22,45 +33,52 @@ impl<F: Frame> Tcb<F> {
         cx: &mut Cx<'_, O>,
         seg: &Segment,
         delivered: &Delivered,
-        advanced: bool,
-        dsack: bool,
+        kind: Kind,
     ) {
-        self.end_tlp(dsack, advanced);
-        if dsack && self.reduction.saved.is_some() {
+        self.end_tlp(kind.dsack, kind.advanced);
+        if kind.dsack && self.reduction.saved.is_some() {
             self.reduction.resent = self.reduction.resent.saturating_sub(1);
         }
-        if self.recovery != Recovery::Open {
-            self.check_spurious(seg, delivered, dsack);
-            self.check_recovered(cx);
+        if self.recovery != Recovery::Open || kind.dsack {
+            self.check_spurious(seg, delivered, kind.dsack);
+            self.check_recovered();
         }
         if delivered.reordered {
             self.counts.reord_seen += 1;
         }
         self.rack.update(cx.now, delivered, &self.rtt);
-        if advanced && !self.sack_ok {
-            if let Recovery::Fast { .. } = self.recovery {
-                // A partial ACK without SACK: the next segment is lost too (RFC 6582).
-                self.board.first_lost();
-            }
+        let partial = kind.advanced && !self.sack_ok && self.recovery != Recovery::Open;
+        if partial {
+            // Without SACK a partial ACK names the next lost segment (RFC 6582), and takes back as many of the
+            // duplicates as it acknowledges segments behind the first.
+            self.board.first_lost();
+            let segments = delivered.bytes / self.payload_max();
+            self.dup_acks = self.dup_acks.saturating_sub(segments.saturating_sub(1));
+        } else if kind.advanced && self.recovery == Recovery::Open {
             self.dup_acks = 0;
         }
         let found = self.find_losses(cx);
+        // Without SACK each duplicate delivered a segment (RFC 6937, 3).
+        let reno = kind.duplicated && !self.sack_ok;
+        let bytes = if reno { self.payload_max() } else { delivered.bytes };
         match self.recovery {
-            Recovery::Open if found => self.enter_fast(cx, delivered.bytes),
+            Recovery::Open if found => self.enter_fast(bytes),
             Recovery::Open => {
-                if delivered.bytes > 0 && (self.cwnd_limited || self.control.in_slow_start()) {
+                if delivered.bytes > 0 {
                     self.grow(cx, delivered.bytes);
                 }
             }
-            Recovery::Fast { .. } => self.reduce(delivered.bytes, advanced && !found),
+            Recovery::Fast { .. } => {
+                self.reduce(bytes, kind.advanced && !found);
+                if partial {
+                    self.control.cwnd = self.control.cwnd.max(self.in_flight() + self.payload_max());
+                }
+            }
             Recovery::Timeout { .. } => {
                 if delivered.bytes > 0 {
                     self.control.on_ack(cx.now, delivered.bytes, self.rtt.srtt());
                 }
             }
-        }
-        if advanced && self.board.sacked() == 0 {
-            self.dup_acks = 0;
         }
     }
 
@@ -109,13 +127,12 @@ impl<F: Frame> Tcb<F> {
         marked
     }
 
-    fn enter_fast<O>(&mut self, cx: &mut Cx<'_, O>, delivered: u32) {
+    fn enter_fast(&mut self, delivered: u32) {
         let saved = self.control.on_loss();
         self.recovery = Recovery::Fast { high: self.snd_nxt };
         self.reduction =
             Reduction { saved: Some(saved), flight: self.outstanding().max(1), ..Reduction::default() };
         self.tlp = None;
-        let _ = cx;
         self.reduce(delivered, false);
     }
 
@@ -124,11 +141,10 @@ impl<F: Frame> Tcb<F> {
         if delivered == 0 && self.reduction.sent > 0 {
             return;
         }
-        let mss = self.payload_max();
+        let (mss, pipe) = (self.payload_max(), self.in_flight());
         let r = &mut self.reduction;
         r.delivered = r.delivered.saturating_add(delivered);
         let ssthresh = self.control.ssthresh;
-        let pipe = self.board.in_flight(self.snd_nxt - self.snd_una);
         let send = if pipe > ssthresh {
             let share = u64::from(r.delivered) * u64::from(ssthresh);
             (share.div_ceil(u64::from(r.flight)) as u32).saturating_sub(r.sent)
@@ -144,7 +160,7 @@ impl<F: Frame> Tcb<F> {
     }
 
     /// Whether recovery is over.
-    fn check_recovered<O>(&mut self, _cx: &mut Cx<'_, O>) {
+    fn check_recovered(&mut self) {
         let high = match self.recovery {
             Recovery::Fast { high } | Recovery::Timeout { high } => high,
             Recovery::Open => return,
@@ -179,7 +195,8 @@ impl<F: Frame> Tcb<F> {
                 .options
                 .timestamps
                 .is_some_and(|(_, echo)| echo != 0 && (echo.wrapping_sub(self.reduction.stamp) as i32) < 0);
-        let by_original = matches!(self.recovery, Recovery::Timeout { .. }) && delivered.original;
+        let by_original =
+            self.sack_ok && matches!(self.recovery, Recovery::Timeout { .. }) && delivered.original;
         let by_dsack = dsack && self.reduction.resent == 0;
         if by_stamp || by_original || by_dsack {
             self.board.none_lost();
@@ -273,7 +290,7 @@ impl<F: Frame> Tcb<F> {
             }
             Awaits::Reordering => {
                 if self.find_losses(cx) && self.recovery == Recovery::Open {
-                    self.enter_fast(cx, 0);
+                    self.enter_fast(0);
                 }
                 self.output(cx);
                 self.arm_retransmit(cx);
@@ -288,9 +305,6 @@ impl<F: Frame> Tcb<F> {
         }
         if self.gives_up(cx.now, cx.shared.settings.retries2) {
             return self.time_out(cx);
-        }
-        if self.snd_wnd == 0 && self.last_ack_received.since(self.last_sent) > Duration::ZERO {
-            // The peer shrank its window to nothing: what is outstanding serves as window probe.
         }
         let renege = self.board.first().is_some_and(|s| s.sacked);
         let again = matches!(self.recovery, Recovery::Timeout { .. });
@@ -355,7 +369,10 @@ impl<F: Frame> Tcb<F> {
 
     /// RFC 9293, 3.8.6.1: the peer's window is closed; ask whether it still is.
     fn on_persist<O: Outlet>(&mut self, cx: &mut Cx<'_, O>) -> Fate {
+        // A window that is silly but open takes what fits by now.
+        self.forced = true;
         self.output(cx);
+        self.forced = false;
         if self.outstanding() > 0 || (self.unsent() == 0 && (!self.fin_queued || self.fin_sent)) {
             return Fate::Stays;
         }

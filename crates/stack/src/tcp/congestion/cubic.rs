@@ -65,7 +65,7 @@ impl Cubic {
         let window = f64::from(cwnd) / f64::from(mss);
         self.w_max = if window < self.w_max { window * (1.0 + BETA) / 2.0 } else { window };
         self.epoch = None;
-        (f64::from(cwnd) * BETA) as u32
+        (f64::from(cwnd) * BETA).round() as u32
     }
 
     /// Time in which nothing was sent does not count as growth (RFC 9438, 5.8).

@@ -93,21 +93,23 @@ fn read_all(queue: &mut ReceiveQueue<Counted>, hold: &mut Parts) -> Vec<u8> {
 
 #[test]
 fn segments_in_any_order_with_overlaps_and_duplicates_give_the_stream_once() {
-    for seed in 1..60u64 {
-        let mut random = Random(seed * 0x2545_f491_4f6c_dd1d);
+    for seed in 1..20u64 {
+        let mut random = Random(seed.wrapping_mul(0x2545_f491_4f6c_dd1d));
         let (mut queue, mut hold, live) = (ReceiveQueue::new(), Parts::new(64), Rc::new(Cell::new(0)));
         let total = 60_000u64;
         let mut have = vec![false; total as usize];
-        let mut got = 0u64;
+        let (mut got, mut expected) = (0u64, 0u64);
         while got < total {
             let at = (queue.next() + random.below(20_000)).saturating_sub(random.below(6000)).min(total - 1);
             let len = (1 + random.below(if seed % 3 == 0 { 60 } else { 1460 })).min(total - at) as u32;
             put(&mut queue, &mut hold, &live, at, len);
             have[at as usize..at as usize + len as usize].fill(true);
-            let expected = have.iter().position(|h| !h).unwrap_or(total as usize) as u64;
+            while expected < total && have[expected as usize] {
+                expected += 1;
+            }
             assert_eq!(queue.next(), expected, "seed {seed}");
             for &(a, b) in queue.ranges() {
-                assert!(a > queue.next() && have[a as usize..b as usize].iter().all(|h| *h));
+                assert!(a > queue.next() && have[a as usize] && have[b as usize - 1]);
             }
             assert!(live.get() <= 64);
             if random.below(3) == 0 {
