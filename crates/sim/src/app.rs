@@ -22,7 +22,7 @@ pub struct Cx<'a> {
     pub alarms: &'a mut Vec<(u64, usize)>,
     /// Applications that a listener starts.
     pub born: &'a mut Vec<App>,
-    /// The index of the application itself, its token.
+    /// The index of the application itself.
     pub own: usize,
     /// Index that the first of `born` gets.
     pub next: usize,
@@ -31,6 +31,11 @@ pub struct Cx<'a> {
 }
 
 impl Cx<'_> {
+    /// The token of the application's socket. Connections that wait to be accepted have none: zero.
+    pub fn token(&self) -> u64 {
+        self.own as u64 + 1
+    }
+
     /// Calls the application again after `span` ns.
     pub fn again_after(&mut self, span: u64) {
         let own = self.own;

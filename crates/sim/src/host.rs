@@ -119,9 +119,8 @@ impl Host {
     pub fn drain_events(&mut self, now: u64, healed: bool, ledger: &mut Ledger) {
         let mut left = 10_000;
         while let Some(event) = self.stack.take_event() {
-            if let Ok(own) = usize::try_from(event.token)
-                && own < self.apps.len()
-            {
+            let own = (event.token as usize).wrapping_sub(1);
+            if own < self.apps.len() {
                 self.act(now, own, event.edges, healed, ledger);
             }
             left -= 1;
@@ -198,6 +197,8 @@ fn header_len(frame: &[u8]) -> usize {
     let byte = |at: usize| frame.get(at).copied().unwrap_or(0);
     let ip = 14 + usize::from(byte(14) & 15) * 4;
     let transport = match byte(23) {
+        // A message is headers to its end.
+        1 => frame.len(),
         6 => usize::from(byte(ip + 12) >> 4) * 4,
         _ => 8,
     };

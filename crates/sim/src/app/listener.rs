@@ -38,15 +38,15 @@ impl Listener {
                     .alarm(|| format!("accepted a connection from {remote:?}, which nobody opened"));
             };
             let (_, conversation, plan) = self.guests.remove(at);
-            let token = cx.next + cx.born.len();
+            let token = cx.next + cx.born.len() + 1;
             cx.stack.set_token(accepted, token as u64);
             cx.born.push(App::Talker(Box::new(Talker::accepted(conversation, accepted, plan))));
         }
     }
 
     fn open(&mut self, cx: &mut Cx<'_>) {
-        let own = cx.own as u64;
-        match cx.stack.tcp_listen(self.local, self.backlog, &self.options, own) {
+        let token = cx.token();
+        match cx.stack.tcp_listen(self.local, self.backlog, &self.options, token) {
             Ok(id) => self.id = Some(id),
             Err(error) => cx.ledger.alarm(|| format!("tcp_listen answered {error:?}")),
         }

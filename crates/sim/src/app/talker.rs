@@ -117,8 +117,8 @@ impl Talker {
 
     fn connect(&mut self, cx: &mut Cx<'_>) {
         let Some((local, remote)) = self.endpoints else { return };
-        let own = cx.own as u64;
-        match cx.stack.tcp_connect(cx.now, local, remote, &self.plan.options, own, cx.ring) {
+        let token = cx.token();
+        match cx.stack.tcp_connect(cx.now, local, remote, &self.plan.options, token, cx.ring) {
             Ok(id) => self.id = Some(id),
             Err(error) => cx.ledger.alarm(|| format!("tcp_connect answered {error:?}")),
         }

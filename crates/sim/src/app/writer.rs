@@ -88,8 +88,7 @@ impl Writer {
     }
 
     fn open(&mut self, cx: &mut Cx<'_>) {
-        let own = cx.own as u64;
-        let Some(id) = cx.stack.udp_open(self.plan.local, &self.plan.options, own) else {
+        let Some(id) = cx.stack.udp_open(self.plan.local, &self.plan.options, cx.token()) else {
             return cx.ledger.alarm(|| "udp_open found no room".to_string());
         };
         self.id = Some(id);
