@@ -14,7 +14,10 @@ use netlink::{Monitor, Update};
 
 /// While sends gather, the worker looks this often: the longest that a gathered frame waits for a caller that turned
 /// to other work.
-const HURRY_NS: u64 = 100_000;
+const HURRY_NS: u64 = 200_000;
+
+/// It never sleeps for less: a timer that is due while another thread holds the lane is that thread's to fire.
+const LEAST_NS: u64 = 50_000;
 
 /// How long the worker stays hurried after the last reason: waking it costs more than a few idle looks.
 const HURRY_SPAN_NS: u64 = 5_000_000;
@@ -125,31 +128,35 @@ impl Worker {
                 self.hurry_seen = hurry;
                 self.hurried_at = now;
             }
-            self.turn_lanes(now);
+            let next = self.turn_lanes(now);
             if now.saturating_sub(self.swept_at) >= SWEEP_NS {
                 self.swept_at = now;
                 self.sweep(now);
             }
-            self.sleep(now);
-            self.follow();
+            self.sleep(now, next);
         }
     }
 
-    fn turn_lanes(&self, now: u64) {
+    /// Does for each lane what its application does not do just now; when the first of them wants attention again.
+    fn turn_lanes(&self, now: u64) -> u64 {
+        let mut next = u64::MAX;
         for lane in self.runtime.lanes() {
-            let due = lane.timer.load(Ordering::Relaxed) <= now;
-            if lane.is_fenced() || !(due || lane.gathering.load(Ordering::Relaxed) || is_away(lane, now)) {
+            if lane.is_fenced() {
                 continue;
             }
             // A held lock means that somebody is turning it right now.
-            if let Some(mut inner) = lane.try_lock() {
+            let Some(mut inner) = lane.try_lock() else { continue };
+            let due = inner.stack.next_timer().is_some_and(|due| due.0 <= now);
+            if due || lane.gathering.load(Ordering::Relaxed) || is_away(lane, now) {
                 let turned = lane.turned.load(Ordering::Relaxed);
                 inner.turn(now);
                 lane.note(&inner, now);
                 // Being away is measured by the application's turns, not by ours.
                 lane.turned.store(turned, Ordering::Relaxed);
             }
+            next = next.min(inner.stack.next_timer().map_or(u64::MAX, |due| due.0));
         }
+        next
     }
 
     fn sweep(&self, now: u64) {
@@ -164,38 +171,38 @@ impl Worker {
         }
     }
 
-    /// Sleeps until something is to be done. Lanes whose application is away are watched for packets.
-    fn sleep(&mut self, now: u64) {
-        let mut until = now + self.interval;
+    /// Sleeps until something is to be done, and follows what the kernel told meanwhile. Lanes whose application is
+    /// away are watched for packets.
+    fn sleep(&mut self, now: u64, next_timer: u64) {
+        let mut until = next_timer.min(now + self.interval).max(now + LEAST_NS);
         self.fds.clear();
         self.watch_fd(self.wake.raw());
-        if let Some(descriptor) = self.monitor.as_ref().map(Monitor::descriptor) {
-            self.watch_fd(descriptor);
-        }
+        self.watch_fd(self.monitor.as_ref().map_or(-1, Monitor::descriptor));
         for lane in self.runtime.lanes() {
-            if lane.is_fenced() {
-                continue;
-            }
-            until = until.min(lane.timer.load(Ordering::Relaxed));
-            if is_away(lane, now) {
+            if !lane.is_fenced() && is_away(lane, now) {
                 for fd in &lane.descriptors {
-                    self.fds.push(sys::poll::pollfd { fd: *fd, events: libc::POLLIN, revents: 0 });
+                    self.watch_fd(*fd);
                 }
             }
         }
+        let handle = &self.runtime.worker;
         if now.saturating_sub(self.hurried_at) < HURRY_SPAN_NS {
             until = until.min(now + HURRY_NS);
         } else {
-            let handle = &self.runtime.worker;
             handle.asleep.store(true, Ordering::SeqCst);
             if handle.hurry.load(Ordering::SeqCst) != self.hurry_seen {
                 handle.asleep.store(false, Ordering::SeqCst);
                 return;
             }
         }
-        let _ = sys::poll::poll(&mut self.fds, Some(until.saturating_sub(now)), None);
-        self.runtime.worker.asleep.store(false, Ordering::SeqCst);
-        sys::fd::clear(self.wake.raw());
+        let _ = sys::poll::poll(&mut self.fds, Some(until - now), None);
+        handle.asleep.store(false, Ordering::SeqCst);
+        if self.fds[0].revents != 0 {
+            sys::fd::clear(self.wake.raw());
+        }
+        if self.fds[1].revents != 0 {
+            self.follow();
+        }
     }
 
     fn watch_fd(&mut self, fd: i32) {
@@ -234,7 +241,9 @@ impl Worker {
 /// What every connection is about, for those who look for a stall.
 fn describe_streams(now: u64) {
     for fd in 0..fd_table::end() {
-        let Some((lane, id)) = fd_table::socket(fd).filter(|object| object.kind() == Kind::Stream).and_then(Object::leg) else {
+        let Some((lane, id)) =
+            fd_table::socket(fd).filter(|object| object.kind() == Kind::Stream).and_then(Object::leg)
+        else {
             continue;
         };
         let Some(inner) = lane.try_lock() else { continue };

@@ -29,12 +29,10 @@ pub(crate) struct Lane {
     pub descriptors: Vec<i32>,
     /// When the last turn ended, for the worker: lanes that the application turns need no help.
     pub turned: AtomicU64,
-    /// Something waits for a later call or for the worker: sends that gather, or protocol timers.
+    /// Sends gather: a later call, or the worker, hands them over.
     pub gathering: AtomicBool,
     /// Threads of the application asleep on the lane's descriptors: they, not the worker, take the packets in.
     pub sleepers: AtomicU32,
-    /// The engine's next timer, nanoseconds; `u64::MAX`: none.
-    pub timer: AtomicU64,
     /// The device or the engine failed: sockets fail, new ones go to the kernel.
     pub fenced: AtomicBool,
     inner: sys::Mutex<Inner>,
@@ -102,7 +100,6 @@ impl Lane {
             turned: AtomicU64::new(now.0),
             gathering: AtomicBool::new(false),
             sleepers: AtomicU32::new(0),
-            timer: AtomicU64::new(u64::MAX),
             fenced: AtomicBool::new(false),
             inner: sys::Mutex::new(Inner {
                 device,
@@ -143,7 +140,6 @@ impl Lane {
     #[inline]
     pub(crate) fn note(&self, inner: &Inner, now: u64) {
         self.turned.store(now, Ordering::Relaxed);
-        self.timer.store(inner.stack.next_timer().map_or(u64::MAX, |at| at.0), Ordering::Relaxed);
         let gathering = inner.device.unkicked() > 0 || inner.stack.wants_flush();
         if gathering != self.gathering.load(Ordering::Relaxed) {
             self.gathering.store(gathering, Ordering::Relaxed);

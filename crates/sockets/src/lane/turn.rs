@@ -47,12 +47,20 @@ impl Inner {
         if self.device.has_received() {
             self.receive(at);
         }
-        if self.stack.next_timer().is_some_and(|due| due <= at) {
-            self.stack.on_time(at, &mut Tx(&mut self.device));
-        }
+        self.fire(at);
         self.hand_over(at);
         self.gather.sends = 0;
         self.tell(now);
+    }
+
+    fn is_due(&self, at: Instant) -> bool {
+        self.stack.next_timer().is_some_and(|due| due <= at)
+    }
+
+    fn fire(&mut self, at: Instant) {
+        if self.is_due(at) {
+            self.stack.on_time(at, &mut Tx(&mut self.device));
+        }
     }
 
     fn receive(&mut self, at: Instant) {
@@ -95,8 +103,9 @@ impl Inner {
         self.hand_over(at);
         self.gather.sends = self.gather.sends.saturating_add(1);
         self.gather.kicked = now;
-        if self.gather.sends > 1 && self.device.has_received() {
+        if self.gather.sends > 1 && (self.device.has_received() || self.is_due(at)) {
             self.receive(at);
+            self.fire(at);
             self.hand_over(at);
         }
         self.tell(now);
