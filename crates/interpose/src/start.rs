@@ -60,6 +60,8 @@ pub extern "C" fn constructed() {
         STATE.store(OFF, Relaxed);
         return;
     }
+    // Before the program can close or replace it.
+    logger::target::remember_stderr();
     // SAFETY: no arguments.
     let process = unsafe { libc::getpid() };
     if PROCESS.compare_exchange(0, process, Relaxed, Relaxed).is_ok() {
