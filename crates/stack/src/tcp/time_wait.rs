@@ -132,7 +132,10 @@ impl<F: Frame> Stack<F> {
         if !old && in_window && seg.has(Flags::ACK) && seg.space() == 0 && seg.seq == rest.rcv_nxt {
             return Outcome::Done;
         }
-        if !old && let (Some((_, recent)), Some((value, _))) = (&mut rest.timestamps, seg.options.timestamps)
+        // Only from what could be the peer's: a guess must not make the peer's own segments look old.
+        let credible = !old && in_window && !seg.seq.after(rest.rcv_nxt) && seg.ack == rest.snd_nxt;
+        if credible
+            && let (Some((_, recent)), Some((value, _))) = (&mut rest.timestamps, seg.options.timestamps)
         {
             *recent = value;
         }
