@@ -15,6 +15,11 @@ pub struct Tag {
     pub generation: u32,
 }
 
+impl Tag {
+    /// On a frame that no host sent.
+    pub const FORGED: Tag = Tag { flow: 0, generation: u32::MAX };
+}
+
 /// The observer.
 #[derive(Default)]
 pub struct Checker {
@@ -25,6 +30,11 @@ impl Checker {
     /// An observer that knows which conversations will happen.
     pub fn new(conversations: Vec<[tcp::Place; 2]>) -> Checker {
         Checker { tcp: tcp::Flows::new(conversations) }
+    }
+
+    /// See [`tcp::Flows::victim`].
+    pub fn victim(&self, chance: &mut crate::chance::Chance) -> Option<crate::attack::Victim> {
+        self.tcp.victim(chance)
     }
 
     /// Bytes of TCP payload that were sent more than once.

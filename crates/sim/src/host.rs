@@ -5,6 +5,7 @@ use crate::chance::Chance;
 use crate::checker::Tag;
 use crate::device::{Device, SimFrame, TxRing};
 use crate::ledger::Ledger;
+use crate::merge;
 use crate::plan::HostPlan;
 use stack::{Instant, MacAddr, Ready, Request, Stack};
 use std::collections::VecDeque;
@@ -20,6 +21,8 @@ pub struct Host {
     pub apps: Vec<App>,
     /// Frames that arrived while it was paused; more than the card's ring holds are lost.
     pub waiting: VecDeque<(Vec<u8>, Tag)>,
+    /// Segments that are being joined.
+    pub merging: Option<Vec<u8>>,
     pub paused: bool,
     /// Its clock is so far ahead of the world's, ns.
     pub ahead: u64,
@@ -52,7 +55,7 @@ impl Host {
             seed,
             mac: mac(index),
             mtu: plan.mtu,
-            accept_partial_checksum: false,
+            accept_partial_checksum: plan.partial,
             attached_frames_max: plan.attached_max,
             tcp: plan.tcp.clone(),
             udp: stack::udp::Settings { receive_buffer: 212_992 },
@@ -69,6 +72,7 @@ impl Host {
             plan,
             apps: Vec::new(),
             waiting: VecDeque::new(),
+            merging: None,
             paused: false,
             ahead,
             wake_at: u64::MAX,
@@ -85,8 +89,38 @@ impl Host {
         Instant(now + self.ahead)
     }
 
-    /// A packet from the wire enters the stack, perhaps in pieces as a card with small buffers delivers it.
-    pub fn receive(&mut self, now: u64, bytes: Vec<u8>) {
+    /// A packet from the wire. True if it waits for others to be joined with, and `stop_merging` must follow.
+    pub fn receive(&mut self, now: u64, bytes: Vec<u8>) -> bool {
+        if !self.plan.merge {
+            self.enter(now, bytes);
+            return false;
+        }
+        if let Some(whole) = &mut self.merging
+            && merge::append(whole, &bytes)
+        {
+            return false;
+        }
+        self.stop_merging(now);
+        if merge::may_begin(&bytes) {
+            self.merging = Some(bytes);
+            return true;
+        }
+        self.enter(now, bytes);
+        false
+    }
+
+    /// What was joined enters the stack.
+    pub fn stop_merging(&mut self, now: u64) {
+        if let Some(mut whole) = self.merging.take() {
+            if self.plan.partial {
+                merge::seal(&mut whole, true);
+            }
+            self.enter(now, whole);
+        }
+    }
+
+    /// A packet enters the stack, perhaps in pieces as a card with small buffers delivers it.
+    fn enter(&mut self, now: u64, bytes: Vec<u8>) {
         let clock = self.clock(now);
         let headers = header_len(&bytes);
         if self.plan.chunk != 0 && bytes.len() > headers + 1 && self.chance.one_in(2) {

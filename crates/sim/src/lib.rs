@@ -7,6 +7,7 @@
 #![forbid(unsafe_code)]
 
 pub mod app;
+pub mod attack;
 pub mod chance;
 pub mod checker;
 pub mod content;
@@ -14,6 +15,7 @@ pub mod device;
 pub mod host;
 pub mod ledger;
 pub mod link;
+pub mod merge;
 pub mod packet;
 pub mod plan;
 pub mod router;

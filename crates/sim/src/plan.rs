@@ -19,6 +19,10 @@ pub struct HostPlan {
     pub attached_max: u32,
     /// Frames that its transmit ring holds.
     pub tx_ring: usize,
+    /// Segments of a stream that arrive together are joined.
+    pub merge: bool,
+    /// Local peers leave checksums to hardware.
+    pub partial: bool,
     /// Its card delivers packets in pieces of so many bytes; zero: whole.
     pub chunk: usize,
     pub clock_start: u64,
@@ -53,6 +57,8 @@ pub struct Plan {
     pub black_hole: bool,
     /// The world may deliver datagrams twice.
     pub doubles: bool,
+    /// When an attacker forges a packet, ns.
+    pub attacks: Vec<u64>,
     /// Frames that are lost, counted over the whole world from 0.
     pub lose_frames: Vec<u64>,
     pub faults: String,
@@ -76,6 +82,8 @@ struct Swarm {
     pause: bool,
     jump: bool,
     chunk: bool,
+    merge: bool,
+    attack: bool,
     small_ring: bool,
     lazy: bool,
     rude: bool,
@@ -103,6 +111,8 @@ impl Swarm {
             pause: on(),
             jump: on(),
             chunk: on(),
+            merge: on(),
+            attack: on(),
             small_ring: on(),
             lazy: on(),
             rude: on(),
@@ -150,6 +160,10 @@ impl Plan {
             heals_at,
             black_hole: swarm.mtu && c.one_in(4),
             doubles: swarm.duplicate,
+            attacks: match swarm.attack {
+                true => (0..c.magnitude(1, 300)).map(|_| c.below(heals_at)).collect(),
+                false => Vec::new(),
+            },
             lose_frames: Vec::new(),
             faults: swarm.names(),
         };
@@ -179,6 +193,7 @@ impl Plan {
             heals_at: 0,
             black_hole: false,
             doubles: false,
+            attacks: Vec::new(),
             lose_frames: Vec::new(),
             faults: String::new(),
         };
@@ -368,6 +383,8 @@ fn host(c: &mut Chance, swarm: &Swarm, heals_at: u64) -> HostPlan {
         mtu: if c.one_in(8) { c.one_of(&[576, 1280, 9000]) } else { 1500 },
         attached_max: c.magnitude(4, 1024) as u32,
         tx_ring: if swarm.small_ring { c.within(1, 16) as usize } else { 1024 },
+        merge: swarm.merge && c.one_in(2),
+        partial: swarm.merge && c.one_in(2),
         chunk: if swarm.chunk { c.within(64, 2048) as usize } else { 0 },
         clock_start: c.magnitude(1, 1 << 50),
         late_max: if c.one_in(2) { 0 } else { c.magnitude(1, 5 * MS) },

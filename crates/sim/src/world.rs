@@ -56,6 +56,8 @@ pub struct Report {
 enum Event {
     Arrive { host: usize, frame: Vec<u8>, tag: Tag },
     Cross { to: usize, frame: Vec<u8>, tag: Tag },
+    StopMerging { host: usize },
+    Attack,
     Wake { host: usize },
     Call { host: usize, app: usize },
     Answer { host: usize, request: Request },
@@ -145,6 +147,9 @@ impl World {
             for (at, by) in world.hosts[host].plan.jumps.clone() {
                 world.push(at, Event::Jump { host, by });
             }
+        }
+        for at in &plan.attacks {
+            world.push(*at, Event::Attack);
         }
         world.push(plan.heals_at + CALM_AFTER, Event::Calm);
         world
@@ -263,6 +268,14 @@ impl World {
                 }
                 host
             }
+            Event::StopMerging { host } => {
+                if self.hosts[host].paused {
+                    return self.push(self.now + 1_000_000, Event::StopMerging { host });
+                }
+                self.hosts[host].stop_merging(self.now);
+                host
+            }
+            Event::Attack => return self.attack(),
             Event::Calm => return self.calm(),
         };
         self.finish_turn(host);
@@ -271,7 +284,19 @@ impl World {
     fn deliver(&mut self, host: usize, frame: Vec<u8>, tag: Tag) {
         self.ledger.host = host;
         self.checker.on_delivered(&frame, tag);
-        self.hosts[host].receive(self.now, frame);
+        if self.hosts[host].receive(self.now, frame) {
+            let span = self.chance.below(30_000) + 1;
+            self.push(self.now + span, Event::StopMerging { host });
+        }
+    }
+
+    /// An attacker sends something to a host, or finds none.
+    fn attack(&mut self) {
+        let Some(victim) = self.checker.victim(&mut self.chance) else { return };
+        let frame = crate::attack::forge(&mut self.chance, &victim);
+        let host = (victim.destination.0 as usize & 0xff) - 1;
+        self.trace.frame(self.now, host, &frame, || "forged, arrives".to_string());
+        self.push(self.now, Event::Arrive { host, frame, tag: Tag::FORGED });
     }
 
     fn calm(&mut self) {

@@ -3,8 +3,6 @@
 mod receive;
 mod transmit;
 
-pub use transmit::Sent;
-
 use sys::{Fd, Result as SysResult};
 
 use crate::arena::Arena;
@@ -183,16 +181,6 @@ impl Device {
     /// Packets and bytes that the program redirected for a flow; `None` if it is not steered.
     pub fn flow_counters(&self, flow: Flow) -> Option<(u64, u64)> {
         self.steering.counters(&flow)
-    }
-
-    /// What was sent since the device was opened.
-    pub fn sent(&self) -> Sent {
-        self.transmit.counts
-    }
-
-    /// Free frames at the device's own hand, for sending at once.
-    pub fn free_frames(&self) -> usize {
-        self.free.len()
     }
 
     /// What the kernel counted, summed over the queues.

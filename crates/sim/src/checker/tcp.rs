@@ -9,6 +9,8 @@
 
 use super::Tag;
 use super::ranges::Ranges;
+use crate::attack::Victim;
+use crate::chance::Chance;
 use crate::content;
 use crate::ledger::{Ledger, stream_of};
 use crate::packet::{ACK, FIN, Options, Packet, RST, SYN, Tcp};
@@ -39,6 +41,8 @@ struct Flow {
 struct Stream {
     isn: Option<u32>,
     old_isns: Vec<u32>,
+    /// SYNs that an attacker sent in its name: a listener answers them, as it must.
+    forged_syns: Vec<u32>,
     generation: u32,
     offered: Options,
     sent_end: u64,
@@ -72,10 +76,12 @@ impl Stream {
             return false;
         }
         let mut old_isns = std::mem::take(&mut self.old_isns);
+        let forged_syns = std::mem::take(&mut self.forged_syns);
         old_isns.extend(self.isn);
         *self = Stream {
             isn: Some(isn),
             old_isns,
+            forged_syns,
             generation: self.generation + 1,
             offered,
             ..Stream::default()
@@ -108,6 +114,22 @@ impl Flows {
         (self.flows.len() - 1, 0)
     }
 
+    /// A direction of a connection that stands or stood, for an attacker.
+    pub fn victim(&self, chance: &mut Chance) -> Option<Victim> {
+        let flow = self.flows.get(chance.below(self.flows.len() as u64) as usize)?;
+        let way = chance.below(2) as usize;
+        let (mine, theirs) = (&flow.streams[way], &flow.streams[1 - way]);
+        let (my_isn, their_isn) = (mine.isn?, theirs.isn?);
+        Some(Victim {
+            source: flow.ends[way],
+            destination: flow.ends[1 - way],
+            expected: my_isn.wrapping_add(mine.delivered.prefix() as u32),
+            sent: their_isn.wrapping_add(theirs.sent_end as u32),
+            acked: their_isn.wrapping_add(theirs.acked as u32),
+            stands: mine.acked > 0 && theirs.acked > 0,
+        })
+    }
+
     /// A host sends a segment.
     pub fn on_sent(&mut self, packet: &Packet<'_>, t: &Tcp<'_>, ledger: &mut Ledger) -> Tag {
         let (index, way) = self.find((packet.source, t.source), (packet.destination, t.destination));
@@ -117,6 +139,9 @@ impl Flows {
         let (mine, theirs) = if way == 0 { (first, second) } else { (second, first) };
         if t.has(RST) {
             return Tag { flow: index as u32 + 1, generation: mine.generation };
+        }
+        if t.has(SYN) && theirs.forged_syns.contains(&t.ack.wrapping_sub(1)) {
+            return Tag::default();
         }
         if t.has(SYN) && mine.begin(t.seq, t.options) {
             // What the earlier connection acknowledged says nothing about this one.
@@ -144,6 +169,10 @@ impl Flows {
 
     /// A segment is about to enter its receiver.
     pub fn on_delivered(&mut self, t: &Tcp<'_>, packet: &Packet<'_>, tag: Tag) {
+        if tag == Tag::FORGED && t.has(SYN) {
+            let (index, way) = self.find((packet.source, t.source), (packet.destination, t.destination));
+            self.flows[index].streams[way].forged_syns.push(t.seq);
+        }
         if tag.flow == 0 || t.has(RST) {
             return;
         }

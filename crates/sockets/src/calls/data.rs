@@ -3,7 +3,6 @@
 use super::{hearing, kernel, ours};
 use crate::address::{self, Named};
 use crate::answer::Answer;
-use crate::counts;
 use crate::errno::fail;
 use crate::message::{self, Buffers};
 use crate::object::{Kind, Object};
@@ -11,7 +10,6 @@ use crate::runtime::Runtime;
 use crate::{tcp, udp};
 use core::sync::atomic::Ordering;
 use libc::{c_int, c_uint, c_void, iovec, mmsghdr, msghdr, size_t, sockaddr, socklen_t, ssize_t, timespec};
-use stack::Source;
 use std::net::SocketAddrV4;
 
 /// UIO_MAXIOV bounds the messages of one call, too.
@@ -33,7 +31,7 @@ pub unsafe fn recvfrom(
         Kind::Stream => {
             // SAFETY: the application's buffer.
             let mut into = unsafe { message::one(&piece) }?;
-            counts::receive(object, tcp::recv(runtime, object, &mut into, flags))
+            tcp::recv(runtime, object, &mut into, flags)
         }
         Kind::Udp => {
             if !address.is_null() && len.is_null() {
@@ -49,7 +47,6 @@ pub unsafe fn recvfrom(
             message.msg_namelen = room;
             // SAFETY: the header is ours, its buffers are the application's.
             let result = unsafe { udp::recv(runtime, object, fd, &mut message, flags) };
-            let result = counts::receive(object, result);
             if result.is_ok() && !address.is_null() {
                 // SAFETY: as above.
                 unsafe { len.write_unaligned(message.msg_namelen) };
@@ -81,14 +78,14 @@ pub unsafe fn recvmsg(fd: c_int, message: *mut msghdr, flags: c_int) -> Answer<s
             // SAFETY: the application's iovecs.
             let mut into =
                 unsafe { message::buffers(message.msg_iov, message.msg_iovlen as usize, libc::EMSGSIZE) }?;
-            let result = counts::receive(object, tcp::recv(runtime, object, &mut into, flags))?;
+            let result = tcp::recv(runtime, object, &mut into, flags)?;
             message.msg_namelen = 0;
             message.msg_controllen = 0;
             message.msg_flags = flags & libc::MSG_OOB;
             Ok(result)
         }
         // SAFETY: as above.
-        Kind::Udp => counts::receive(object, unsafe { udp::recv(runtime, object, fd, message, flags) }),
+        Kind::Udp => unsafe { udp::recv(runtime, object, fd, message, flags) },
         _ => kernel(),
     }
 }
@@ -141,12 +138,12 @@ pub unsafe fn readv(fd: c_int, pieces: *const iovec, count: c_int) -> Answer<ssi
         Kind::Stream => {
             // SAFETY: the application's iovecs.
             let mut into = unsafe { message::buffers(pieces, count as usize, libc::EINVAL) }?;
-            counts::receive(object, tcp::recv(runtime, object, &mut into, 0))
+            tcp::recv(runtime, object, &mut into, 0)
         }
         Kind::Udp => {
             let mut message = header(pieces.cast_mut(), count as usize);
             // SAFETY: as above; receiving does not write to the iovecs themselves.
-            counts::receive(object, unsafe { udp::recv(runtime, object, fd, &mut message, 0) })
+            unsafe { udp::recv(runtime, object, fd, &mut message, 0) }
         }
         _ => kernel(),
     }
@@ -196,15 +193,11 @@ fn transmit(
     data: &mut Buffers<'_>,
     flags: c_int,
 ) -> Answer<ssize_t> {
-    let answer = match object.kind() {
+    match object.kind() {
         Kind::Stream => tcp::send(runtime, object, data, flags),
         Kind::Udp => udp::send(runtime, object, fd, to, data, flags),
-        _ => return kernel(),
-    };
-    if let Err(stop) = answer {
-        counts::send_stopped(object, stop, data.remaining());
+        _ => kernel(),
     }
-    answer
 }
 
 /// sendmsg(2). Control messages choose what only the kernel can do: such a message is the kernel's.

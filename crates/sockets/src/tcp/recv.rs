@@ -1,14 +1,13 @@
 //! Receiving on a connection.
 
 use crate::answer::{Answer, Stop, Why};
-use crate::counts;
 use crate::errno::{fail, of_recv};
 use crate::lane::Tx;
 use crate::message::Buffers;
 use crate::object::Object;
 use crate::runtime::Runtime;
 use crate::wait::Lanes;
-use crate::wait::block::{self, Polling, Stopped, Wait};
+use crate::wait::block::{self, Stopped, Wait};
 use core::sync::atomic::Ordering;
 use libc::{c_int, ssize_t};
 use stack::tcp::Take;
@@ -56,7 +55,6 @@ pub(crate) fn recv(
         memory: &object.spin,
         restartable: timeout == 0,
         mask: None,
-        polling: Polling::Receive(object.counts()),
     };
     let outcome = block::until(runtime, &wait, |now| match attempt(object, into, take, now) {
         Ok(n) => {
@@ -87,11 +85,6 @@ fn attempt(object: &Object, into: &mut Buffers<'_>, take: Take, now: u64) -> Res
     if result == Err(RecvError::WouldBlock) {
         inner.turn(now);
         result = inner.stack.tcp_recv(at, id, into, take, &mut Tx(&mut inner.device));
-    }
-    if let Ok(taken @ 1..) = result
-        && take != Take::Peek
-    {
-        counts::received(object, taken);
     }
     inner.hand_over(at);
     lane.note(inner, now);

@@ -1,14 +1,13 @@
 //! Sending on a connection.
 
 use crate::answer::{Answer, Stop, Why};
-use crate::counts;
 use crate::errno::{fail, of_send};
 use crate::lane::Tx;
 use crate::message::{self, Buffers};
 use crate::object::{Kind, Object};
 use crate::runtime::Runtime;
 use crate::wait::Lanes;
-use crate::wait::block::{self, Polling, Stopped, Wait};
+use crate::wait::block::{self, Stopped, Wait};
 use core::sync::atomic::Ordering;
 use libc::{c_int, ssize_t};
 use stack::tcp::Push;
@@ -26,7 +25,7 @@ pub(crate) fn send(
     flags: c_int,
 ) -> Answer<ssize_t> {
     let wanted = data.remaining();
-    let first = attempt(object, data, flags, sys::clock::now(), true);
+    let first = attempt(object, data, flags, sys::clock::now());
     match first {
         Ok(_) if data.remaining() == 0 => return Ok(wanted as ssize_t),
         Ok(_) | Err(SendError::WouldBlock) => {}
@@ -60,14 +59,10 @@ fn rest(
         memory: &object.spin,
         restartable: timeout == 0,
         mask: None,
-        polling: Polling::Uncounted,
     };
-    let mut begins = wanted == data.remaining();
     let outcome = block::until(runtime, &wait, |now| {
         lane.turn(now);
-        let result = attempt(object, data, flags, now, begins);
-        begins &= result.is_err();
-        match result {
+        match attempt(object, data, flags, now) {
             Ok(_) if data.remaining() == 0 => Some(Ok(())),
             Ok(_) | Err(SendError::WouldBlock) => None,
             Err(error) => Some(Err(error)),
@@ -84,15 +79,8 @@ fn rest(
     }
 }
 
-/// Gives the engine what it takes now. `begins`: nothing of this call was taken before.
 #[inline]
-fn attempt(
-    object: &Object,
-    data: &mut Buffers<'_>,
-    flags: c_int,
-    now: u64,
-    begins: bool,
-) -> Result<usize, SendError> {
+fn attempt(object: &Object, data: &mut Buffers<'_>, flags: c_int, now: u64) -> Result<usize, SendError> {
     let Some((lane, id)) = object.leg() else { return Err(SendError::NoSocket) };
     let mut guard = lane.lock();
     let inner = &mut *guard;
@@ -102,9 +90,6 @@ fn attempt(
         _ => Push::Urgent,
     };
     let result = inner.stack.tcp_send(Instant(now), id, data, push, &mut Tx(&mut inner.device));
-    if let Ok(sent) = result {
-        counts::sent(object, sent, begins);
-    }
     inner.sent(now);
     lane.note(inner, now);
     result

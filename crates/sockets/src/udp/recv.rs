@@ -2,13 +2,12 @@
 
 use crate::address;
 use crate::answer::{Answer, Stop, Why};
-use crate::counts;
 use crate::errno::{fail, of_recv};
 use crate::lane::{Frame, Lane};
 use crate::message::{self, Buffers};
 use crate::object::Object;
 use crate::runtime::Runtime;
-use crate::wait::block::{self, Polling, Stopped, Wait};
+use crate::wait::block::{self, Stopped, Wait};
 use crate::wait::{LOOK_NS, Lanes};
 use core::sync::atomic::Ordering;
 use libc::{c_int, msghdr, pollfd, ssize_t};
@@ -50,7 +49,6 @@ pub(crate) unsafe fn recv(
         memory: &object.spin,
         restartable: timeout == 0,
         mask: None,
-        polling: Polling::Receive(object.counts()),
     };
     match block::until(runtime, &wait, attempt) {
         Ok(answer) => answer,
@@ -73,7 +71,7 @@ unsafe fn attempt(
     let mut gone = true;
     for (lane, id) in object.legs() {
         gone = false;
-        match take(object, lane, id, message, into, flags, now) {
+        match take(lane, id, message, into, flags, now) {
             Err(RecvError::WouldBlock) => {}
             Err(RecvError::NoSocket) => return Some(fail(libc::EBADF)),
             Err(error) => return Some(fail(of_recv(error))),
@@ -92,8 +90,6 @@ unsafe fn attempt(
     // SAFETY: the application's message; MSG_DONTWAIT because this is a look.
     let got = unsafe { (runtime.os.recvmsg)(fd, message, flags | libc::MSG_DONTWAIT) };
     if got >= 0 {
-        object.counts().rx_os_packets.one();
-        object.counts().rx_os_bytes.add(got as u64);
         object.shadow_ready.store(true, Ordering::Relaxed);
         return Some(Ok(got));
     }
@@ -106,7 +102,6 @@ unsafe fn attempt(
 /// Takes the oldest datagram of one leg, after a turn if none waits.
 #[inline]
 fn take(
-    object: &Object,
     lane: &'static Lane,
     id: SocketId,
     message: &mut msghdr,
@@ -126,9 +121,7 @@ fn take(
     } else {
         let datagram = inner.stack.udp_recv(id)?;
         // SAFETY: as above.
-        let answer = unsafe { deliver(&datagram, message, into, flags) };
-        counts::received(object, datagram.len);
-        Ok(answer)
+        Ok(unsafe { deliver(&datagram, message, into, flags) })
     }
 }
 

@@ -2,14 +2,13 @@
 
 use super::autobind;
 use crate::answer::{Answer, Stop, Why};
-use crate::counts;
 use crate::errno::{fail, of_send};
 use crate::lane::{Lane, Tx};
 use crate::message::Buffers;
 use crate::object::Object;
 use crate::offload;
 use crate::runtime::Runtime;
-use crate::wait::block::{self, Polling, Stopped, Wait};
+use crate::wait::block::{self, Stopped, Wait};
 use crate::wait::{Lanes, spin::Budget};
 use config::Role;
 use core::sync::atomic::Ordering;
@@ -80,9 +79,6 @@ fn transmit(
     let bound = inner.stack.local(id).is_some_and(|local| !local.ip().is_unspecified());
     let from = if bound { None } else { source };
     let result = inner.stack.udp_send(Instant(now), id, from, to, data, &mut Tx(&mut inner.device));
-    if let Ok(sent) = result {
-        counts::sent(object, sent, true);
-    }
     inner.sent(now);
     lane.note(inner, now);
     result
@@ -159,7 +155,6 @@ fn wait_and_send(
         memory: &object.spin,
         restartable: timeout == 0,
         mask: None,
-        polling: Polling::Uncounted,
     };
     let sent = block::until(runtime, &wait, |now| {
         lane.turn(now);
