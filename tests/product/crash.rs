@@ -1,7 +1,7 @@
 //! A killed process leaves nothing behind: no program on the interface, and the kernel answers its peer.
 
 use rig::{Finished, Host, Options, Program, Protocol};
-use tests::{DEADLINE, World, expects_bypass, world};
+use tests::{DEADLINE, World, world};
 
 const PORT: u16 = 9300;
 
@@ -46,15 +46,13 @@ fn killing_the_server_leaves_no_program_and_the_kernel_resets_the_peer() {
     let address = hosts.right.address.to_string();
     let mut server = python(&hosts.right, ECHO, &address).preload(Some(library)).start().unwrap();
     server.wait_for_port(Protocol::Tcp, PORT, DEADLINE).unwrap();
-    if expects_bypass() {
-        assert!(hosts.right.has_xdp_program().unwrap(), "the server is not accelerated");
-    }
     let mut client = python(&hosts.left, READER, &address).start().unwrap();
     client.wait_for_output("connected", DEADLINE).unwrap();
+    assert!(hosts.right.has_xdp_program().unwrap(), "the server is not accelerated");
     server.kill().unwrap();
     let said = client.finish(DEADLINE).and_then(Finished::success).unwrap().stdout;
     // The kernel's own socket would have said goodbye with FIN; ours died with the process that held its state.
-    assert!(said.contains("reset") || !expects_bypass(), "{said}");
+    assert!(said.contains("reset"), "{said}");
     assert!(!hosts.right.has_xdp_program().unwrap(), "an XDP program is still attached");
 }
 

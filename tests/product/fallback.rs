@@ -4,7 +4,7 @@
 use std::path::{Path, PathBuf};
 
 use rig::{Finished, Host, Options, Program, Protocol, attach_foreign_program};
-use tests::{DEADLINE, World, compile, expects_bypass, world};
+use tests::{DEADLINE, World, compile, world};
 
 const PORT: u16 = 9100;
 /// User and group `nobody`.
@@ -41,9 +41,7 @@ fn readable_by_all(world: &World, program: &Path) -> (PathBuf, PathBuf, PathBuf)
 /// The log has exactly so many warnings.
 fn assert_warnings(finished: &Finished, count: usize) {
     let warnings = finished.stderr.lines().filter(|line| line.contains("WARNING")).count();
-    if expects_bypass() {
-        assert_eq!(warnings, count, "{}", finished.stderr);
-    }
+    assert_eq!(warnings, count, "{}", finished.stderr);
 }
 
 #[test]
@@ -69,9 +67,6 @@ fn strict_mode_refuses_instead_of_falling_back() {
     let client = world.hosts.left.program(&program).preload(Some(&library)).user(NOBODY).words(&words);
     let finished = client.environment("SIDESTEP_STRICT", "1").run(DEADLINE).unwrap();
     std::fs::remove_dir_all(folder).unwrap();
-    if !expects_bypass() {
-        return;
-    }
     assert!(!finished.status.success(), "a strict run fell back: {}", finished.stderr);
     // Refused by us, not by the peer that does not listen.
     assert!(!finished.stderr.contains("Connection refused"), "{}", finished.stderr);

@@ -49,6 +49,8 @@ pub(crate) fn run(words: &[String]) -> Result<ExitCode> {
         eprintln!("{missing}");
     }
     let library = build::library(None)?;
+    // Cargo does not build a cdylib for its own crate's tests.
+    build::run_cargo("build --quiet -p preload")?;
     let mut tally = Tally::default();
     for (title, words, threads) in [
         ("unit tests", "--workspace --exclude tests", None),
