@@ -13,30 +13,33 @@ use config::Role;
 use libc::c_int;
 use std::net::SocketAddrV4;
 
-/// listen(2): the kernel's first, which reserves the port and serves the clients on this host.
+/// listen(2): ours first, then the kernel's, which serves the clients on this host. In the other order the kernel would
+/// answer clients from the wire in between, and the steering entry would cut them off. Only a socket without a port
+/// must be the kernel's first; nobody can know its port yet.
 pub(crate) fn listen(
     runtime: &'static Runtime,
     object: &'static Object,
     fd: c_int,
     backlog: c_int,
 ) -> Answer<c_int> {
-    // SAFETY: no pointers.
-    if unsafe { (runtime.os.listen)(fd, backlog) } != 0 {
-        return fail(runtime.os.errno());
-    }
     let queue = queue_length(backlog);
     if object.kind() == Kind::Listener {
+        kernel_listen(runtime, fd, backlog)?;
         for (lane, id) in object.legs() {
             lane.lock().stack.tcp_set_backlog(id, queue);
         }
         return Ok(0);
     }
-    let local = address::of_shadow(&runtime.os, fd)?;
-    object.control.lock().local = Some(local);
-    let lanes = offload::allowed(runtime, Role::TcpServer, Some(local), None)
-        .and_then(|()| offload::lanes_at(runtime, *local.ip()));
-    let stood = lanes
-        .and_then(|lanes| lanes.into_iter().try_for_each(|lane| leg(runtime, object, lane, local, queue)));
+    let bound = address::of_shadow(&runtime.os, fd)?;
+    let early = (bound.port() != 0).then(|| stand(runtime, object, bound, queue));
+    if let Err(refused) = kernel_listen(runtime, fd, backlog) {
+        super::detach(object);
+        return Err(refused);
+    }
+    let stood = match early {
+        Some(stood) => stood,
+        None => stand(runtime, object, address::of_shadow(&runtime.os, fd)?, queue),
+    };
     match stood {
         Ok(()) => {
             object.set_kind(Kind::Listener);
@@ -52,6 +55,27 @@ pub(crate) fn listen(
             }
         }
     }
+}
+
+fn kernel_listen(runtime: &'static Runtime, fd: c_int, backlog: c_int) -> Answer<()> {
+    // SAFETY: no pointers.
+    match unsafe { (runtime.os.listen)(fd, backlog) } {
+        0 => Ok(()),
+        _ => fail(runtime.os.errno()),
+    }
+}
+
+/// A listener in the engine of every lane that `local` concerns, steered.
+fn stand(
+    runtime: &'static Runtime,
+    object: &'static Object,
+    local: SocketAddrV4,
+    queue: u32,
+) -> Result<(), Why> {
+    object.control.lock().local = Some(local);
+    offload::allowed(runtime, Role::TcpServer, Some(local), None)?;
+    let lanes = offload::lanes_at(runtime, *local.ip())?;
+    lanes.into_iter().try_for_each(|lane| leg(runtime, object, lane, local, queue))
 }
 
 /// The backlog as Linux understands it: negative is the largest, and somaxconn bounds it.
