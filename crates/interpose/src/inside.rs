@@ -49,6 +49,18 @@ impl Inside {
     }
 }
 
+impl Inside {
+    /// For a stay that ends elsewhere (see [`Inside::resume`]).
+    pub(crate) fn suspend(self) {
+        core::mem::forget(self);
+    }
+
+    /// The end of a stay that [`Inside::suspend`] left open in this thread.
+    pub(crate) fn resume() -> Inside {
+        Inside(())
+    }
+}
+
 impl Drop for Inside {
     #[inline]
     fn drop(&mut self) {

@@ -4,7 +4,9 @@
 //! before ours has run. The heavy start waits for the first socket that could be accelerated, so that `ls` under the
 //! preload pays nothing.
 
+use crate::inside::Inside;
 use crate::os::OS;
+use crate::thread::thread;
 use core::sync::atomic::Ordering::{Acquire, Relaxed, Release};
 use core::sync::atomic::{AtomicI32, AtomicU8};
 use libc::c_int;
@@ -15,8 +17,10 @@ const FRESH: u8 = 0;
 const STARTING: u8 = 1;
 /// Hooks ask the socket layer.
 const RUNNING: u8 = 2;
-/// Hooks pass everything through, for good.
+/// Hooks pass everything through, for good; signal handlers stay behind the relay.
 const OFF: u8 = 3;
+/// Set-user-ID: as if we were not there.
+const PRIVILEGED: u8 = 4;
 
 static STATE: AtomicU8 = AtomicU8::new(FRESH);
 static STARTER: AtomicI32 = AtomicI32::new(0);
@@ -34,7 +38,7 @@ pub(crate) fn running() -> bool {
 #[inline]
 pub(crate) fn enabled() -> bool {
     match STATE.load(Relaxed) {
-        OFF => false,
+        PRIVILEGED => false,
         FRESH => !privileged(),
         _ => true,
     }
@@ -57,9 +61,11 @@ fn privileged() -> bool {
 /// The constructor of the library. May run after hooks were called, and may be called again.
 pub extern "C" fn constructed() {
     if privileged() {
-        STATE.store(OFF, Relaxed);
+        STATE.store(PRIVILEGED, Relaxed);
         return;
     }
+    // Before the program can close or replace it.
+    logger::target::remember_stderr();
     // SAFETY: no arguments.
     let process = unsafe { libc::getpid() };
     if PROCESS.compare_exchange(0, process, Relaxed, Relaxed).is_ok() {
@@ -71,6 +77,7 @@ pub extern "C" fn constructed() {
 /// The destructor of the library: pending data gets its time to leave.
 pub extern "C" fn exiting() {
     if running() && own_process() {
+        let _inside = Inside::enter();
         crate::guard::run(sockets::calls::exiting);
     }
 }
@@ -120,33 +127,51 @@ fn quiet_panics() {
     }));
 }
 
+/// First half of a fork: from here to the second half the socket layer's locks are ours, and handlers wait.
 extern "C" fn before_fork() {
     if running() && own_process() {
+        let inside = Inside::enter();
+        thread().forking.set(true);
         crate::guard::run(sockets::calls::fork_begins);
+        inside.suspend();
     }
 }
 
+/// Second half, in the parent.
 extern "C" fn after_fork() {
-    if running() && own_process() {
+    if thread().forking.replace(false) {
+        let _inside = Inside::resume();
         crate::guard::run(sockets::calls::fork_done);
     }
 }
 
+/// Second half, in the child. It has one thread, so nothing comes between releasing the locks and letting go of what is
+/// the parent's.
 extern "C" fn forked_child() {
-    become_child();
-    if running() {
-        crate::guard::run(sockets::calls::fork_done);
-    }
-}
-
-/// In the child of any fork that copied our memory.
-pub(crate) fn become_child() {
     // SAFETY: no arguments.
     PROCESS.store(unsafe { libc::getpid() }, Relaxed);
+    let _inside = match thread().forking.replace(false) {
+        true => {
+            let inside = Inside::resume();
+            crate::guard::run(sockets::calls::fork_done);
+            inside
+        }
+        false => Inside::enter(),
+    };
     if running() {
         crate::guard::run(sockets::calls::forked_child);
     } else if STATE.load(Relaxed) == STARTING {
         // The thread that was starting is not in the child, and what it left is half done.
+        STATE.store(OFF, Relaxed);
+    }
+}
+
+/// In the child of `_Fork`, where only what is safe in signal handlers may be done: locks, malloc's too, may be held by
+/// threads that are not here. Everything is the kernel's from now on: its sockets are the shadows of ours.
+pub(crate) fn bare_child() {
+    // SAFETY: no arguments.
+    PROCESS.store(unsafe { libc::getpid() }, Relaxed);
+    if matches!(STATE.load(Relaxed), RUNNING | STARTING) {
         STATE.store(OFF, Relaxed);
     }
 }

@@ -18,6 +18,8 @@ pub(crate) struct Thread {
     pub(crate) inside: Volatile<u32>,
     /// Whether some of `postponed` have not been let in yet.
     pub(crate) due: Volatile<bool>,
+    /// Between the two halves of a fork, with the socket layer's locks.
+    pub(crate) forking: Volatile<bool>,
 }
 
 /// A cell that is read and written where the program says, because a signal handler may come in between.

@@ -3,7 +3,7 @@
 
 use crate::hooks::{data, descriptor, socket, wait};
 use crate::inside::opening;
-use crate::start::{become_child, enabled, gave, running};
+use crate::start::{bare_child, enabled, gave, running};
 use crate::table::hooks;
 use libc::{c_int, c_long};
 
@@ -115,7 +115,7 @@ pub(crate) mod first {
         fn _Fork() -> c_int {
             let child = genuine::_Fork();
             if child == 0 {
-                become_child();
+                bare_child();
             }
             Ok(child)
         }
