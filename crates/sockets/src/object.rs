@@ -95,6 +95,11 @@ pub(crate) struct Object {
 
 static FREE: sys::Mutex<Vec<&'static Object>> = sys::Mutex::new(Vec::new());
 
+/// For a fork: keeps others from taking objects and giving them back.
+pub(crate) fn lock_free() -> sys::MutexGuard<'static, Vec<&'static Object>> {
+    FREE.lock()
+}
+
 impl Object {
     /// A fresh object of `kind` for descriptor `fd`.
     pub(crate) fn new(kind: Kind, fd: i32, nonblocking: bool) -> &'static Object {

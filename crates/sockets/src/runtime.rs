@@ -315,7 +315,14 @@ impl Runtime {
         let links = self.links.lock();
         let routes = self.routes.lock();
         let lanes = self.lanes().map(|lane| lane.lock()).collect();
-        ForkLocks { _links: links, _routes: routes, _lanes: lanes, _netlink: self.netlink.lock() }
+        ForkLocks {
+            _links: links,
+            _routes: routes,
+            _lanes: lanes,
+            _netlink: self.netlink.lock(),
+            _objects: crate::object::lock_free(),
+            _sets: crate::wait::epoll::lock_free(),
+        }
     }
 }
 
@@ -325,4 +332,6 @@ pub(crate) struct ForkLocks<'a> {
     _routes: sys::MutexGuard<'a, HashMap<Ipv4Addr, Decision>>,
     _lanes: Vec<sys::MutexGuard<'a, crate::lane::Inner>>,
     _netlink: sys::MutexGuard<'a, Option<Netlink>>,
+    _objects: sys::MutexGuard<'a, Vec<&'static crate::object::Object>>,
+    _sets: sys::MutexGuard<'a, Vec<&'static crate::wait::epoll::Set>>,
 }

@@ -33,7 +33,7 @@ pub fn fork_done() {
     FORKING.with(|locks| *locks.borrow_mut() = None);
 }
 
-/// In the child of fork, before anything else runs there: lanes and connections are the parent's. The child's copies
+/// In the child of fork, right after `fork_done`, before anything else runs there: lanes and connections are the parent's. The child's copies
 /// of descriptors are the kernel's shadows; a listener is heard by the child through the kernel once the child uses it
 /// (see `offload::inherit`).
 pub fn forked_child() {

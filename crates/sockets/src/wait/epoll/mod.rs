@@ -61,6 +61,11 @@ struct Side {
 
 static FREE: sys::Mutex<Vec<&'static Set>> = sys::Mutex::new(Vec::new());
 
+/// For a fork: keeps others from taking sets and giving them back.
+pub(crate) fn lock_free() -> sys::MutexGuard<'static, Vec<&'static Set>> {
+    FREE.lock()
+}
+
 impl Set {
     /// A set for a fresh epoll descriptor.
     pub(crate) fn new(fd: i32) -> &'static Set {
