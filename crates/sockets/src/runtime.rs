@@ -320,6 +320,7 @@ impl Runtime {
             _routes: routes,
             _lanes: lanes,
             _netlink: self.netlink.lock(),
+            _rules: self.rules.lock(),
             _objects: crate::object::lock_free(),
             _sets: crate::wait::epoll::lock_free(),
         }
@@ -332,6 +333,7 @@ pub(crate) struct ForkLocks<'a> {
     _routes: sys::MutexGuard<'a, HashMap<Ipv4Addr, Decision>>,
     _lanes: Vec<sys::MutexGuard<'a, crate::lane::Inner>>,
     _netlink: sys::MutexGuard<'a, Option<Netlink>>,
+    _rules: sys::MutexGuard<'a, ProcessRules>,
     _objects: sys::MutexGuard<'a, Vec<&'static crate::object::Object>>,
     _sets: sys::MutexGuard<'a, Vec<&'static crate::wait::epoll::Set>>,
 }
