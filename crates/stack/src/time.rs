@@ -11,6 +11,12 @@ impl Instant {
     /// The epoch.
     pub const ZERO: Instant = Instant(0);
 
+    /// Nanoseconds from `earlier` to `self`; zero if `earlier` is later. Cheaper than a [`Duration`].
+    #[inline]
+    pub fn nanos_since(self, earlier: Instant) -> u64 {
+        self.0.saturating_sub(earlier.0)
+    }
+
     /// Time from `earlier` to `self`; zero if `earlier` is later.
     #[inline]
     pub fn since(self, earlier: Instant) -> Duration {

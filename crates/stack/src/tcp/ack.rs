@@ -110,7 +110,7 @@ impl<F: Frame> Tcb<F> {
     /// A round trip: by our own record of a segment sent once, else by the timestamp that came back (RFC 7323, 4).
     fn sample_rtt<O>(&mut self, cx: &mut Cx<'_, O>, seg: &Segment, delivered: &Delivered) {
         if let Some(at) = delivered.sent_once_at {
-            self.rtt.sample(cx.now, cx.now.since(at));
+            self.rtt.sample_ns(cx.now, cx.now.nanos_since(at));
         } else if self.ts_ok
             && let Some((_, echo)) = seg.options.timestamps
             && echo != 0

@@ -59,14 +59,6 @@ impl Control {
         *self = Control { cwnd: cwnd.max(self.mss), ssthresh, ..Control::new(which, mss) };
     }
 
-    pub(crate) fn which(&self) -> Congestion {
-        match self.algorithm {
-            Algorithm::NewReno => Congestion::NewReno,
-            Algorithm::Cubic(_) => Congestion::Cubic,
-            Algorithm::None => Congestion::None,
-        }
-    }
-
     /// The segment size became known or changed. Before data was sent the window starts over.
     pub(crate) fn set_mss(&mut self, mss: u32, fresh: bool) {
         self.mss = mss.max(1);

@@ -385,7 +385,7 @@ impl<F: Frame> Tcb<F> {
         if segment_len > self.rcv_mss && segment_len <= u32::from(self.adv_mss) {
             self.rcv_mss = segment_len;
         }
-        if cx.now.since(self.last_data_received) > self.rtt.rto() {
+        if cx.now.nanos_since(self.last_data_received) > self.rtt.rto_ns() {
             // After a pause the peer is in slow start again.
             self.quick = self.quick.max(2);
         }

@@ -56,15 +56,14 @@ pub(crate) struct SegmentOptions {
 
 impl SegmentOptions {
     #[inline]
-    pub(crate) fn read(header: &Header<'_>) -> SegmentOptions {
-        let mut read =
-            SegmentOptions { timestamps: header.aligned_timestamps(), ..SegmentOptions::default() };
-        if read.timestamps.is_none() && !header.option_bytes().is_empty() {
-            read.walk(header);
+    pub(crate) fn read(&mut self, header: &Header<'_>) {
+        self.timestamps = header.aligned_timestamps();
+        if self.timestamps.is_none() && !header.option_bytes().is_empty() {
+            self.walk(header);
         }
-        read
     }
 
+    #[cold]
     fn walk(&mut self, header: &Header<'_>) {
         for option in header.options() {
             match option {

@@ -6,7 +6,7 @@ use super::seq::Seq;
 use super::{State, segment};
 use crate::net::{Ip, Sent};
 use crate::stack::Socket;
-use crate::{Frame, Instant, Outlet, SocketId, Stack};
+use crate::{Duration, Frame, Instant, Outlet, SocketId, Stack};
 use wire::ipv4;
 use wire::tcp::{Fields, Flags, HEADER_LEN, OptionsWriter};
 
@@ -61,9 +61,9 @@ impl<F: Frame> Tcb<F> {
     /// Data never sent before, and the FIN behind it.
     fn send_new<O: Outlet>(&mut self, cx: &mut Cx<'_, O>) {
         if self.outstanding() == 0 && self.tx.len() > 0 {
-            let (idle, rto) = (cx.now.since(self.last_sent), self.rtt.rto());
-            if idle > rto && self.counts.data_segs_out > 0 {
-                self.control.on_idle(cx.now, idle, rto);
+            let idle = cx.now.nanos_since(self.last_sent);
+            if idle > self.rtt.rto_ns() && self.counts.data_segs_out > 0 {
+                self.control.on_idle(cx.now, Duration::from_nanos(idle), self.rtt.rto());
             }
         }
         while !self.board.is_full() {
@@ -198,7 +198,7 @@ impl<F: Frame> Tcb<F> {
         if self.ack_now {
             self.send_ack(cx);
         } else if self.deadline[Timer::DelayedAck as usize] == NEVER {
-            self.set_timer(cx, Timer::DelayedAck, cx.now + segment::DELAYED_ACK);
+            self.set_timer(cx, Timer::DelayedAck, Instant(cx.now.0 + segment::DELAYED_ACK_NS));
         }
     }
 
@@ -271,13 +271,20 @@ impl<F: Frame> Tcb<F> {
 
     /// Writes one segment: header, options, `len` bytes of the send buffer from `seq` on.
     fn send_segment<O: Outlet>(&mut self, cx: &mut Cx<'_, O>, seq: Seq, len: u32, flags: Flags) -> Went {
+        let stamps = (self.stamp(cx.now), self.ts_recent);
+        let sack = self.sack_ok && (self.dsack.is_some() || self.rx.has_holes());
+        // The common layout is written without an intermediate copy of the options.
+        let plain = self.ts_ok && !sack;
         let mut options = OptionsWriter::new();
-        if self.ts_ok {
-            options.timestamps(self.stamp(cx.now), self.ts_recent);
+        if !plain {
+            if self.ts_ok {
+                options.timestamps(stamps.0, stamps.1);
+            }
+            if sack {
+                self.write_sack(&mut options);
+            }
         }
-        if self.sack_ok && (self.dsack.is_some() || self.rx.has_holes()) {
-            self.write_sack(&mut options);
-        }
+        let options_len = if plain { segment::TIMESTAMPS_LEN } else { options.bytes().len() };
         let rcv_adv = self.rcv_adv;
         let window = self.select_window();
         let mut fields = Fields {
@@ -288,7 +295,7 @@ impl<F: Frame> Tcb<F> {
             flags,
             window,
             urgent: 0,
-            options_len: options.bytes().len(),
+            options_len,
         };
         if let Some(up) = self.snd_up
             && up.after(seq)
@@ -303,15 +310,20 @@ impl<F: Frame> Tcb<F> {
             ttl: self.options.ttl,
             dont_fragment: self.options.discover_mtu,
         };
-        let total = HEADER_LEN + options.bytes().len() + len as usize;
+        let total = HEADER_LEN + options_len + len as usize;
         let (tx, una) = (&self.tx, self.snd_una);
         let (local, remote) = (*self.local.ip(), *self.remote.ip());
         let went = cx.net.send(cx.now, cx.id, &mut self.route, &ip, total, cx.out, |bytes| {
-            segment::write(bytes, local, remote, &fields, &options, |payload| {
+            let fill = |payload: &mut [u8]| {
                 if !payload.is_empty() {
                     tx.copy_out((seq - una) as usize, payload);
                 }
-            });
+            };
+            if plain {
+                segment::write_stamped(bytes, local, remote, &fields, stamps, fill);
+            } else {
+                segment::write(bytes, local, remote, &fields, &options, fill);
+            }
         });
         match went {
             Sent::Done => {}
@@ -352,7 +364,7 @@ impl<F: Frame> Tcb<F> {
         self.last_ack_sent = self.rcv_nxt;
         if len > 0 {
             self.counts.data_segs_out = self.counts.data_segs_out.wrapping_add(1);
-            if cx.now.since(self.last_data_received) < segment::DELAYED_ACK {
+            if cx.now.nanos_since(self.last_data_received) < segment::DELAYED_ACK_NS {
                 self.interactive = true;
             }
             self.last_sent = cx.now;

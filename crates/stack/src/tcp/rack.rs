@@ -3,7 +3,7 @@
 use super::rtt::Rtt;
 use super::scoreboard::{Delivered, sent_after};
 use super::seq::Seq;
-use crate::{Duration, Instant};
+use crate::Instant;
 
 /// Recoveries for which a wider reordering window is kept.
 const PERSIST: u8 = 16;
@@ -36,17 +36,16 @@ impl Default for Rack {
 }
 
 impl Rack {
-    /// RACK_update: takes in what an acknowledgment delivered. `echo_before`: the ACK's timestamp says that it answers
-    /// an earlier transmission than the last one.
+    /// RACK_update: takes in what an acknowledgment delivered.
     pub(crate) fn update(&mut self, now: Instant, delivered: &Delivered, rtt: &Rtt) {
         self.reordering_seen |= delivered.reordered;
         let Some((at, end, ambiguous)) = delivered.newest else { return };
-        let sample = now.since(at);
-        if ambiguous && sample < rtt.min() {
+        let sample = now.nanos_since(at);
+        if ambiguous && sample < rtt.min_ns() {
             // The acknowledgment is of the first transmission: too early for the second.
             return;
         }
-        self.rtt = sample.as_nanos() as u64;
+        self.rtt = sample;
         if self.newest.is_none_or(|(t, e)| sent_after(at, end, t, e)) {
             self.newest = Some((at, end));
         }
@@ -63,8 +62,8 @@ impl Rack {
         if strict {
             return self.rtt;
         }
-        let window = u64::from(self.quarters) * (rtt.min().as_nanos() as u64 / 4);
-        self.rtt + window.min(rtt.srtt().as_nanos() as u64)
+        let window = u64::from(self.quarters) * (rtt.min_ns() / 4);
+        self.rtt + window.min(rtt.srtt_ns())
     }
 
     /// A DSACK arrived: the window was too small. It grows once per round trip.
@@ -82,10 +81,5 @@ impl Rack {
         if self.persist == 0 {
             self.quarters = 1;
         }
-    }
-
-    /// Reordering window now.
-    pub(crate) fn window(&self, rtt: &Rtt) -> Duration {
-        rtt.min() / 4 * u32::from(self.quarters)
     }
 }

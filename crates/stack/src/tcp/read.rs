@@ -118,8 +118,8 @@ impl<F: Frame> Tcb<F> {
     fn tune_receive_buffer<O>(&mut self, cx: &mut Cx<'_, O>, n: u32) {
         let t = &mut self.tuning;
         t.read = t.read.saturating_add(n);
-        let rtt = if t.rtt != 0 { t.rtt } else { self.rtt.srtt().as_nanos() as u64 };
-        if rtt == 0 || cx.now.since(t.since).as_nanos() as u64 <= rtt {
+        let rtt = if t.rtt != 0 { t.rtt } else { self.rtt.srtt_ns() };
+        if rtt == 0 || cx.now.nanos_since(t.since) <= rtt {
             return;
         }
         if t.read > t.space {
@@ -143,7 +143,7 @@ impl<F: Frame> Tcb<F> {
             return;
         }
         if t.rtt_since != Instant::ZERO {
-            let sample = now.since(t.rtt_since).as_nanos() as u64;
+            let sample = now.nanos_since(t.rtt_since);
             t.rtt = if t.rtt == 0 { sample } else { t.rtt.min(sample).max(1) };
         }
         t.rtt_edge = self.rcv_adv;

@@ -11,9 +11,9 @@ const DUP_THRESHOLD: u32 = 3;
 /// Retransmissions of a closed socket's data (Linux: tcp_orphan_retries).
 const ORPHAN_RETRIES: u8 = 8;
 /// Tail loss probes wait at least this long: two ticks of a fine clock (RFC 8985 leaves it open).
-const PROBE_MIN: Duration = Duration::from_millis(2);
+const PROBE_MIN_NS: u64 = 2_000_000;
 /// Allowance for the peer's delayed ACK when one segment is in flight (RFC 8985, 7.2: WCDelAckT).
-const PROBE_DELAYED_ACK: Duration = Duration::from_millis(200);
+const PROBE_DELAYED_ACK_NS: u64 = 200_000_000;
 
 /// What sort of acknowledgment it is.
 #[derive(Clone, Copy)]
@@ -256,18 +256,17 @@ impl<F: Frame> Tcb<F> {
     }
 
     fn arm_loss_timer<O>(&mut self, cx: &mut Cx<'_, O>) {
-        let rto = self.rtt.rto_backed_off(self.backoff);
-        let mut at = cx.now + rto;
-        if self.options.user_timeout > Duration::ZERO
+        let mut at = Instant(cx.now.0 + self.rtt.rto_backed_off_ns(self.backoff));
+        if !self.options.user_timeout.is_zero()
             && let Some(since) = self.stuck_since
         {
             at = at.min((since + self.options.user_timeout).max(cx.now + Duration::from_millis(1)));
         }
         if self.may_probe_tail() && self.backoff == 0 {
-            let mut pto = self.rtt.srtt() * 2;
-            pto += if self.board.count() == 1 { PROBE_DELAYED_ACK } else { PROBE_MIN };
-            if cx.now + pto < at {
-                return self.await_at(cx, Awaits::TailLoss, cx.now + pto);
+            let allowance = if self.board.count() == 1 { PROBE_DELAYED_ACK_NS } else { PROBE_MIN_NS };
+            let pto = Instant(cx.now.0 + 2 * self.rtt.srtt_ns() + allowance);
+            if pto < at {
+                return self.await_at(cx, Awaits::TailLoss, pto);
             }
         }
         self.await_at(cx, Awaits::Rto, at);

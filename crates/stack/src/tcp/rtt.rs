@@ -20,19 +20,21 @@ pub(crate) struct Rtt {
     /// Least round trip lately, ns, and when it was seen; `u64::MAX` before the first sample.
     min: u64,
     min_seen: Instant,
-    /// The latest sample, ns.
-    latest: u64,
 }
 
 impl Rtt {
     pub(crate) fn new() -> Rtt {
-        Rtt { srtt: 0, rttvar: 0, min: u64::MAX, min_seen: Instant::ZERO, latest: 0 }
+        Rtt { srtt: 0, rttvar: 0, min: u64::MAX, min_seen: Instant::ZERO }
     }
 
     /// A measured round trip of a segment that was sent once (Karn), or by timestamps.
     pub(crate) fn sample(&mut self, now: Instant, rtt: Duration) {
-        let rtt = (rtt.as_nanos() as u64).clamp(1, RTO_MAX);
-        self.latest = rtt;
+        self.sample_ns(now, rtt.as_nanos() as u64);
+    }
+
+    #[inline]
+    pub(crate) fn sample_ns(&mut self, now: Instant, rtt: u64) {
+        let rtt = rtt.clamp(1, RTO_MAX);
         if self.srtt == 0 {
             self.srtt = rtt;
             self.rttvar = rtt / 2;
@@ -41,7 +43,7 @@ impl Rtt {
             self.rttvar = self.rttvar - self.rttvar / 4 + deviation / 4;
             self.srtt = self.srtt - self.srtt / 8 + rtt / 8;
         }
-        if rtt <= self.min || now.since(self.min_seen).as_nanos() as u64 > MIN_RTT_WINDOW {
+        if rtt <= self.min || now.nanos_since(self.min_seen) > MIN_RTT_WINDOW {
             self.min = rtt;
             self.min_seen = now;
         }
@@ -55,16 +57,22 @@ impl Rtt {
 
     /// Timeout without backoff.
     pub(crate) fn rto(&self) -> Duration {
-        if self.srtt == 0 {
-            return Duration::from_nanos(RTO_INITIAL);
-        }
-        Duration::from_nanos((self.srtt + (4 * self.rttvar).max(RTO_MIN)).min(RTO_MAX))
+        Duration::from_nanos(self.rto_ns())
+    }
+
+    #[inline]
+    pub(crate) fn rto_ns(&self) -> u64 {
+        if self.srtt == 0 { RTO_INITIAL } else { (self.srtt + (4 * self.rttvar).max(RTO_MIN)).min(RTO_MAX) }
     }
 
     /// Timeout after `backoff` expiries in a row (RFC 6298, 5.5).
     pub(crate) fn rto_backed_off(&self, backoff: u8) -> Duration {
-        let base = self.rto().as_nanos() as u64;
-        Duration::from_nanos(base.saturating_mul(1 << backoff.min(20)).min(RTO_MAX))
+        Duration::from_nanos(self.rto_backed_off_ns(backoff))
+    }
+
+    #[inline]
+    pub(crate) fn rto_backed_off_ns(&self, backoff: u8) -> u64 {
+        self.rto_ns().saturating_mul(1 << backoff.min(20)).min(RTO_MAX)
     }
 
     pub(crate) fn srtt(&self) -> Duration {
@@ -77,11 +85,17 @@ impl Rtt {
 
     /// Least round trip lately; zero before the first sample.
     pub(crate) fn min(&self) -> Duration {
-        Duration::from_nanos(if self.min == u64::MAX { 0 } else { self.min })
+        Duration::from_nanos(self.min_ns())
     }
 
-    pub(crate) fn latest(&self) -> Duration {
-        Duration::from_nanos(self.latest)
+    #[inline]
+    pub(crate) fn srtt_ns(&self) -> u64 {
+        self.srtt
+    }
+
+    #[inline]
+    pub(crate) fn min_ns(&self) -> u64 {
+        if self.min == u64::MAX { 0 } else { self.min }
     }
 }
 

@@ -9,7 +9,8 @@ use wire::ipv4;
 use wire::tcp::{Fields, Flags, HEADER_LEN, Header, OptionsWriter};
 
 /// How long an acknowledgment waits for data to ride on (Linux: TCP_DELACK_MIN).
-pub(crate) const DELAYED_ACK: Duration = Duration::from_millis(40);
+pub(crate) const DELAYED_ACK: Duration = Duration::from_nanos(DELAYED_ACK_NS);
+pub(crate) const DELAYED_ACK_NS: u64 = 40_000_000;
 
 /// Everything that a segment says except its payload.
 #[derive(Clone, Copy, Debug)]
@@ -30,16 +31,22 @@ impl Segment {
     #[inline]
     pub(crate) fn read(header: &Header<'_>, len: u32) -> Segment {
         let flags = header.flags();
-        Segment {
+        let mut seg = Segment {
             seq: Seq(header.seq()),
             ack: Seq(header.ack()),
             flags,
             window: header.window(),
             urgent: header.urgent(),
             len,
-            options: SegmentOptions::read(header),
-            syn: if flags.has(Flags::SYN) { SynOptions::read(header) } else { SynOptions::default() },
+            options: SegmentOptions::default(),
+            syn: SynOptions::default(),
+        };
+        // In place: a struct that is built elsewhere and moved here costs more than reading it.
+        seg.options.read(header);
+        if flags.has(Flags::SYN) {
+            seg.syn = SynOptions::read(header);
         }
+        seg
     }
 
     #[inline]
@@ -55,6 +62,9 @@ impl Segment {
 }
 
 /// Writes a segment into `bytes`, which has its exact length; `fill` writes the payload.
+///
+/// The header goes out word by word, and its sum is made of the same words: reading back what was just written in
+/// smaller pieces would wait for the stores.
 #[inline]
 pub(crate) fn write(
     bytes: &mut [u8],
@@ -64,10 +74,59 @@ pub(crate) fn write(
     options: &OptionsWriter,
     fill: impl FnOnce(&mut [u8]),
 ) {
+    let sum = Sum::pseudo(src, dst, ipv4::TCP, bytes.len());
     let header_len = HEADER_LEN + fields.options_len;
-    bytes[..HEADER_LEN].copy_from_slice(&fields.emit());
+    let sum = write_fixed(bytes, fields, sum).bytes(options.bytes());
     bytes[HEADER_LEN..header_len].copy_from_slice(options.bytes());
-    fill(&mut bytes[header_len..]);
-    let sum = Sum::pseudo(src, dst, ipv4::TCP, bytes.len()).bytes(bytes).finish();
+    finish(bytes, header_len, sum, fill);
+}
+
+/// As [`write`], with timestamps as the only option: nearly every segment of a connection.
+#[inline]
+pub(crate) fn write_stamped(
+    bytes: &mut [u8],
+    src: Ipv4Addr,
+    dst: Ipv4Addr,
+    fields: &Fields,
+    stamps: (u32, u32),
+    fill: impl FnOnce(&mut [u8]),
+) {
+    let sum = Sum::pseudo(src, dst, ipv4::TCP, bytes.len());
+    let mut sum = write_fixed(bytes, fields, sum);
+    for (i, word) in [TIMESTAMPS_AHEAD, stamps.0, stamps.1].into_iter().enumerate() {
+        let word = word.to_be_bytes();
+        bytes[HEADER_LEN + 4 * i..HEADER_LEN + 4 * i + 4].copy_from_slice(&word);
+        sum = sum.bytes(&word);
+    }
+    finish(bytes, HEADER_LEN + TIMESTAMPS_LEN, sum, fill);
+}
+
+#[inline(always)]
+fn write_fixed(bytes: &mut [u8], fields: &Fields, mut sum: Sum) -> Sum {
+    let offset = ((HEADER_LEN + fields.options_len) / 4) as u32;
+    let words = [
+        u32::from(fields.src) << 16 | u32::from(fields.dst),
+        fields.seq,
+        fields.ack,
+        offset << 28 | u32::from(fields.flags.0) << 16 | u32::from(fields.window),
+        u32::from(fields.urgent),
+    ];
+    for (i, word) in words.into_iter().enumerate() {
+        let word = word.to_be_bytes();
+        bytes[4 * i..4 * i + 4].copy_from_slice(&word);
+        sum = sum.bytes(&word);
+    }
+    sum
+}
+
+#[inline(always)]
+fn finish(bytes: &mut [u8], header_len: usize, sum: Sum, fill: impl FnOnce(&mut [u8])) {
+    let payload = &mut bytes[header_len..];
+    fill(payload);
+    let sum = sum.bytes(payload).finish();
     bytes[16..18].copy_from_slice(&sum.to_be_bytes());
 }
+
+/// NOP, NOP, kind 8, length 10 (RFC 7323, appendix A), and the option's length with them.
+const TIMESTAMPS_AHEAD: u32 = 0x0101_080a;
+pub(crate) const TIMESTAMPS_LEN: usize = 12;

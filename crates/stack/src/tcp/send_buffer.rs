@@ -57,11 +57,6 @@ impl SendBuffer {
         self.len as usize
     }
 
-    #[inline]
-    pub(crate) fn is_empty(&self) -> bool {
-        self.len == 0
-    }
-
     /// Takes `n` bytes from `data`, which has that many.
     pub(crate) fn append(&mut self, data: &mut impl Source, n: usize, pool: &mut Pool) {
         let mut left = n;
@@ -143,7 +138,7 @@ mod tests {
             buffer.discard(drop, &mut pool);
             acked += drop;
         }
-        assert!(buffer.is_empty() && buffer.blocks.is_empty());
+        assert!(buffer.len() == 0 && buffer.blocks.is_empty());
     }
 
     #[test]
