@@ -122,6 +122,7 @@ fn pair(a: &mut Side, b: &mut Side) -> (SocketId, SocketId) {
 }
 
 fn main() {
+    let bulk = std::env::args().nth(1).is_none_or(|arg| arg != "ping-pong");
     let (mut a, mut b) = (side(1), side(2));
     let (x, y) = pair(&mut a, &mut b);
     let mut none = Vec::new();
@@ -151,7 +152,7 @@ fn main() {
             frames as f64 / rounds as f64
         );
     }
-    for _ in 0..3 {
+    for _ in 0..if bulk { 3 } else { 0 } {
         let (mut bytes, mut segments) = (0usize, 0usize);
         let data = vec![7u8; 65_536];
         let clock = Clock::now();

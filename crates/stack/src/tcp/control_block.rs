@@ -416,7 +416,7 @@ impl<F: Frame> Tcb<F> {
     /// Bytes of the application not sent yet.
     #[inline]
     pub(crate) fn unsent(&self) -> u32 {
-        let sent = self.snd_nxt - self.snd_una - u32::from(self.fin_sent);
+        let sent = (self.snd_nxt - self.snd_una).saturating_sub(u32::from(self.fin_sent));
         (self.tx.len() as u32).saturating_sub(sent)
     }
 

@@ -336,7 +336,7 @@ impl<F: Frame> Tcb<F> {
         self.control.cwnd = window;
         if self.snd_nxt != before {
             self.tlp = Some((self.snd_nxt, false));
-        } else if let Some(last) = self.board.last().copied()
+        } else if let Some(last) = self.board.last().copied().filter(|last| !last.sacked)
             && self.send_again(cx, last.start, last.len)
         {
             self.tlp = Some((self.snd_nxt, true));

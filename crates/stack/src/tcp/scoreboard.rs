@@ -386,3 +386,7 @@ impl Scoreboard {
 pub(crate) fn sent_after(at: Instant, end: Seq, other_at: Instant, other_end: Seq) -> bool {
     at > other_at || (at == other_at && end.after(other_end))
 }
+
+#[cfg(test)]
+#[path = "scoreboard/tests.rs"]
+mod tests;
