@@ -3,7 +3,7 @@
 
 use crate::hooks::{data, descriptor, socket, wait};
 use crate::inside::opening;
-use crate::start::{bare_child, enabled, gave, running};
+use crate::start::{bare_child, enabled, exiting, gave, running};
 use crate::table::hooks;
 use libc::{c_int, c_long};
 
@@ -94,6 +94,17 @@ hooks! { running:
             Some(result) => Ok(result),
             None => Err(sockets::Stop::Kernel(sockets::Why::NotOurs)),
         }
+    }
+
+    // The destructors that `exit` runs are not run here; what was sent must leave all the same.
+    fn _exit(status: c_int) {
+        exiting();
+        Err::<(), _>(sockets::Stop::Kernel(sockets::Why::NotOurs))
+    }
+
+    fn _Exit(status: c_int) {
+        exiting();
+        Err::<(), _>(sockets::Stop::Kernel(sockets::Why::NotOurs))
     }
 
     // libc's own dup2 puts /dev/null in place of the first three.

@@ -73,16 +73,18 @@ pub fn exiting() {
             waiting.extend(inner.orphans.iter().map(|orphan| (lane, orphan.id)));
         }
     }
-    while !waiting.is_empty() && sys::clock::now() < deadline {
+    loop {
+        // At least one turn: sends that gathered must leave, whatever protocol they are of.
         for lane in runtime.lanes() {
             if let Some(mut inner) = lane.try_lock() {
                 inner.turn(sys::clock::now());
             }
         }
-        waiting.retain(|(lane, id)| lane.try_lock().is_none_or(|inner| has_unsent(&inner.stack, *id)));
-        if !waiting.is_empty() {
-            sys::thread::sleep(20_000);
+        if waiting.is_empty() || sys::clock::now() >= deadline {
+            return;
         }
+        waiting.retain(|(lane, id)| lane.try_lock().is_none_or(|inner| has_unsent(&inner.stack, *id)));
+        sys::thread::sleep(20_000);
     }
 }
 

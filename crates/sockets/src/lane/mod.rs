@@ -3,7 +3,7 @@
 //! Whoever holds the lock runs to completion in its own thread: frames in, timers, frames out, events. Lanes are
 //! leaked: opened once, never freed.
 //!
-//! Locks are taken in this order: an object's `control`, the lane, an object's `watch`, an epoll set, netlink.
+//! Locks are taken in this order: the lane, an object's `control` or `watch`, an epoll set, netlink.
 
 mod frame;
 mod requests;
