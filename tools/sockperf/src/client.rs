@@ -122,6 +122,11 @@ pub fn run(s: &Settings, clock: Clock, first: Reading) -> Result<Outcome> {
     if s.debug {
         report::say(&format!("sockperf: +INFO: taking time consumes {:.3} nsec", clock.cost_ns(rate)));
     }
+    if s.dummy_send.is_some() && !crate::extra_api::is_present() {
+        report::say(
+            "sockperf: NOTE: no accelerator is loaded, so --dummy-send waits without sending dummies",
+        );
+    }
     let test = Test { s, clock, rate, sockets };
     warm_up(&test)?;
     report::say("sockperf: Starting test...");

@@ -53,10 +53,11 @@ impl Server {
         server
     }
 
-    fn await_bound(&self) {
+    pub fn await_bound(&self) {
         let needle = format!(":{:04X} ", self.port);
         let deadline = Instant::now() + Duration::from_secs(20);
-        let table = |name: &str| std::fs::read_to_string(format!("/proc/net/{name}")).unwrap_or_default();
+        let table =
+            |name: &str| std::fs::read_to_string(format!("/proc/thread-self/net/{name}")).unwrap_or_default();
         while Instant::now() < deadline {
             let bound = |text: &str| {
                 text.lines()

@@ -3,6 +3,7 @@
 use crate::client::Test;
 use crate::client::outbox::Outbox;
 use crate::clock::Clock;
+use crate::extra_api;
 use crate::settings::Pace;
 use crate::signals;
 
@@ -25,7 +26,9 @@ impl Pacer {
             Pace::Max => 0.0,
             Pace::PerSecond(rate) => test.rate.per_sec * f64::from(test.s.burst) / f64::from(rate),
         };
-        let dummy_step = match test.s.dummy_send {
+        // On a plain kernel a dummy would really leave.
+        let dummy_send = test.s.dummy_send.filter(|_| extra_api::is_present());
+        let dummy_step = match dummy_send {
             None => 0,
             Some(Pace::Max) => 1,
             Some(Pace::PerSecond(rate)) => (test.rate.per_sec / f64::from(rate)) as u64,
