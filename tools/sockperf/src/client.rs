@@ -19,7 +19,8 @@ use crate::histogram::Histogram;
 use crate::iomux::Kind;
 use crate::peer::{self, PeerDelta};
 use crate::report::{self, text};
-use crate::settings::{Mode, Pace, Settings};
+use crate::settings::{Mode, Pace, Settings, Span};
+use crate::signals;
 use crate::sockets::{self, Socket};
 use crate::timeline::Sample;
 
@@ -94,7 +95,12 @@ pub struct Test<'a> {
     pub rate: Rate,
     /// One per endpoint, in order.
     pub sockets: Vec<Socket>,
+    /// When a send that still blocks is given up: the peer has stopped reading.
+    pub deadline: u64,
 }
+
+/// How much longer than planned a run may take before blocked sends are given up.
+const GRACE_SEC: f64 = 2.0;
 
 impl Test<'_> {
     /// Ticks of `seconds`.
@@ -127,13 +133,17 @@ pub fn run(s: &Settings, clock: Clock, first: Reading) -> Result<Outcome> {
             "sockperf: NOTE: no accelerator is loaded, so --dummy-send waits without sending dummies",
         );
     }
-    let test = Test { s, clock, rate, sockets };
+    let mut test = Test { s, clock, rate, sockets, deadline: u64::MAX };
     warm_up(&test)?;
     report::say("sockperf: Starting test...");
     if !matches!(s.mode, Mode::UnderLoad | Mode::Playback) {
         cpu::pin("--sender-affinity", &s.sender_cpus)?;
     }
     let peer_before = if peer_is_ours { peer::ask(s, &ports(&test)) } else { None };
+    if let Some(seconds) = longest(s) {
+        test.deadline = clock.now() + rate.ticks(seconds);
+        signals::interrupt_after(seconds);
+    }
     let usage = Usage::now();
     let begin = clock.now();
     let mut outcome = {
@@ -145,18 +155,31 @@ pub fn run(s: &Settings, clock: Clock, first: Reading) -> Result<Outcome> {
         }
     };
     outcome.cpu = usage.elapsed();
+    signals::interrupt_after(0.0);
     if s.activity.is_some_and(|(_, table)| !table) {
         report::say("");
     }
     outcome.rate = Rate::between(first, clock.reading());
     outcome.drift_ppm = rate.ppm_from(outcome.rate);
     outcome.epoch = first.ticks.min(begin);
-    outcome.interrupted = crate::signals::stopped();
+    outcome.interrupted = signals::stopped();
     text::ending(s, &outcome);
     if let Some(before) = peer_before {
         outcome.peer = peer::settle(s, &before, &ports(&test), outcome.sent);
     }
     Ok(outcome)
+}
+
+/// Seconds after which the run must be over; a run by count has no such time.
+fn longest(s: &Settings) -> Option<f64> {
+    let planned = match (s.playback.last(), s.span) {
+        (Some(record), _) => record.0,
+        (None, Span::Seconds(seconds)) => {
+            f64::from(seconds) + recorder::WARM_UP_SEC + recorder::COOL_DOWN_SEC
+        }
+        (None, Span::Messages(_)) => return None,
+    };
+    Some(planned + GRACE_SEC)
 }
 
 /// Local ports, as far as they are bound: a datagram socket gets its port with its first message.
@@ -180,7 +203,7 @@ fn warm_up(test: &Test) -> Result<()> {
     let s = test.s;
     if s.pre_warm_up_sec > 0 {
         report::say(&format!("sockperf: Waiting {} sec before the warm-up...", s.pre_warm_up_sec));
-        crate::signals::sleep(f64::from(s.pre_warm_up_sec));
+        signals::sleep(f64::from(s.pre_warm_up_sec));
     }
     if !s.warm_up {
         return Ok(());

@@ -49,6 +49,13 @@ pub fn alarm(text: &str) -> String {
     paint("\x1b[0;31m", text)
 }
 
+/// `line` without colour, for files.
+pub fn plain(line: &str) -> String {
+    let mut pieces = line.split('\x1b');
+    let first = pieces.next().unwrap_or("").to_string();
+    pieces.fold(first, |text, piece| text + piece.split_once('m').map_or(piece, |(_, rest)| rest))
+}
+
 fn paint(color: &str, text: &str) -> String {
     if COLOR.load(Ordering::Relaxed) { format!("{color}{text}\x1b[0m") } else { text.to_string() }
 }

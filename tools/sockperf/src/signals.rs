@@ -12,10 +12,21 @@ extern "C" fn on_signal(signal: i32) {
         // SAFETY: _exit is async-signal-safe.
         unsafe { libc::_exit(128 + signal) };
     }
-    let every = libc::timeval { tv_sec: 0, tv_usec: 50_000 };
-    let timer = libc::itimerval { it_interval: every, it_value: every };
+    set_timer(0.05);
+}
+
+fn set_timer(seconds: f64) {
+    let time = |s: f64| libc::timeval { tv_sec: s as i64, tv_usec: (s.fract() * 1e6) as i64 };
+    let timer = libc::itimerval { it_interval: time(seconds.min(0.05)), it_value: time(seconds) };
     // SAFETY: setitimer is async-signal-safe on Linux and `timer` outlives the call.
     unsafe { libc::setitimer(libc::ITIMER_REAL, &timer, std::ptr::null_mut()) };
+}
+
+/// From `seconds` on, blocking calls are interrupted again and again; 0 ends that.
+pub fn interrupt_after(seconds: f64) {
+    if !stopped() {
+        set_timer(seconds);
+    }
 }
 
 /// Installs the handlers.

@@ -1,7 +1,7 @@
 //! Cuts the words of the command line into options and values, by the original's rules.
 //!
 //! Short: `-o123`, `-o 123`, `-o=123`; flags are not bundled. Long: `--opt 123`, `--opt=123`, exact names. A value
-//! in the next word is taken only when that word does not begin with `-`, so negative values need `=`.
+//! in the next word is taken only when that word does not begin with `-`, so negative values need `=`; a lone `-` is a value.
 
 use crate::cli::options::{Argument, OptionSpec, find_long, find_short};
 use crate::exit::{Code, Failure, Result};
@@ -27,7 +27,7 @@ pub fn cut(mode: Mode, words: &[String]) -> Result<Vec<Given>> {
     let mut rest = words.iter().peekable();
     while let Some(word) = rest.next() {
         let (option, spelling, attached) = one(mode, word)?;
-        let next_is_value = rest.peek().is_some_and(|next| !next.starts_with('-'));
+        let next_is_value = rest.peek().is_some_and(|next| !next.starts_with('-') || *next == "-");
         let value = match option.argument {
             Argument::None => {
                 if attached.is_some() {

@@ -7,6 +7,7 @@ use libc::MSG_NOSIGNAL;
 use crate::address::Address;
 use crate::calls::calls;
 use crate::client::Test;
+use crate::clock::Clock;
 use crate::exit::{Code, Failure, Result};
 use crate::message::{FROM_CLIENT, HEADER, Header, Random, WANTS_REPLY, WARM_UP, fill_payload};
 use crate::signals;
@@ -41,6 +42,8 @@ pub struct Outbox {
     random: Random,
     flags: i32,
     skip: bool,
+    clock: Clock,
+    deadline: u64,
 }
 
 impl Outbox {
@@ -60,6 +63,8 @@ impl Outbox {
             random: Random::new(s.seed ^ 0x5151),
             flags: MSG_NOSIGNAL | if s.skip_blocking_send { libc::MSG_DONTWAIT } else { 0 },
             skip: s.skip_blocking_send,
+            clock: test.clock,
+            deadline: test.deadline,
         }
     }
 
@@ -180,7 +185,7 @@ impl Outbox {
             n = unsafe {
                 (calls().sendto)(link.fd, rest.as_ptr().cast(), rest.len(), self.flags, address, len)
             };
-            if signals::stopped_twice() {
+            if signals::stopped_twice() || self.clock.now() > self.deadline {
                 return Ok(Sent::Skipped);
             }
         }

@@ -4,7 +4,7 @@ use std::io::{BufWriter, Write};
 
 use crate::client::Outcome;
 use crate::exit::{Code, Failure, Result};
-use crate::report::text;
+use crate::report::{plain, text};
 use crate::settings::Settings;
 
 const DASHES: &str = "------------------------------";
@@ -20,7 +20,7 @@ pub fn write(path: &str, s: &Settings, o: &Outcome) -> Result<()> {
 fn body(out: &mut impl Write, s: &Settings, o: &Outcome) -> std::io::Result<()> {
     writeln!(out, "{DASHES}\n{}\n{DASHES}", text::parameters(s))?;
     for line in text::latency_lines(s, o).0 {
-        writeln!(out, "{line}")?;
+        writeln!(out, "{}", plain(&line))?;
     }
     let (word, factor) = if s.full_rtt { ("rtt", 1.0) } else { ("latency", 0.5) };
     writeln!(out, "{DASHES}\npacket, txTime(sec), rxTime(sec), {word}(usec)")?;
