@@ -1,6 +1,6 @@
 //! The commands of the application that are short: listen, accept, options, and the answers about a connection.
 
-use super::control_block::{Fate, Recovery, Tcb};
+use super::control_block::{Fate, Tcb};
 use super::listen::Listener;
 use super::{ConnectError, Info, Options, Queued, State};
 use crate::stack::Socket;
@@ -33,11 +33,7 @@ impl<F: Frame> Stack<F> {
     /// by `ready`.
     pub fn tcp_accept(&mut self, listener: SocketId) -> Option<SocketId> {
         let Some(Socket::Listener(listener)) = self.sockets.get_mut(listener) else { return None };
-        let id = listener.next_accepted()?;
-        if let Some(Socket::Tcp(tcb)) = self.sockets.get_mut(id) {
-            tcb.listener = None;
-        }
-        Some(id)
+        listener.next_accepted()
     }
 
     pub fn tcp_options(&self, id: SocketId) -> Option<&Options> {
@@ -170,11 +166,5 @@ impl<F: Frame> Tcb<F> {
             snd_wnd: self.snd_wnd,
             rcv_wnd: self.rcv_adv.distance_from(self.rcv_nxt).max(0) as u32,
         }
-    }
-
-    /// Whether something is thought lost (tests and the curious).
-    #[allow(dead_code)]
-    pub(crate) fn in_recovery(&self) -> bool {
-        self.recovery != Recovery::Open
     }
 }

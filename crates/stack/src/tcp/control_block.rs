@@ -221,8 +221,6 @@ pub(crate) struct Tcb<F> {
     pub(crate) soft_error: Option<SocketError>,
     /// Whether it was ever established: a read of a connection that ended so tells end of stream.
     pub(crate) was_established: bool,
-    /// Listener in whose accept queue it waits.
-    pub(crate) listener: Option<SocketId>,
 
     /// Answers to suspicious segments, and when the second began (RFC 5961, 7).
     pub(crate) challenges: (Instant, u16),
@@ -355,7 +353,6 @@ impl<F: Frame> Tcb<F> {
             error: None,
             soft_error: None,
             was_established: false,
-            listener: None,
             challenges: (Instant::ZERO, 0),
             last_invalid_reply: Instant::ZERO,
             counts: Box::default(),

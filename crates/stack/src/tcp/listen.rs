@@ -292,7 +292,7 @@ impl<F: Frame> Stack<F> {
             ts_recent: peer.timestamps.map_or(0, |(value, _)| value),
             rtt: None,
         };
-        let tcb = Tcb::established(now, local, remote, &options, settings, mtu, &shake, seg, listener_id);
+        let tcb = Tcb::established(now, local, remote, &options, settings, mtu, &shake, seg);
         if let Some(id) = self.open(Socket::Tcp(tcb), 0) {
             self.demux.tcp.insert_flow(local, remote, id);
             self.enter_accept_queue(now, listener_id, id, out);
@@ -400,8 +400,7 @@ impl<F: Frame> Stack<F> {
         };
         let (local, remote, mut route) = (half.local, half.remote, half.route);
         let mtu = self.net.path_mtu(now, &mut route);
-        let tcb =
-            Tcb::established(now, local, remote, &options, &self.tcp.settings, mtu, &shake, seg, listener_id);
+        let tcb = Tcb::established(now, local, remote, &options, &self.tcp.settings, mtu, &shake, seg);
         if let Some(slot) = self.sockets.get_mut(id) {
             *slot = Socket::Tcp(tcb);
         }
@@ -504,12 +503,10 @@ impl<F: Frame> Tcb<F> {
         mtu: u32,
         shake: &Handshake,
         seg: &Segment,
-        listener: SocketId,
     ) -> Box<Tcb<F>> {
         let mut tcb = Tcb::new(now, local, remote, options, settings, shake.iss, shake.ts_offset);
         tcb.state = State::Established;
         tcb.was_established = true;
-        tcb.listener = Some(listener);
         tcb.irs = shake.irs;
         tcb.rcv_nxt = shake.irs + 1;
         tcb.last_ack_sent = tcb.rcv_nxt;

@@ -56,6 +56,10 @@ impl<F: Frame> Tcb<F> {
         if before != self.snd_nxt || self.awaits == Awaits::Nothing {
             self.arm_after_sending(cx);
         }
+        // What was sent counts no more as unsent (TCP_NOTSENT_LOWAT).
+        if self.starved {
+            self.tell_room(cx);
+        }
     }
 
     /// Data never sent before, and the FIN behind it.

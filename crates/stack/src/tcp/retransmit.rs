@@ -10,6 +10,8 @@ use crate::{Duration, Frame, Instant, Outlet, SocketError};
 const DUP_THRESHOLD: u32 = 3;
 /// Retransmissions of a closed socket's data (Linux: tcp_orphan_retries).
 const ORPHAN_RETRIES: u8 = 8;
+/// A peer with a closed window that acknowledges at least this often is alive (Linux: TCP_RTO_MAX).
+const SILENCE_MAX: Duration = Duration::from_secs(120);
 /// Tail loss probes wait at least this long: two ticks of a fine clock (RFC 8985 leaves it open).
 const PROBE_MIN_NS: u64 = 2_000_000;
 /// Allowance for the peer's delayed ACK when one segment is in flight (RFC 8985, 7.2: WCDelAckT).
@@ -398,6 +400,10 @@ impl<F: Frame> Tcb<F> {
         let stuck = now.since(since);
         if self.options.user_timeout > Duration::ZERO {
             return stuck >= self.options.user_timeout;
+        }
+        if self.snd_wnd == 0 && !self.orphan && now.since(self.last_ack_received) < SILENCE_MAX {
+            // The peer took its window back and throws away what was in flight, but it is there.
+            return false;
         }
         let retries = if self.orphan { retries2.min(ORPHAN_RETRIES) } else { retries2 };
         let mut limit = Duration::ZERO;

@@ -4,11 +4,12 @@ mod attacks;
 mod closing;
 mod handshake;
 mod loss;
+mod robust;
 mod transfer;
 
 use crate::tcp::{Options, Push, State, Take};
-use crate::testing::{Host, VecFrame};
-use crate::{Duration, Endpoint, Frame, Instant, RecvError, SendError, SocketId};
+use crate::testing::Host;
+use crate::{Duration, Endpoint, Instant, RecvError, SendError, SocketId};
 use std::collections::BTreeMap;
 
 pub(super) const MS: Duration = Duration::from_millis(1);
@@ -333,10 +334,5 @@ pub(super) fn forge(
     let at = frame.len();
     frame.resize(at + len, 0);
     super::segment::write(&mut frame[at..], src, dst, &fields, options, |p| p.copy_from_slice(payload));
-    frame
-}
-
-#[allow(dead_code)]
-fn _frames_are_frames(frame: VecFrame) -> impl Frame {
     frame
 }

@@ -253,3 +253,21 @@ fn buffers_grow_with_the_path() {
     // 64 KiB per 40 ms would take 18 seconds.
     assert!(took < Duration::from_secs(5), "{took:?}");
 }
+
+#[test]
+fn not_sent_low_water_limits_what_waits_and_tells_when_it_left() {
+    let mut world = World::new();
+    let mut options = world.options();
+    options.not_sent_low_water = 5000;
+    let (a, b) = world.pair_with(&options);
+    let mut sent = 0;
+    while let Ok(n) = world.send(0, a, &[3; 1000]) {
+        sent += n;
+        assert!(world.hosts[0].stack.tcp_queued(a).unwrap().unsent <= 6000);
+    }
+    assert!(!world.hosts[0].stack.ready(a).has(Ready::OUT));
+    world.edges(0, a);
+    world.run(MS * 100);
+    assert_eq!(world.recv(1, b, 100_000).unwrap().len(), sent);
+    assert!(world.edges(0, a).has(Ready::OUT));
+}
