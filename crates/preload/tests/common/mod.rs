@@ -3,14 +3,28 @@
 
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Output, Stdio};
+use std::sync::OnceLock;
 use std::time::{Duration, Instant};
 
-/// libvma.so as cargo built it for this test: beside the test's own binary.
+/// libvma.so, built now and in the same profile: cargo builds no cdylib for a test, and an old one would pass for new.
 pub(crate) fn library() -> PathBuf {
-    let folder = std::env::current_exe().unwrap().parent().unwrap().to_path_buf();
-    let library = folder.join("libvma.so");
-    assert!(library.exists(), "{} is missing: cargo build -p preload", library.display());
-    library
+    static BUILT: OnceLock<PathBuf> = OnceLock::new();
+    let build = || {
+        // target/<profile>/deps/<this test>
+        let test = std::env::current_exe().unwrap();
+        let profile = test.parent().and_then(Path::parent).unwrap();
+        let mut cargo = Command::new(env!("CARGO"));
+        cargo
+            .args(["build", "--quiet", "--offline", "-p", "preload"])
+            .current_dir(env!("CARGO_MANIFEST_DIR"));
+        cargo.arg("--target-dir").arg(profile.parent().unwrap());
+        if profile.ends_with("release") {
+            cargo.arg("--release");
+        }
+        assert!(cargo.status().unwrap().success(), "libvma.so does not build");
+        profile.join("libvma.so")
+    };
+    BUILT.get_or_init(build).clone()
 }
 
 /// A place for what the tests compile.
