@@ -121,6 +121,7 @@ impl Worker {
     }
 
     fn run(mut self) {
+        self.catch_up();
         loop {
             let now = sys::clock::now();
             let hurry = self.runtime.worker.hurry.load(Ordering::Relaxed);
@@ -134,6 +135,17 @@ impl Worker {
                 self.sweep(now);
             }
             self.sleep(now, next);
+        }
+    }
+
+    /// A neighbour may have answered after it was asked for and before the monitor listened.
+    fn catch_up(&self) {
+        for lane in self.runtime.lanes().filter(|lane| !lane.is_fenced()) {
+            let now = sys::clock::now();
+            let mut inner = lane.lock();
+            inner.find_neighbours_again(now);
+            inner.hand_over(stack::Instant(now));
+            inner.tell(now);
         }
     }
 

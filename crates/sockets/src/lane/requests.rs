@@ -58,6 +58,15 @@ impl Inner {
         }
     }
 
+    /// Looks up anew the neighbours that were asked for: what the kernel told about them may have been missed.
+    /// The caller hands over and tells afterwards.
+    pub(crate) fn find_neighbours_again(&mut self, now: u64) {
+        for i in 0..self.neighbours.len() {
+            let (next_hop, _) = self.neighbours[i];
+            self.find_neighbour(next_hop, now);
+        }
+    }
+
     /// Keeps the kernel's neighbour machinery awake for those we talk to.
     pub(crate) fn remind_neighbours(&mut self, now: u64) {
         let link = self.link;
@@ -95,7 +104,11 @@ impl Inner {
                 self.addresses.retain(|known| *known != address.address);
                 self.stack.set_addresses(&self.addresses);
             }
-            Update::Routes | Update::Overrun => self.stack.forget_paths(),
+            Update::Routes => self.stack.forget_paths(),
+            Update::Overrun => {
+                self.stack.forget_paths();
+                self.find_neighbours_again(now);
+            }
             _ => {}
         }
     }
