@@ -38,6 +38,8 @@ pub fn fork_done() {
 /// (see `offload::inherit`).
 pub fn forked_child() {
     let Some(runtime) = runtime::get() else { return };
+    // What `fork_begins` took in the parent is held by this copy of its thread, and is needed below.
+    fork_done();
     sys::clock::after_fork();
     for fd in 0..fd_table::end() {
         match fd_table::entry(fd) {
