@@ -278,3 +278,25 @@ fn examples_in_the_help_are_accepted() {
         settings(line);
     }
 }
+
+#[test]
+fn the_man_page_has_every_option_and_exit_code() {
+    let page = include_str!("../../../../man/sockperf.1").replace("\\-", "-");
+    for option in OPTIONS {
+        for name in option.long {
+            assert!(page.contains(&format!("\\fB--{name}\\fR")), "--{name}");
+        }
+        assert!(page.contains(option.help.split(' ').next().unwrap()), "{}", option.name());
+    }
+    for code in [
+        Code::Argument,
+        Code::Malformed,
+        Code::Unsupported,
+        Code::NotFound,
+        Code::Fatal,
+        Code::Socket,
+        Code::Timeout,
+    ] {
+        assert!(page.contains(&format!("\n{}\t", code as u8)), "{code:?}");
+    }
+}

@@ -1,0 +1,92 @@
+//! Our overhead beside the original's: both programs in turn, client and server of the same kind, on loopback.
+//!
+//! `cargo build --release -p sockperf && cargo run --release -p sockperf --example against_original -- [ROUNDS]`
+//!
+//! Rounds are interleaved, so that a busy machine disturbs both alike; medians over the rounds are compared. The
+//! ping-pong figure is the median latency, the throughput figure the client's rate of sending.
+
+use std::path::PathBuf;
+use std::process::{Child, Command, Stdio};
+use std::time::Duration;
+
+const ORIGINAL: &str = "/usr/bin/sockperf";
+
+struct Server(Child);
+
+impl Drop for Server {
+    fn drop(&mut self) {
+        let _ = self.0.kill();
+        let _ = self.0.wait();
+    }
+}
+
+fn main() {
+    let rounds = std::env::args().nth(1).and_then(|a| a.parse().ok()).unwrap_or(7);
+    let mut ours = std::env::current_exe().expect("the path of this program");
+    ours.pop();
+    ours.pop();
+    ours.push("sockperf");
+    if !ours.exists() || !PathBuf::from(ORIGINAL).exists() {
+        eprintln!("needs {} (cargo build --release -p sockperf) and {ORIGINAL}", ours.display());
+        std::process::exit(1);
+    }
+    let programs = [ours.to_string_lossy().into_owned(), ORIGINAL.to_string()];
+    println!("{:<34} {:>12} {:>12} {:>9}", "median of rounds", "ours", "original", "ratio");
+    for (port, transport) in [(23_401, ""), (23_411, "--tcp")] {
+        for (test, figure) in [
+            ("pp -t 1 -m 14", "percentile 50.000 ="),
+            ("pp -t 1 -m 1400", "percentile 50.000 ="),
+            ("tp -t 1 -m 14", "Message Rate is "),
+            ("tp -t 1 -m 1472", "Message Rate is "),
+        ] {
+            compare(&programs, test, figure, port, transport, rounds);
+        }
+    }
+}
+
+fn compare(programs: &[String; 2], test: &str, figure: &str, port: u16, transport: &str, rounds: usize) {
+    let mut values = [Vec::new(), Vec::new()];
+    for round in 0..rounds {
+        for turn in 0..2 {
+            // Who goes first changes, so that neither always follows a warm or a tired machine.
+            let which = (turn + round) % 2;
+            let program = &programs[which];
+            let port = port + which as u16;
+            let _server = serve(program, port, transport);
+            if let Some(value) = measure(program, test, figure, port, transport) {
+                values[which].push(value);
+            }
+        }
+    }
+    let [ours, original] = values.map(|v| median(v));
+    println!("{:<34} {ours:>12.3} {original:>12.3} {:>9.4}", format!("{test} {transport}"), ours / original);
+}
+
+fn serve(program: &str, port: u16, transport: &str) -> Server {
+    let child = Command::new(program)
+        .args(["sr", "-i", "127.0.0.1", "-p", &port.to_string()])
+        .args(transport.split_whitespace())
+        .stdout(Stdio::null())
+        .spawn()
+        .expect("a server");
+    std::thread::sleep(Duration::from_millis(400));
+    Server(child)
+}
+
+fn measure(program: &str, test: &str, figure: &str, port: u16, transport: &str) -> Option<f64> {
+    let out = Command::new(program)
+        .args(test.split_whitespace())
+        .args(["-i", "127.0.0.1", "-p", &port.to_string()])
+        .args(transport.split_whitespace())
+        .output()
+        .ok()?;
+    let text = String::from_utf8_lossy(&out.stdout);
+    let at = text.find(figure)? + figure.len();
+    let word = text[at..].split_whitespace().next()?;
+    word.parse().ok()
+}
+
+fn median(mut values: Vec<f64>) -> f64 {
+    values.sort_by(f64::total_cmp);
+    values.get(values.len() / 2).copied().unwrap_or(f64::NAN)
+}
