@@ -2,8 +2,12 @@
 // The program on the interface: packets of our flows go to our AF_XDP sockets, everything else to the kernel.
 //
 // A packet is looked up by (protocol, local, remote), then by (protocol, local) with the remote side zero. A hit
-// names a group of lanes; a lane owns one slot of the socket map per receive queue. An empty slot passes, so a
-// flow whose lane is gone falls back to the kernel by itself.
+// names lanes; a lane owns one slot of the socket map per receive queue. An empty slot passes, so a flow whose lane
+// is gone falls back to the kernel by itself.
+//
+// Where several lanes listen (the workers of a server), the hash of the remote side chooses one for a first segment,
+// and the choice is remembered: lanes may come and go between SYN and ACK. What is remembered is bounded, and floods
+// only displace the oldest. Established connections get entries of their own.
 //
 // What never reaches us on purpose:
 // - tagged frames (VLAN): they belong to another interface (eth0.7) with addresses of its own, even where those
@@ -37,11 +41,15 @@ struct flow {
 	__u8 protocol, zero[3];
 };
 
+enum { MEMBERS = 40 };
+
 struct group {
-	__u32 first_slot;	// of the group's first lane
-	__u16 lanes;		// one, or several: chosen by the hash of the remote side
+	__u8 lanes;		// the first so many of member
+	__u8 idle;		// those behind: they listen, and serve where there is no other
 	__u16 queues;		// slots per lane: one for each receive queue of the interface
+	__u32 zero;
 	__u64 packets, bytes;	// redirected, counted here
+	__u8 member[MEMBERS];	// lanes
 };
 
 struct ports {
@@ -58,13 +66,16 @@ struct icmp_error {
 enum { ICMP_UNREACHABLE = 3, ICMP_TIME_EXCEEDED = 11, ICMP_PARAMETER = 12 };
 enum { MORE_FRAGMENTS = 0x2000, FRAGMENT_OFFSET = 0x1fff };
 
-// Made by the loader: flows is a hash of struct flow to struct group, sockets an XSKMAP.
+// Made by the loader: flows is a hash of struct flow to struct group, chosen a least-recently-used hash of struct flow
+// to lane, sockets an XSKMAP.
 struct map {
 	int by_loader;
 };
-struct map flows SECTION(".maps"), sockets SECTION(".maps");
+struct map flows SECTION(".maps"), chosen SECTION(".maps"), sockets SECTION(".maps");
 
 static void *(*const map_lookup)(void *map, const void *key) = (void *)BPF_FUNC_map_lookup_elem;
+static long (*const map_update)(void *map, const void *key, const void *value, __u64 flags) =
+	(void *)BPF_FUNC_map_update_elem;
 static long (*const redirect_map)(void *map, __u64 key, __u64 flags) = (void *)BPF_FUNC_redirect_map;
 static __u64 (*const packet_length)(struct xdp_md *packet) = (void *)BPF_FUNC_xdp_get_buff_len;
 
@@ -77,32 +88,50 @@ INLINE __u32 hash(const struct flow *flow)
 	return h ^ h >> 16;
 }
 
-INLINE struct group *find(struct flow *flow, __u32 *lane)
+// The lane of several that a packet without an entry of its own goes to. Only a TCP connection is remembered.
+INLINE __u32 choose(const struct group *group, const struct flow *exact, int first)
+{
+	__u32 lane, *known, lanes = group->lanes ? group->lanes : group->idle;
+
+	if (exact->protocol == IPPROTO_TCP && !first) {
+		known = map_lookup(&chosen, exact);
+		if (known)
+			return *known;
+	}
+	lane = lanes ? hash(exact) % lanes : 0;
+	if (lane >= MEMBERS)
+		return 0;
+	lane = group->member[lane];
+	if (exact->protocol == IPPROTO_TCP && first)
+		map_update(&chosen, exact, &lane, BPF_ANY);
+	return lane;
+}
+
+INLINE struct group *find(struct flow *flow, int first, __u32 *lane)
 {
 	struct group *group = map_lookup(&flows, flow);
+	struct flow exact = *flow;
 
-	if (group) {
-		*lane = 0;
-		return group;
+	if (!group) {
+		flow->remote = 0;
+		flow->remote_port = 0;
+		group = map_lookup(&flows, flow);
 	}
-	*lane = hash(flow);
-	flow->remote = 0;
-	flow->remote_port = 0;
-	group = map_lookup(&flows, flow);
-	if (!group || group->lanes == 0)
+	if (!group)
 		return 0;
-	*lane = group->lanes == 1 ? 0 : *lane % group->lanes;
+	*lane = group->lanes + group->idle == 1 ? group->member[0] : choose(group, &exact, first);
 	return group;
 }
 
-INLINE int steer_to(struct xdp_md *packet, struct flow *flow)
+// `first`: the first segment of a connection.
+INLINE int steer_to(struct xdp_md *packet, struct flow *flow, int first)
 {
 	__u32 lane = 0, slot;
-	struct group *group = find(flow, &lane);
+	struct group *group = find(flow, first, &lane);
 
 	if (!group || packet->rx_queue_index >= group->queues)
 		return XDP_PASS;
-	slot = group->first_slot + lane * group->queues + packet->rx_queue_index;
+	slot = lane * group->queues + packet->rx_queue_index;
 	if (redirect_map(&sockets, slot, XDP_PASS) != XDP_REDIRECT)
 		return XDP_PASS;
 	__sync_fetch_and_add(&group->packets, 1);
@@ -134,7 +163,7 @@ INLINE int steer_error(struct xdp_md *packet, struct icmp_error *icmp, void *end
 	flow.local_port = ports->source;
 	flow.remote_port = ports->destination;
 	flow.protocol = icmp->quoted.protocol;
-	return steer_to(packet, &flow);
+	return steer_to(packet, &flow, 0);
 }
 
 SECTION("xdp.frags") int steer(struct xdp_md *packet)
@@ -144,6 +173,7 @@ SECTION("xdp.frags") int steer(struct xdp_md *packet)
 	struct iphdr *ip = (void *)(ethernet + 1);
 	struct flow flow = {};
 	struct ports *ports;
+	int first = 0;
 
 	if ((void *)(ip + 1) > end || ethernet->h_proto != NETWORK16(ETH_P_IP))
 		return XDP_PASS;
@@ -171,5 +201,7 @@ SECTION("xdp.frags") int steer(struct xdp_md *packet)
 	flow.local_port = ports->destination;
 	flow.remote_port = ports->source;
 	flow.protocol = ip->protocol;
-	return steer_to(packet, &flow);
+	if (ip->protocol == IPPROTO_TCP && (void *)ports + 14 <= end)
+		first = (((__u8 *)ports)[13] & 0x12) == 0x02;	// SYN without ACK
+	return steer_to(packet, &flow, first);
 }

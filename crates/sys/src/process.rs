@@ -84,6 +84,21 @@ pub fn exists(pid: i32) -> bool {
     answer != Err(libc::ESRCH)
 }
 
+/// Does the process with this number (in our pid namespace) still run? One that has ended and waits for its parent to
+/// notice does not.
+pub fn is_running(pid: i32) -> bool {
+    // SAFETY: no pointer.
+    match unsafe { syscall(libc::SYS_pidfd_open, [int(pid), 0, 0, 0, 0, 0]) } {
+        Ok(pidfd) => {
+            let ended = crate::poll::readable(pidfd as i32);
+            crate::fd::close(pidfd as i32);
+            !ended
+        }
+        Err(libc::ESRCH) => false,
+        Err(_) => exists(pid),
+    }
+}
+
 /// The effective capabilities of this thread, one bit each (`CAP_NET_ADMIN` is bit 12).
 pub fn capabilities() -> Result<u64> {
     const VERSION_3: u32 = 0x2008_0522;

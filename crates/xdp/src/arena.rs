@@ -26,7 +26,9 @@ use sys::{Fd, Result};
 pub(crate) const FRAME: usize = 4096;
 
 /// Lanes of one arena, all processes together, and 0 for none.
-const LANES: usize = 64;
+pub(crate) const LANES: usize = 64;
+/// How long a dead process's frames are left alone: those that it sent may still be the kernel's.
+const GRACE_S: u32 = 2;
 const HEADER: usize = 4096;
 const MAGIC: u64 = u64::from_le_bytes(*b"sidestp1");
 
@@ -44,10 +46,12 @@ struct Header {
     frame_size: u32,
     /// Index + 1 of the first free frame in the low half, a count of changes in the high half (against ABA).
     free: AtomicU64,
-    /// Lane that holds the fill and completion rings, or 0; with CONTENDED.
+    /// Process that holds the fill and completion rings, or 0; with CONTENDED.
     rings: AtomicU32,
     /// Process of each lane, or 0.
     lanes: [AtomicU32; LANES],
+    /// When a lane's process was found dead, in seconds of the monotonic clock, or 0.
+    died: [AtomicU32; LANES],
 }
 
 /// A mapped arena.
@@ -56,6 +60,12 @@ pub(crate) struct Arena {
     file: Fd,
     mapping: Mapping,
     frames: u32,
+    /// This process, as the lock names its holder.
+    process: AtomicU32,
+}
+
+fn this_process() -> u32 {
+    sys::process::pid() as u32
 }
 
 impl Arena {
@@ -71,7 +81,7 @@ impl Arena {
             (*header.as_ptr()).frames = frames;
             (*header.as_ptr()).frame_size = FRAME as u32;
         }
-        let arena = Arena { file, mapping, frames };
+        let arena = Arena { file, mapping, frames, process: AtomicU32::new(this_process()) };
         for frame in (0..frames).rev() {
             arena.push_free(frame);
         }
@@ -79,13 +89,12 @@ impl Arena {
     }
 
     /// An arena that another process made. EINVAL: not an arena, or one that could shrink under us.
-    #[allow(dead_code, reason = "for processes that are handed the descriptor")]
     pub(crate) fn attach(file: Fd) -> Result<Arena> {
         let (size, shrinkable) = size_and_shrinkable(file.raw())?;
         if shrinkable || size < HEADER as u64 {
             return Err(libc::EINVAL);
         }
-        let mapping = Mapping::shared(file.raw(), size as usize, 0, false)?;
+        let mapping = Mapping::shared(file.raw(), size as usize, 0, true)?;
         // SAFETY: the mapping is longer than a header, page aligned, and cannot shrink.
         let (magic, frames, frame_size) = unsafe {
             let header = mapping.start().cast::<Header>().as_ptr();
@@ -94,7 +103,7 @@ impl Arena {
         if magic != MAGIC || frame_size != FRAME as u32 || Self::length(frames) as u64 != size {
             return Err(libc::EINVAL);
         }
-        Ok(Arena { file, mapping, frames })
+        Ok(Arena { file, mapping, frames, process: AtomicU32::new(this_process()) })
     }
 
     fn length(frames: u32) -> usize {
@@ -106,7 +115,6 @@ impl Arena {
     }
 
     /// The memfd, to hand to another process.
-    #[allow(dead_code, reason = "for processes that are handed the descriptor")]
     pub(crate) fn file(&self) -> &Fd {
         &self.file
     }
@@ -151,6 +159,12 @@ impl Arena {
     #[inline]
     pub(crate) fn owner(&self, frame: u32) -> u32 {
         self.word(0, frame).map_or(FREE, |word| word.load(Ordering::Relaxed))
+    }
+
+    /// Is this owner a lane?
+    #[inline]
+    pub(crate) fn is_lane(&self, owner: u32) -> bool {
+        owner != FREE && owner != KERNEL
     }
 
     /// A posted frame came back with a packet for `lane`.
@@ -211,17 +225,17 @@ impl Arena {
 
     // lanes
 
-    /// Registers a lane of this process, taking back the frames of a dead one if no number is free. EAGAIN: too many.
+    /// In the child of a fork: the lock is taken in its name from now on.
+    pub(crate) fn after_fork(&self) {
+        self.process.store(this_process(), Ordering::Relaxed);
+    }
+
+    /// Registers a lane of this process. EAGAIN: too many.
     pub(crate) fn join(&self) -> Result<u32> {
-        let pid = sys::process::pid() as u32;
-        for attempt in 0..2 {
-            for (lane, process) in self.header().lanes.iter().enumerate().skip(1) {
-                if process.compare_exchange(0, pid, Ordering::AcqRel, Ordering::Relaxed).is_ok() {
-                    return Ok(lane as u32);
-                }
-            }
-            if attempt == 0 {
-                self.bury_dead();
+        let pid = this_process();
+        for (lane, process) in self.header().lanes.iter().enumerate().skip(1) {
+            if process.compare_exchange(0, pid, Ordering::AcqRel, Ordering::Relaxed).is_ok() {
+                return Ok(lane as u32);
             }
         }
         Err(libc::EAGAIN)
@@ -239,43 +253,63 @@ impl Arena {
         }
     }
 
-    /// Takes back what dead processes left.
-    pub(crate) fn bury_dead(&self) {
+    /// Lanes whose process is found dead for the first time, a bit for each number: nothing may be steered to them any
+    /// more. Callers hold the lock.
+    pub(crate) fn find_dead(&self) -> u64 {
+        let mut found = 0;
         for lane in 1..LANES as u32 {
-            if !self.is_alive(lane) {
-                self.leave(lane);
+            let died = &self.header().died[lane as usize];
+            if died.load(Ordering::Relaxed) == 0 && !self.is_alive(lane) {
+                died.store(seconds(), Ordering::Relaxed);
+                found |= 1 << lane;
             }
         }
+        found
     }
 
-    /// A lane that never was, or whose process (in our pid namespace) exists. A reused number keeps a dead lane
-    /// alive; its frames are then taken back later.
+    /// Takes back what those left that were found dead a while ago. Callers hold the lock. How many lanes.
+    pub(crate) fn bury_dead(&self, now_s: u32) -> usize {
+        let mut buried = 0;
+        for (lane, died) in self.header().died.iter().enumerate() {
+            let since = died.load(Ordering::Relaxed);
+            if since != 0 && now_s.saturating_sub(since) >= GRACE_S {
+                died.store(0, Ordering::Relaxed);
+                self.leave(lane as u32);
+                buried += 1;
+            }
+        }
+        buried
+    }
+
+    /// A lane that never was, or whose process runs. A reused number keeps a dead lane alive; its frames are then
+    /// taken back later.
     fn is_alive(&self, lane: u32) -> bool {
         match self.header().lanes.get(lane as usize).map(|process| process.load(Ordering::Acquire)) {
             Some(0) | None => true,
-            Some(pid) => sys::process::exists(pid as i32),
+            Some(pid) => sys::process::is_running(pid as i32),
         }
     }
 
-    /// Takes the lock of the fill and completion rings for `lane`, across processes. The lock of a dead lane is
-    /// taken over: rings are consistent at each moment, because positions are published last.
+    /// Takes the lock of the fill and completion rings, across processes. The lock of a dead process is taken over:
+    /// rings are consistent at each moment, because positions are published last.
     #[inline]
-    pub(crate) fn lock_rings(&self, lane: u32) -> RingsGuard<'_> {
+    pub(crate) fn lock_rings(&self) -> RingsGuard<'_> {
         let word = &self.header().rings;
-        if word.compare_exchange(0, lane, Ordering::Acquire, Ordering::Relaxed).is_err() {
-            self.lock_rings_contended(lane);
+        let process = self.process.load(Ordering::Relaxed);
+        if word.compare_exchange(0, process, Ordering::Acquire, Ordering::Relaxed).is_err() {
+            self.lock_rings_contended(process);
         }
         RingsGuard { word }
     }
 
     #[cold]
-    fn lock_rings_contended(&self, lane: u32) {
+    fn lock_rings_contended(&self, process: u32) {
         const SPINS: u32 = 200;
         const PATIENCE_NS: u64 = 1_000_000;
         let word = &self.header().rings;
         for _ in 0..SPINS {
             core::hint::spin_loop();
-            if word.compare_exchange(0, lane, Ordering::Acquire, Ordering::Relaxed).is_ok() {
+            if word.compare_exchange(0, process, Ordering::Acquire, Ordering::Relaxed).is_ok() {
                 return;
             }
         }
@@ -283,9 +317,9 @@ impl Arena {
             let held = word.load(Ordering::Relaxed);
             let holder = held & !CONTENDED;
             // Whoever slept takes it contended: others may still sleep.
-            if holder == 0 || !self.is_alive(holder) {
-                if word.compare_exchange(held, lane | CONTENDED, Ordering::Acquire, Ordering::Relaxed).is_ok()
-                {
+            if holder == 0 || !sys::process::is_running(holder as i32) {
+                let taken = process | CONTENDED;
+                if word.compare_exchange(held, taken, Ordering::Acquire, Ordering::Relaxed).is_ok() {
                     return;
                 }
                 continue;
@@ -298,6 +332,11 @@ impl Arena {
             }
         }
     }
+}
+
+/// Of the monotonic clock, never 0.
+pub(crate) fn seconds() -> u32 {
+    (sys::clock::monotonic() / 1_000_000_000).max(1) as u32
 }
 
 /// The right to the fill and completion rings, until dropped.

@@ -7,6 +7,8 @@ use sys::raw::syscall;
 use sys::{Fd, Result};
 
 pub(crate) const MAP_TYPE_HASH: u32 = 1;
+/// Forgets the least recently used when it is full.
+pub(crate) const MAP_TYPE_LRU_HASH: u32 = 9;
 pub(crate) const MAP_TYPE_XSKMAP: u32 = 17;
 /// Elements are allocated when they are inserted.
 pub(crate) const NO_PREALLOC: u32 = 1;
@@ -56,6 +58,17 @@ pub(crate) fn map_update<K: Copy, V: Copy>(map: &Fd, key: &K, value: &V) -> Resu
 /// BPF_MAP_DELETE_ELEM.
 pub(crate) fn map_delete<K: Copy>(map: &Fd, key: &K) -> Result<()> {
     bpf(3, &mut element(map, key, 0)).map(|_| ())
+}
+
+/// BPF_MAP_GET_NEXT_KEY: the key behind `key`, the first one without.
+pub(crate) fn map_next_key<K: Copy>(map: &Fd, key: Option<&K>) -> Option<K> {
+    let mut next = core::mem::MaybeUninit::<K>::uninit();
+    let from = key.map_or(0, |key| core::ptr::from_ref(key) as u64);
+    let mut attributes =
+        Element { map_fd: map.raw() as u32, pad: 0, key: from, value: next.as_mut_ptr() as u64, flags: 0 };
+    bpf(4, &mut attributes).ok()?;
+    // SAFETY: the kernel wrote a key, which has the size of K.
+    Some(unsafe { next.assume_init() })
 }
 
 fn element<K>(map: &Fd, key: &K, value: u64) -> Element {

@@ -1,17 +1,24 @@
 //! An interface under our program: opened, asked, steered. Packets are moved in `receive` and `transmit`.
 
 mod receive;
+mod shared;
 mod transmit;
+
+use core::sync::atomic::Ordering;
+use std::sync::Arc;
 
 use sys::{Fd, Result as SysResult};
 
-use crate::arena::Arena;
+use crate::arena::{self, Arena};
 use crate::caps::{self, Way};
 use crate::interface::Interface;
 use crate::pool::{Pool, RxFrame};
-use crate::socket::{BUSY_PATIENCE_NS, Binding, Socket, retry_busy};
-use crate::steering::Steering;
+use crate::rings::Ring;
+use crate::socket::{BUSY_PATIENCE_NS, Socket, retry_busy};
+use crate::steering::Part;
 use crate::{Flow, Mode, Refusal, Statistics, bpf, query};
+pub use shared::Inherited;
+use shared::Shared;
 
 /// How a device is opened.
 #[derive(Clone, Copy, Debug)]
@@ -36,14 +43,14 @@ impl Default for Options {
 /// An interface under our program. Used under one lock by its owner (the lane), but for [`Device::steer`] and
 /// [`Device::unsteer`].
 ///
-/// Dropping it detaches the program: from then on the kernel gets all packets. [`RxFrame`]s may outlive it, so the
-/// arena stays mapped for the life of the process. In the child of a fork, dropping it (and frames) closes the
-/// child's descriptors and leaves the parent's device alone; nothing else may be called there.
+/// Dropping the last one of all processes detaches the program: from then on the kernel gets all packets.
+/// [`RxFrame`]s may outlive it, so the arena stays mapped for the life of the process.
+///
+/// In the child of a fork it must be [inherited](Device::inherit) before anything else happens; the child opens a device
+/// of its own from that.
 pub struct Device {
-    // Dropped in this order: no packet comes any more, then the sockets go.
-    _link: Fd,
+    shared: Arc<Shared>,
     queues: Vec<Queue>,
-    steering: Steering,
     descriptors: Vec<i32>,
     pool: &'static Pool,
     /// Our number in the arena: the owner of our frames.
@@ -57,13 +64,13 @@ pub struct Device {
     /// The queue to look at first, in turn.
     next_queue: usize,
     transmit: transmit::Transmit,
-    interface: Interface,
-    way: Way,
 }
 
-/// A socket on one queue, and the packet that is being put together from its descriptors.
+/// A socket on one queue, the queue's rings, and the packet that is being put together from its descriptors.
 struct Queue {
     socket: Socket,
+    fill: Ring<u64>,
+    completion: Ring<u64>,
     head: Option<RxFrame>,
     tail: Vec<RxFrame>,
     /// Received since the fill ring was filled last.
@@ -88,43 +95,69 @@ impl Device {
     }
 
     fn open_by(interface: &Interface, options: &Options, way: Way) -> Result<Device, Refusal> {
-        let frames = options.frames.max(256);
-        let arena = Arena::create(frames).map_err(|errno| match errno {
-            libc::ENOMEM => Refusal::NoMemory,
-            errno => Refusal::System { call: "memfd_create", errno },
-        })?;
-        let system = |call| move |errno| caps::program_refused(call, errno);
-        let queues = open_queues(interface, options, way, &arena)?;
-        let steering = Steering::create(1, interface.queues).map_err(system("bpf(BPF_MAP_CREATE)"))?;
-        for (queue, of) in (0..).zip(&queues) {
-            steering.insert_socket(0, queue, &of.socket.fd).map_err(system("bpf(BPF_MAP_UPDATE_ELEM)"))?;
-        }
-        let program = steering.load_program(way.multi_buffer).map_err(system("bpf(BPF_PROG_LOAD)"))?;
+        Self::join(Arc::new(Shared::open(interface, options, way)?))
+    }
+
+    /// Opens a device beside that of the parent: own sockets and lane, shared arena, queues and program.
+    pub fn attach(inherited: &Inherited) -> Result<Device, Refusal> {
+        Self::join(inherited.shared.clone())
+    }
+
+    fn join(shared: Arc<Shared>) -> Result<Device, Refusal> {
+        let system = |call| move |errno| Refusal::System { call, errno };
+        let arena = Arena::attach(shared.arena.file().duplicate().map_err(system("dup"))?);
+        let arena = arena.map_err(system("mmap"))?;
+        let queues = open_queues(&shared)?;
         let lane = arena.join().map_err(system("join"))?;
-        let descriptors = queues.iter().map(|queue| queue.socket.fd.raw()).collect();
-        let post_max = options.rx_ring.min(frames / 2 / interface.queues.max(1)).max(1);
+        for (queue, of) in (0..).zip(&queues) {
+            let inserted = shared.steering.insert_socket(lane, queue, &of.socket.fd);
+            inserted.map_err(|errno| caps::program_refused("bpf(BPF_MAP_UPDATE_ELEM)", errno))?;
+        }
+        let frames = arena.frames();
         let mut device = Device {
-            _link: attach(&program, interface, way)?,
+            descriptors: queues.iter().map(|queue| queue.socket.fd.raw()).collect(),
             queues,
-            steering,
-            descriptors,
             pool: Pool::leak(arena),
             lane,
             free: Vec::with_capacity(frames as usize),
-            post_max,
+            post_max: shared.options.rx_ring.min(frames / 2 / shared.interface.queues.max(1)).max(1),
             tail: Vec::with_capacity(TAIL),
             next_queue: 0,
             transmit: transmit::Transmit::new(frames),
-            interface: interface.clone(),
-            way,
+            shared,
         };
         device.fill_all();
         Ok(device)
     }
 
+    /// In the child of a fork, first of all: closes the child's copies of the sockets, so that they end with the
+    /// parent, and tells what a device of its own is opened from. This one is only there to be dropped, or kept.
+    pub fn inherit(&mut self) -> Inherited {
+        self.queues.clear();
+        self.descriptors.clear();
+        Inherited::new(&self.shared, self.lane)
+    }
+
+    /// Is it one of several that share the arena?
+    pub fn is_attached(&self) -> bool {
+        self.shared.is_inherited.load(Ordering::Relaxed)
+    }
+
+    /// Once a second or so: lanes of processes that died are taken out of the steering, and after a while their
+    /// frames are taken back. How many frames' owners were buried.
+    pub fn bury_dead(&self) -> usize {
+        let arena = &self.pool.arena;
+        let _lock = arena.lock_rings();
+        let dead = arena.find_dead();
+        if dead != 0 {
+            self.shared.steering.bury(dead);
+        }
+        arena.bury_dead(arena::seconds())
+    }
+
     /// Where the program is attached: `Native` or `Generic`.
     pub fn mode(&self) -> Mode {
-        if self.way.native { Mode::Native } else { Mode::Generic }
+        if self.shared.way.native { Mode::Native } else { Mode::Generic }
     }
 
     /// Do packets move without a copy?
@@ -134,28 +167,28 @@ impl Device {
 
     /// The interface's index.
     pub fn index(&self) -> u32 {
-        self.interface.index
+        self.shared.interface.index
     }
 
     /// The interface's address at the time of opening.
     pub fn mac(&self) -> [u8; 6] {
-        self.interface.mac
+        self.shared.interface.mac
     }
 
     /// The interface's MTU at the time of opening.
     pub fn mtu(&self) -> u32 {
-        self.interface.mtu
+        self.shared.interface.mtu
     }
 
     /// A virtual device whose kernel peers leave partial checksums: their TCP and UDP checksum fields may hold the
     /// sum of the pseudo header only. (In the generic hook any driver may have left the checksum to us.)
     pub fn checksums_may_be_partial(&self) -> bool {
-        self.interface.driver == "veth" || !self.way.native
+        self.shared.interface.driver == "veth" || !self.shared.way.native
     }
 
     /// May packets arrive that are larger than a frame, with a tail? Else a local peer's segmentation offload is off.
     pub fn takes_super_frames(&self) -> bool {
-        self.way.multi_buffer
+        self.shared.way.multi_buffer
     }
 
     /// Frames of the arena.
@@ -168,19 +201,33 @@ impl Device {
         &self.descriptors
     }
 
-    /// From now on packets of this flow come to us. Any thread, any time. `Err` is errno (E2BIG: too many flows).
+    /// From now on packets of this flow come to us: a flow with a remote side to us alone, one without to all lanes that
+    /// steer it, by the hash of the remote side. Any thread, any time. `Err` is errno (E2BIG: too many flows or lanes).
     pub fn steer(&self, flow: Flow) -> SysResult<()> {
-        self.steering.steer(&flow, 0, 1)
+        self.take_part(flow, Part::Active)
     }
 
-    /// From now on packets of this flow go to the kernel.
+    /// As [`Device::steer`], saying what part we take among the lanes of a flow without a remote side.
+    pub fn take_part(&self, flow: Flow, part: Part) -> SysResult<()> {
+        if flow.remote.is_some() {
+            return self.shared.steering.steer(&flow, self.lane);
+        }
+        let _lock = self.pool.arena.lock_rings();
+        self.shared.steering.join(&flow, self.lane, part)
+    }
+
+    /// From now on packets of this flow go to the other lanes that steer it, else to the kernel.
     pub fn unsteer(&self, flow: Flow) {
-        self.steering.unsteer(&flow);
+        if flow.remote.is_some() {
+            return self.shared.steering.unsteer(&flow);
+        }
+        let _lock = self.pool.arena.lock_rings();
+        self.shared.steering.leave(&flow, self.lane);
     }
 
     /// Packets and bytes that the program redirected for a flow; `None` if it is not steered.
     pub fn flow_counters(&self, flow: Flow) -> Option<(u64, u64)> {
-        self.steering.counters(&flow)
+        self.shared.steering.counters(&flow)
     }
 
     /// What the kernel counted, summed over the queues.
@@ -193,23 +240,14 @@ impl Device {
     }
 }
 
-fn open_queues(
-    interface: &Interface,
-    options: &Options,
-    way: Way,
-    arena: &Arena,
-) -> Result<Vec<Queue>, Refusal> {
+fn open_queues(shared: &Shared) -> Result<Vec<Queue>, Refusal> {
     let mut queues: Vec<Queue> = Vec::new();
-    for queue in 0..interface.queues {
-        let binding = Binding {
-            interface: interface.index,
-            queue,
-            rx_ring: options.rx_ring.next_power_of_two(),
-            tx_ring: options.tx_ring.next_power_of_two(),
-            way,
-        };
-        let socket = Socket::open(binding, arena, queues.first().map(|first| &first.socket))?;
-        queues.push(Queue { socket, head: None, tail: Vec::with_capacity(TAIL), taken: 0 });
+    for (queue, anchor) in (0..).zip(&shared.anchors) {
+        let binding = shared.binding(queue);
+        let socket = Socket::open(shared.socket()?, binding, anchor)?;
+        let (fill, completion) =
+            anchor.rings(binding).map_err(|errno| Refusal::System { call: "mmap", errno })?;
+        queues.push(Queue { socket, fill, completion, head: None, tail: Vec::with_capacity(TAIL), taken: 0 });
     }
     Ok(queues)
 }

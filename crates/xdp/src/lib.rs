@@ -35,11 +35,11 @@ mod socket;
 mod statistics;
 mod steering;
 
-pub use device::{Device, Options};
+pub use device::{Device, Inherited, Options};
 pub use pool::RxFrame;
 pub use refusal::Refusal;
 pub use statistics::Statistics;
-pub use steering::Flow;
+pub use steering::{Flow, Part};
 
 /// How the program is attached.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

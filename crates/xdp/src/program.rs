@@ -19,9 +19,10 @@ const PSEUDO_MAP_FD: u64 = 1;
 const RELOCATION_ADDRESS: u32 = 1;
 
 /// Loads the program over the given maps.
-pub(crate) fn load(flows: &Fd, sockets: &Fd, multi_buffer: bool) -> Result<Fd> {
+pub(crate) fn load(flows: &Fd, chosen: &Fd, sockets: &Fd, multi_buffer: bool) -> Result<Fd> {
     let map = |name: &[u8]| match name {
         b"flows" => Some(flows.raw()),
+        b"chosen" => Some(chosen.raw()),
         b"sockets" => Some(sockets.raw()),
         _ => None,
     };

@@ -1,4 +1,4 @@
-//! One AF_XDP socket with its four rings: made, bound to a queue, asked.
+//! AF_XDP sockets: the anchor of a queue, with the rings that all its lanes share, and a lane's socket with its own.
 
 use sys::memory::Mapping;
 use sys::socket::{option, set_option};
@@ -28,43 +28,92 @@ pub(crate) struct Binding {
     pub(crate) way: Way,
 }
 
+/// A socket that takes no packets: it holds the arena, and the fill and completion rings of a queue. Lanes of any
+/// process that has its descriptor bind to the queue by it, and come and go without it.
+#[derive(Debug)]
+pub(crate) struct Anchor {
+    fd: Fd,
+}
+
+/// A lane's socket on one queue.
 pub(crate) struct Socket {
     pub(crate) fd: Fd,
     pub(crate) rx: Ring<Desc>,
     pub(crate) tx: Ring<Desc>,
-    pub(crate) fill: Ring<u64>,
-    pub(crate) completion: Ring<u64>,
 }
 
-impl Socket {
-    /// Opens and binds. `first` is the socket that registered the arena, for all further queues.
+impl Anchor {
+    /// Opens and binds. `first` is the one that registered the arena, for all further queues.
     pub(crate) fn open(
         binding: Binding,
         arena: &Arena,
-        first: Option<&Socket>,
-    ) -> core::result::Result<Socket, Refusal> {
-        let fd = sys::socket::socket(libc::AF_XDP, libc::SOCK_RAW, 0).map_err(|errno| match errno {
-            libc::EPERM => Refusal::NoPrivilege,
-            libc::EAFNOSUPPORT => Refusal::NoAfXdp,
-            errno => Refusal::System { call: "socket(AF_XDP)", errno },
-        })?;
+        first: Option<&Anchor>,
+    ) -> core::result::Result<Anchor, Refusal> {
+        let fd = af_xdp()?;
         if first.is_none() {
             register(&fd, arena)?;
         }
-        let socket = Self::with_rings(fd, binding).map_err(|errno| match errno {
-            libc::ENOMEM | libc::ENOBUFS => Refusal::NoMemory,
-            errno => Refusal::System { call: "setsockopt(SOL_XDP)", errno },
-        })?;
-        socket.bind(binding, first)?;
-        socket.tune(binding.tx_ring);
+        let rings = [
+            (XDP_UMEM_FILL_RING, binding.rx_ring),
+            (XDP_UMEM_COMPLETION_RING, binding.tx_ring),
+            // The kernel binds no socket without a ring of its own.
+            (XDP_RX_RING, 1),
+        ];
+        for (ring, size) in rings {
+            set_option(fd.raw(), SOL_XDP, ring, &size).map_err(rings_refused)?;
+        }
+        bind(&fd, binding, first)?;
+        Ok(Anchor { fd })
+    }
+
+    /// The queue's fill and completion rings, for the caller to use in turn with others.
+    pub(crate) fn rings(&self, binding: Binding) -> Result<(Ring<u64>, Ring<u64>)> {
+        let (fill, completion, entry) = (binding.rx_ring, binding.tx_ring, size_of::<u64>());
+        let offsets = option(self.fd.raw(), SOL_XDP, XDP_MMAP_OFFSETS, MmapOffsets::default())?;
+        let fill_map = map(&self.fd, &offsets.fill, fill, entry, XDP_UMEM_PGOFF_FILL_RING)?;
+        let completion_map =
+            map(&self.fd, &offsets.completion, completion, entry, XDP_UMEM_PGOFF_COMPLETION_RING)?;
+        // SAFETY: each mapping is made with the offsets, page offset, entry type and size of its own ring.
+        unsafe {
+            Ok((
+                Ring::new(fill_map, &offsets.fill, fill),
+                Ring::new(completion_map, &offsets.completion, completion),
+            ))
+        }
+    }
+}
+
+/// A socket that is not bound yet.
+pub(crate) fn af_xdp() -> core::result::Result<Fd, Refusal> {
+    let fd = sys::socket::socket(libc::AF_XDP, libc::SOCK_RAW, 0).map_err(|errno| match errno {
+        libc::EPERM => Refusal::NoPrivilege,
+        libc::EAFNOSUPPORT => Refusal::NoAfXdp,
+        errno => Refusal::System { call: "socket(AF_XDP)", errno },
+    })?;
+    // May fail without harm: the kernel's default works, more slowly.
+    let _ = set_option(fd.raw(), libc::SOL_SOCKET, SO_SNDBUFFORCE, &SEND_BUFFER);
+    Ok(fd)
+}
+
+fn rings_refused(errno: i32) -> Refusal {
+    match errno {
+        libc::ENOMEM | libc::ENOBUFS => Refusal::NoMemory,
+        errno => Refusal::System { call: "setsockopt(SOL_XDP)", errno },
+    }
+}
+
+impl Socket {
+    /// Makes a lane's socket out of an unbound one.
+    pub(crate) fn open(fd: Fd, binding: Binding, anchor: &Anchor) -> core::result::Result<Socket, Refusal> {
+        let socket = Self::with_rings(fd, binding).map_err(rings_refused)?;
+        bind(&socket.fd, binding, Some(anchor))?;
+        // May fail without harm, as above.
+        let _ = set_option(socket.fd.raw(), SOL_XDP, XDP_MAX_TX_SKB_BUDGET, &binding.tx_ring);
         Ok(socket)
     }
 
     fn with_rings(fd: Fd, binding: Binding) -> Result<Socket> {
         let (rx, tx) = (binding.rx_ring, binding.tx_ring);
-        let fill = rx;
-        set_option(fd.raw(), SOL_XDP, XDP_UMEM_FILL_RING, &fill)?;
-        set_option(fd.raw(), SOL_XDP, XDP_UMEM_COMPLETION_RING, &tx)?;
         set_option(fd.raw(), SOL_XDP, XDP_RX_RING, &rx)?;
         set_option(fd.raw(), SOL_XDP, XDP_TX_RING, &tx)?;
         let offsets = option(fd.raw(), SOL_XDP, XDP_MMAP_OFFSETS, MmapOffsets::default())?;
@@ -74,52 +123,36 @@ impl Socket {
             Ok(Socket {
                 rx: Ring::new(map(&fd, &offsets.rx, rx, descs, XDP_PGOFF_RX_RING)?, &offsets.rx, rx),
                 tx: Ring::new(map(&fd, &offsets.tx, tx, descs, XDP_PGOFF_TX_RING)?, &offsets.tx, tx),
-                fill: Ring::new(
-                    map(&fd, &offsets.fill, fill, size_of::<u64>(), XDP_UMEM_PGOFF_FILL_RING)?,
-                    &offsets.fill,
-                    fill,
-                ),
-                completion: Ring::new(
-                    map(&fd, &offsets.completion, tx, size_of::<u64>(), XDP_UMEM_PGOFF_COMPLETION_RING)?,
-                    &offsets.completion,
-                    tx,
-                ),
                 fd,
             })
         }
-    }
-
-    fn bind(&self, binding: Binding, first: Option<&Socket>) -> core::result::Result<(), Refusal> {
-        let copy = if binding.way.zero_copy { XDP_ZEROCOPY } else { XDP_COPY };
-        let segments = if binding.way.multi_buffer { XDP_USE_SG } else { 0 };
-        let address = SockaddrXdp {
-            family: libc::AF_XDP as u16,
-            // A shared UMEM inherits the flags of the first socket, and refuses any of its own.
-            flags: first.map_or(copy | segments | XDP_USE_NEED_WAKEUP, |_| XDP_SHARED_UMEM),
-            ifindex: binding.interface,
-            queue_id: binding.queue,
-            shared_umem_fd: first.map_or(0, |first| first.fd.raw() as u32),
-        };
-        let give_up = sys::clock::monotonic() + BUSY_PATIENCE_NS;
-        let bound = retry_busy(give_up, || sys::socket::bind(self.fd.raw(), &address));
-        bound.map_err(|errno| match errno {
-            libc::EBUSY => Refusal::QueueBusy { queue: binding.queue },
-            libc::EPERM => Refusal::NoPrivilege,
-            libc::ENODEV => Refusal::NoSuchInterface,
-            errno => Refusal::System { call: "bind(AF_XDP)", errno },
-        })
-    }
-
-    /// What may fail without harm: the defaults of the kernel work, more slowly.
-    fn tune(&self, tx_ring: u32) {
-        let _ = set_option(self.fd.raw(), SOL_XDP, XDP_MAX_TX_SKB_BUDGET, &tx_ring);
-        let _ = set_option(self.fd.raw(), libc::SOL_SOCKET, SO_SNDBUFFORCE, &SEND_BUFFER);
     }
 
     /// Does the driver move packets without a copy?
     pub(crate) fn is_zero_copy(&self) -> bool {
         option(self.fd.raw(), SOL_XDP, XDP_OPTIONS, 0u32).unwrap_or(0) & XDP_OPTIONS_ZEROCOPY != 0
     }
+}
+
+fn bind(fd: &Fd, binding: Binding, shared: Option<&Anchor>) -> core::result::Result<(), Refusal> {
+    let copy = if binding.way.zero_copy { XDP_ZEROCOPY } else { XDP_COPY };
+    let segments = if binding.way.multi_buffer { XDP_USE_SG } else { 0 };
+    let address = SockaddrXdp {
+        family: libc::AF_XDP as u16,
+        // A shared UMEM inherits the flags of the first socket, and refuses any of its own.
+        flags: shared.map_or(copy | segments | XDP_USE_NEED_WAKEUP, |_| XDP_SHARED_UMEM),
+        ifindex: binding.interface,
+        queue_id: binding.queue,
+        shared_umem_fd: shared.map_or(0, |anchor| anchor.fd.raw() as u32),
+    };
+    let give_up = sys::clock::monotonic() + BUSY_PATIENCE_NS;
+    let bound = retry_busy(give_up, || sys::socket::bind(fd.raw(), &address));
+    bound.map_err(|errno| match errno {
+        libc::EBUSY => Refusal::QueueBusy { queue: binding.queue },
+        libc::EPERM => Refusal::NoPrivilege,
+        libc::ENODEV => Refusal::NoSuchInterface,
+        errno => Refusal::System { call: "bind(AF_XDP)", errno },
+    })
 }
 
 /// Repeats `call` while it says EBUSY, until the time `give_up`.

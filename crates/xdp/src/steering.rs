@@ -10,6 +10,12 @@ use crate::bpf;
 /// through its listeners' entries; the map's buckets take 4 MiB of the kernel's memory at this size.
 const FLOWS_MAX: u32 = 1 << 18;
 
+/// Handshakes under way towards groups of lanes that are remembered.
+const CHOSEN_MAX: u32 = 1 << 14;
+
+/// Lanes that may listen on one flow, as in the program.
+const MEMBERS: usize = 40;
+
 /// One flow to steer: 5-tuple if `remote` is given, local 3-tuple otherwise.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Flow {
@@ -35,13 +41,57 @@ struct Key {
 
 /// `struct group` of the program.
 #[repr(C)]
-#[derive(Clone, Copy, Default)]
+#[derive(Clone, Copy)]
 struct Group {
-    first_slot: u32,
-    lanes: u16,
+    lanes: u8,
+    idle: u8,
     queues: u16,
+    zero: u32,
     packets: u64,
     bytes: u64,
+    member: [u8; MEMBERS],
+}
+
+impl Default for Group {
+    fn default() -> Group {
+        Group { lanes: 0, idle: 0, queues: 0, zero: 0, packets: 0, bytes: 0, member: [0; MEMBERS] }
+    }
+}
+
+/// What a lane is to a flow that several lanes listen on.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Part {
+    /// It takes its share.
+    Active,
+    /// It takes what comes only while no other lane is active: a master process, once its workers listen.
+    Idle,
+}
+
+impl Group {
+    /// The lanes of one part.
+    fn members(&self, part: Part) -> Vec<u8> {
+        let active = usize::from(self.lanes).min(MEMBERS);
+        let all = (active + usize::from(self.idle)).min(MEMBERS);
+        let range = if part == Part::Active { 0..active } else { active..all };
+        self.member[range].to_vec()
+    }
+
+    /// The group with `lane` in `part`, or in none. `None`: there is no room.
+    fn with(&self, lane: u8, part: Option<Part>) -> Option<Group> {
+        let mut lists = [Part::Active, Part::Idle].map(|part| self.members(part));
+        for list in &mut lists {
+            list.retain(|&known| known != lane);
+        }
+        match part {
+            Some(Part::Active) => lists[0].push(lane),
+            Some(Part::Idle) => lists[1].push(lane),
+            None => {}
+        }
+        let mut group = Group { lanes: lists[0].len() as u8, idle: lists[1].len() as u8, ..*self };
+        let all = lists.concat();
+        group.member.get_mut(..all.len())?.copy_from_slice(&all);
+        Some(group)
+    }
 }
 
 impl From<&Flow> for Key {
@@ -62,22 +112,24 @@ impl From<&Flow> for Key {
 #[derive(Debug)]
 pub(crate) struct Steering {
     flows: Fd,
+    chosen: Fd,
     sockets: Fd,
     queues: u32,
 }
 
 impl Steering {
-    /// Empty maps for `lanes` lanes over `queues` queues.
+    /// Empty maps for lanes of numbers below `lanes` over `queues` queues.
     pub(crate) fn create(lanes: u32, queues: u32) -> Result<Steering> {
         let (key, value) = (size_of::<Key>(), size_of::<Group>());
         let flows = bpf::map_create(bpf::MAP_TYPE_HASH, key, value, FLOWS_MAX, bpf::NO_PREALLOC)?;
+        let chosen = bpf::map_create(bpf::MAP_TYPE_LRU_HASH, key, 4, CHOSEN_MAX, 0)?;
         let sockets = bpf::map_create(bpf::MAP_TYPE_XSKMAP, 4, 4, lanes * queues, 0)?;
-        Ok(Steering { flows, sockets, queues })
+        Ok(Steering { flows, chosen, sockets, queues })
     }
 
     /// The program over these maps; `multi_buffer`: it is given packets that are larger than a frame.
     pub(crate) fn load_program(&self, multi_buffer: bool) -> Result<Fd> {
-        crate::program::load(&self.flows, &self.sockets, multi_buffer)
+        crate::program::load(&self.flows, &self.chosen, &self.sockets, multi_buffer)
     }
 
     /// Puts the AF_XDP socket of a lane on a queue into its slot.
@@ -85,11 +137,52 @@ impl Steering {
         bpf::map_update(&self.sockets, &(lane * self.queues + queue), &socket.raw())
     }
 
-    /// Steers a flow to a group of `lanes` lanes from `first` on: one, but for listeners.
-    pub(crate) fn steer(&self, flow: &Flow, first: u32, lanes: u16) -> Result<()> {
-        let first_slot = first * self.queues;
-        let group = Group { first_slot, lanes, queues: self.queues as u16, packets: 0, bytes: 0 };
+    /// The flow is one lane's.
+    pub(crate) fn steer(&self, flow: &Flow, lane: u32) -> Result<()> {
+        let mut group = Group { lanes: 1, queues: self.queues as u16, ..Group::default() };
+        group.member[0] = lane as u8;
         bpf::map_update(&self.flows, &Key::from(flow), &group)
+    }
+
+    /// A lane is one of those that listen on a flow. Callers hold the arena's lock. E2BIG: there are too many.
+    pub(crate) fn join(&self, flow: &Flow, lane: u32, part: Part) -> Result<()> {
+        let key = Key::from(flow);
+        let known = bpf::map_lookup(&self.flows, &key);
+        let group = known.unwrap_or(Group { queues: self.queues as u16, ..Group::default() });
+        let group = group.with(lane as u8, Some(part)).ok_or(libc::E2BIG)?;
+        bpf::map_update(&self.flows, &key, &group)
+    }
+
+    /// A lane no longer listens on a flow; with the last one the flow is the kernel's. Callers hold the arena's lock.
+    pub(crate) fn leave(&self, flow: &Flow, lane: u32) {
+        self.leave_key(&Key::from(flow), lane);
+    }
+
+    fn leave_key(&self, key: &Key, lane: u32) {
+        let Some(group) = bpf::map_lookup::<_, Group>(&self.flows, key) else { return };
+        let Some(group) = group.with(lane as u8, None) else { return };
+        if group.lanes == 0 && group.idle == 0 {
+            let _ = bpf::map_delete(&self.flows, key);
+        } else {
+            let _ = bpf::map_update(&self.flows, key, &group);
+        }
+    }
+
+    /// Lanes are gone (a bit for each number): whatever they had is the others' or the kernel's. Callers hold the
+    /// arena's lock.
+    pub(crate) fn bury(&self, lanes: u64) {
+        // The next key is asked for before the key is deleted: the kernel would begin anew.
+        let mut next: Option<Key> = bpf::map_next_key(&self.flows, None);
+        for _ in 0..2 * FLOWS_MAX {
+            let Some(key) = next else { return };
+            next = bpf::map_next_key(&self.flows, Some(&key));
+            let Some(group) = bpf::map_lookup::<_, Group>(&self.flows, &key) else { continue };
+            for part in [Part::Active, Part::Idle] {
+                for lane in group.members(part).into_iter().filter(|&lane| lanes >> (lane & 63) & 1 == 1) {
+                    self.leave_key(&key, u32::from(lane));
+                }
+            }
+        }
     }
 
     /// The flow is the kernel's again.

@@ -20,6 +20,9 @@ fn every_frame_is_taken_once_and_comes_back() {
     assert_eq!(b.len(), 100);
 }
 
+/// No process has this number: above the largest pid_max.
+const NOBODY: u32 = 0x3fff_fff0;
+
 #[test]
 fn frames_of_a_dead_process_are_taken_back_but_not_those_posted_to_the_kernel() {
     let arena = Arena::create(10).unwrap();
@@ -27,9 +30,13 @@ fn frames_of_a_dead_process_are_taken_back_but_not_those_posted_to_the_kernel() 
     let mut frames = Vec::new();
     arena.take(lane, 10, &mut frames);
     arena.posted(frames[0]);
-    // No process has this number: above the largest pid_max.
-    arena.header().lanes[lane as usize].store(0x7fff_fff0, Ordering::Relaxed);
-    arena.bury_dead();
+    assert_eq!(arena.find_dead(), 0);
+    arena.header().lanes[lane as usize].store(NOBODY, Ordering::Relaxed);
+    assert_eq!(arena.find_dead(), 1 << lane);
+    assert_eq!(arena.find_dead(), 0, "found once");
+    assert_eq!(arena.bury_dead(seconds()), 0, "what it sent may still be the kernel's");
+    assert_ne!(arena.join().unwrap(), lane);
+    assert_eq!(arena.bury_dead(seconds() + GRACE_S), 1);
     let mut again = Vec::new();
     arena.take(arena.join().unwrap(), 10, &mut again);
     assert_eq!(again.len(), 9);
@@ -37,18 +44,17 @@ fn frames_of_a_dead_process_are_taken_back_but_not_those_posted_to_the_kernel() 
 }
 
 #[test]
-fn the_lock_of_a_dead_lane_is_taken_over_and_that_of_a_live_one_is_not() {
+fn the_lock_of_a_dead_process_is_taken_over_and_that_of_a_live_one_is_not() {
     let arena = Arena::create(4).unwrap();
-    let (dead, live) = (arena.join().unwrap(), arena.join().unwrap());
-    core::mem::forget(arena.lock_rings(dead));
-    arena.header().lanes[dead as usize].store(0x7fff_fff0, Ordering::Relaxed);
-    drop(arena.lock_rings(live));
+    core::mem::forget(arena.lock_rings());
+    arena.header().rings.store(NOBODY, Ordering::Relaxed);
+    drop(arena.lock_rings());
 
-    let held = arena.lock_rings(live);
+    let held = arena.lock_rings();
     let waited = std::thread::scope(|scope| {
         let other = scope.spawn(|| {
             let start = std::time::Instant::now();
-            drop(arena.lock_rings(dead));
+            drop(arena.lock_rings());
             start.elapsed()
         });
         std::thread::sleep(std::time::Duration::from_millis(20));

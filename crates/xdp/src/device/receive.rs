@@ -9,8 +9,8 @@ use crate::pool::{Pool, RxFrame};
 const FILL_BATCH: u32 = 64;
 /// Frames taken from the arena at a time, and given back at a time.
 const ARENA_BATCH: usize = 64;
-/// Free frames that a lane keeps for itself; above it gives some back to the others.
-const FREE_MAX: usize = 1024;
+/// Free frames that a lane keeps for itself, as a part of the arena; above it gives some back to the others.
+const FREE_SHARE: usize = 16;
 /// Free frames that are not posted for receiving, so that a flood cannot stop us from sending.
 const SEND_RESERVE: usize = 64;
 /// Chunks that one packet may have: 64 KiB are 18.
@@ -80,8 +80,8 @@ impl Device {
     fn fill(&mut self, index: usize) {
         self.gather(self.queues[index].taken as usize + SEND_RESERVE);
         let queue = &mut self.queues[index];
-        let guard = self.pool.arena.lock_rings(self.lane);
-        let ring = &mut queue.socket.fill;
+        let guard = self.pool.arena.lock_rings();
+        let ring = &mut queue.fill;
         ring.reload(false);
         let missing = self.post_max.saturating_sub(ring.waiting());
         let mut posted = 0;
@@ -114,7 +114,8 @@ impl Device {
 
     /// Gives surplus frames back for other lanes of the arena.
     fn share(&mut self) {
-        if self.free.len() > FREE_MAX {
+        let most = (self.pool.arena.frames() as usize / FREE_SHARE).max(2 * ARENA_BATCH);
+        if self.free.len() > most {
             let surplus = self.free.len() - ARENA_BATCH..;
             self.pool.arena.give(self.free.drain(surplus));
         }

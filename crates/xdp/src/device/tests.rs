@@ -138,7 +138,7 @@ fn all_frames_arrive_in_order_and_no_memory_is_lost() {
     for device in [&mut sender, &mut receiver] {
         device.transmit.reserved.take().inspect(|&frame| device.free.push(frame));
         device.reap();
-        let posted = device.queues[0].socket.fill.waiting() as usize;
+        let posted = device.queues[0].fill.waiting() as usize;
         device.gather(usize::MAX >> 1);
         device.free.sort_unstable();
         device.free.dedup();
@@ -195,7 +195,7 @@ fn a_second_owner_is_refused_with_the_queue_and_a_foreign_program_with_its_id() 
         drop(device);
 
         let index = Interface::named("veth").unwrap().index;
-        let program = Steering::create(1, 1).unwrap().load_program(true).unwrap();
+        let program = crate::steering::Steering::create(1, 1).unwrap().load_program(true).unwrap();
         let foreign = bpf::link_create(&program, index, bpf::FLAG_NATIVE).unwrap();
         match Device::open("veth", &small()) {
             Err(Refusal::ForeignProgram { id }) => assert_ne!(id, 0),
@@ -319,6 +319,7 @@ fn the_child_of_a_fork_drops_device_and_frames_without_harm_to_the_parent() {
         let child = unsafe { libc::fork() };
         if child == 0 {
             held.clear();
+            device.inherit();
             drop(device);
             // SAFETY: ends this process, without the handlers of the test harness.
             unsafe { libc::_exit(0) };
@@ -328,6 +329,126 @@ fn the_child_of_a_fork_drops_device_and_frames_without_harm_to_the_parent() {
         assert!(!device.pool.has_returned(), "what the child dropped is the child's");
         peer.send_to(b"after", (A, PORT)).unwrap();
         assert!(receive_until(&mut device, |head, _| &head[42..47] == b"after"));
+    });
+}
+
+/// A child that attaches, steers, answers every datagram, and runs until it is killed.
+fn child_that_echoes(device: &mut Device) -> i32 {
+    let ready = sys::fd::eventfd().unwrap();
+    // SAFETY: the child uses its memory and system calls only, and ends by a signal.
+    let child = unsafe { libc::fork() };
+    if child == 0 {
+        let inherited = device.inherit();
+        let mut own = Device::attach(&inherited).unwrap();
+        own.steer(udp_flow()).unwrap();
+        sys::fd::signal(ready.raw());
+        loop {
+            let mut replies = Vec::new();
+            own.receive(64, |head, _| replies.push(head.bytes()[..50].to_vec()));
+            for reply in replies {
+                let port = u16::from_be_bytes([reply[34], reply[35]]);
+                let body = [&reply[42..46], &std::process::id().to_be_bytes()].concat();
+                let frame = udp_frame(&reply[..6], &reply[6..12], (A, PORT), (B, port), &body);
+                own.reserve(frame.len()).unwrap().copy_from_slice(&frame);
+                own.commit(frame.len());
+                own.kick();
+            }
+        }
+    }
+    let mut opened = [sys::poll::pollfd { fd: ready.raw(), events: libc::POLLIN, revents: 0 }];
+    assert_eq!(sys::poll::poll(&mut opened, Some(5_000_000_000), None), Ok(1), "the child has a device");
+    child
+}
+
+fn kill(child: i32) {
+    // SAFETY: the child is ours; its status is not asked for.
+    unsafe {
+        libc::kill(child, libc::SIGKILL);
+        libc::waitpid(child, core::ptr::null_mut(), 0);
+    }
+}
+
+#[test]
+fn forked_lanes_share_a_flow_and_the_frames_of_a_killed_one_are_taken_back() {
+    let Some(rig) = Rig::new(1) else { return };
+    rig.in_a(|| {
+        let mut device = Device::open("veth", &small()).unwrap();
+        let children = [child_that_echoes(&mut device), child_that_echoes(&mut device)];
+        // Who answers? Every remote port has its lane.
+        let ask = |count: u32| {
+            let mut by = std::collections::HashMap::new();
+            for _ in 0..count {
+                let peer = rig.in_b(|| UdpSocket::bind((B, 0)).unwrap());
+                peer.set_read_timeout(Some(Duration::from_millis(500))).unwrap();
+                // At least 50 bytes of frame, as the child expects.
+                peer.send_to(b"ping....", (A, PORT)).unwrap();
+                let mut buffer = [0; 64];
+                let who = match peer.recv(&mut buffer) {
+                    Ok(8) => i32::from_be_bytes(buffer[4..8].try_into().unwrap()),
+                    _ => 0,
+                };
+                *by.entry(who).or_insert(0) += 1;
+            }
+            by
+        };
+        let answers = ask(60);
+        assert_eq!(answers.values().sum::<i32>(), 60);
+        assert!(
+            children.iter().all(|child| answers.get(child).is_some_and(|&count| count > 5)),
+            "{answers:?}"
+        );
+
+        kill(children[0]);
+        device.bury_dead();
+        let answers = ask(20);
+        assert_eq!(answers.get(&children[1]), Some(&20), "{answers:?}");
+        kill(children[1]);
+        let arena = &device.pool.arena;
+        {
+            let _lock = arena.lock_rings();
+            device.shared.steering.bury(arena.find_dead());
+            assert_eq!(arena.bury_dead(arena::seconds() + 10), 2);
+        }
+        assert_eq!(device.flow_counters(udp_flow()), None, "nobody steers it any more");
+        device.transmit.reserved.take().inspect(|&frame| device.free.push(frame));
+        device.reap();
+        let posted = device.queues[0].fill.waiting() as usize;
+        device.gather(usize::MAX >> 1);
+        device.free.sort_unstable();
+        device.free.dedup();
+        // What was posted, received and lost in a ring of the killed ones is at most a batch each.
+        assert!(device.free.len() + posted >= 1024 - 2 * 64, "{} + {posted}", device.free.len());
+    });
+}
+
+#[test]
+fn a_child_goes_on_when_its_parent_was_killed_and_nothing_is_left_when_all_were() {
+    let Some(rig) = Rig::new(1) else { return };
+    rig.in_a(|| {
+        let pids = sys::fd::eventfd().unwrap();
+        // SAFETY: the middle process only forks, and ends by a signal.
+        let parent = unsafe { libc::fork() };
+        if parent == 0 {
+            let mut device = Device::open("veth", &small()).unwrap();
+            let child = child_that_echoes(&mut device);
+            let _ = sys::fd::write(pids.raw(), &(child as u64).to_ne_bytes());
+            loop {
+                sys::thread::sleep(1_000_000_000);
+            }
+        }
+        let mut told = [sys::poll::pollfd { fd: pids.raw(), events: libc::POLLIN, revents: 0 }];
+        assert_eq!(sys::poll::poll(&mut told, Some(5_000_000_000), None), Ok(1));
+        let mut child = [0; 8];
+        sys::fd::read(pids.raw(), &mut child).unwrap();
+        let child = u64::from_ne_bytes(child) as i32;
+        kill(parent);
+        let peer = rig.in_b(|| UdpSocket::bind((B, 0)).unwrap());
+        peer.set_read_timeout(Some(Duration::from_secs(2))).unwrap();
+        peer.send_to(b"ping....", (A, PORT)).unwrap();
+        let mut buffer = [0; 64];
+        assert_eq!(peer.recv(&mut buffer).unwrap(), 8);
+        kill(child);
+        Device::open("veth", &small()).expect("the interface is free again");
     });
 }
 

@@ -90,7 +90,7 @@ impl Device {
                 self.wake_sender();
             }
         }
-        if self.queues[0].socket.completion.waiting() >= REAP_BATCH {
+        if self.queues[0].completion.waiting() >= REAP_BATCH {
             self.reap();
         }
     }
@@ -146,14 +146,16 @@ impl Device {
     /// Takes back the memory of what was sent. Completions of other lanes of the queue go to the arena.
     pub(super) fn reap(&mut self) {
         let arena = &self.pool.arena;
-        let guard = arena.lock_rings(self.lane);
-        let ring = &mut self.queues[0].socket.completion;
+        let guard = arena.lock_rings();
+        let ring = &mut self.queues[0].completion;
         ring.reload(true);
         for _ in 0..ring.filled() {
             let frame = (ring.take() / FRAME as u64) as u32;
-            if arena.owner(frame) == self.lane {
+            let owner = arena.owner(frame);
+            if owner == self.lane {
                 self.free.push(frame);
-            } else {
+            } else if arena.is_lane(owner) {
+                // (What a dead lane sent may be free again already.)
                 self.transmit.sent.push(frame);
             }
         }

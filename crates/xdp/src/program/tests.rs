@@ -5,7 +5,7 @@ use std::process::Command;
 
 use super::*;
 use crate::Flow;
-use crate::steering::Steering;
+use crate::steering::{Part, Steering};
 
 const PASS: u32 = 2;
 const REDIRECT: u32 = 4;
@@ -33,10 +33,10 @@ fn loaded() -> Option<Loaded> {
     sys::socket::set_option(socket.raw(), 283, 2, &64u32).unwrap();
     steering.insert_socket(0, 0, &socket).unwrap();
     for protocol in [6, 17] {
-        steering.steer(&Flow { protocol, local: SocketAddrV4::new(OURS, 7), remote: None }, 0, 1).unwrap();
+        steering.steer(&Flow { protocol, local: SocketAddrV4::new(OURS, 7), remote: None }, 0).unwrap();
     }
     let remote = Some(SocketAddrV4::new(PEER, 9));
-    steering.steer(&Flow { protocol: 6, local: SocketAddrV4::new(OURS, 8), remote }, 0, 1).unwrap();
+    steering.steer(&Flow { protocol: 6, local: SocketAddrV4::new(OURS, 8), remote }, 0).unwrap();
     Some(Loaded { steering, program, _socket: socket })
 }
 
@@ -97,7 +97,7 @@ fn an_unsteered_flow_and_an_empty_slot_pass() {
     let flow = Flow { protocol: 17, local: SocketAddrV4::new(OURS, 7), remote: None };
     loaded.steering.unsteer(&flow);
     assert_eq!(loaded.answer(&packet(17, 1234, 7)), PASS);
-    loaded.steering.steer(&flow, 3, 1).unwrap();
+    loaded.steering.steer(&flow, 3).unwrap();
     assert_eq!(loaded.answer(&packet(17, 1234, 7)), PASS, "lane 3 has no socket");
 }
 
@@ -106,12 +106,53 @@ fn a_group_of_lanes_is_spread_by_the_remote_side_and_stays_put_for_one_remote() 
     let Some(loaded) = loaded() else { return };
     // Lane 0 has a socket, lane 1 has none: about half of the remote ports are redirected.
     let flow = Flow { protocol: 17, local: SocketAddrV4::new(OURS, 7), remote: None };
-    loaded.steering.steer(&flow, 0, 2).unwrap();
+    loaded.steering.join(&flow, 1, Part::Active).unwrap();
     let answers = |_| (1000..1200).map(|port| loaded.answer(&packet(17, port, 7))).collect::<Vec<_>>();
     let first = answers(());
     let redirected = first.iter().filter(|&&answer| answer == REDIRECT).count();
     assert!((60..140).contains(&redirected), "{redirected} of 200");
     assert_eq!(first, answers(()));
+}
+
+#[test]
+fn idle_lanes_serve_only_while_no_other_does() {
+    let Some(loaded) = loaded() else { return };
+    let flow = Flow { protocol: 17, local: SocketAddrV4::new(OURS, 7), remote: None };
+    let redirected = || (1000..1100).filter(|&port| loaded.answer(&packet(17, port, 7)) == REDIRECT).count();
+    loaded.steering.join(&flow, 0, Part::Idle).unwrap();
+    assert_eq!(redirected(), 100, "the idle one is alone");
+    loaded.steering.join(&flow, 1, Part::Active).unwrap();
+    assert_eq!(redirected(), 0, "lane 1 takes all, and has no socket");
+    loaded.steering.join(&flow, 0, Part::Active).unwrap();
+    assert!((20..80).contains(&redirected()));
+    loaded.steering.bury(1 << 1);
+    assert_eq!(redirected(), 100);
+    loaded.steering.leave(&flow, 0);
+    assert_eq!(redirected(), 0, "with the last lane the flow is the kernel's");
+    assert_eq!(loaded.steering.counters(&flow), None);
+}
+
+#[test]
+fn a_handshake_stays_with_its_lane_when_others_join() {
+    let Some(loaded) = loaded() else { return };
+    let flow = Flow { protocol: 6, local: SocketAddrV4::new(OURS, 7), remote: None };
+    let tcp = |port: u16, flags: u8| {
+        let mut header = ports(port, 7);
+        header[12] = 0x50;
+        header[13] = flags;
+        ethernet(0x0800, &ip(6, PEER, OURS, &header))
+    };
+    // Lane 9 has no socket; it makes the choice one among several.
+    loaded.steering.join(&flow, 9, Part::Idle).unwrap();
+    for port in 1000..1200 {
+        assert_eq!(loaded.answer(&tcp(port, 0x02)), REDIRECT, "SYN");
+    }
+    loaded.steering.join(&flow, 1, Part::Active).unwrap();
+    for port in 1000..1200 {
+        assert_eq!(loaded.answer(&tcp(port, 0x10)), REDIRECT, "ACK");
+    }
+    let again = (1000..1200).filter(|&port| loaded.answer(&tcp(port, 0x02)) == REDIRECT).count();
+    assert!((60..140).contains(&again), "a new connection of the same port chooses anew: {again}");
 }
 
 #[test]

@@ -1,0 +1,130 @@
+//! What all processes on one interface share: program, maps, arena, and the anchors of its queues.
+//!
+//! The first process makes it; children of a fork inherit its descriptors. A lane's own sockets are not part of it, and
+//! a child closes its copies of them at once: a socket that only a child still holds would take packets for nobody.
+//! The program stays attached until the last process that has this is gone.
+
+use core::sync::atomic::{AtomicBool, Ordering};
+use std::sync::Arc;
+
+use sys::{Fd, Mutex};
+
+use super::{Options, attach};
+use crate::arena::{Arena, LANES};
+use crate::caps::{self, Way};
+use crate::interface::Interface;
+use crate::socket::{Anchor, Binding, af_xdp};
+use crate::steering::Steering;
+use crate::{Flow, Refusal};
+
+/// See the module's page.
+pub(crate) struct Shared {
+    // Dropped in this order: no packet comes any more, then the sockets go.
+    _link: Fd,
+    pub(crate) anchors: Vec<Anchor>,
+    pub(crate) steering: Steering,
+    pub(crate) arena: Arena,
+    pub(crate) interface: Interface,
+    pub(crate) options: Options,
+    pub(crate) way: Way,
+    /// This process is a child of the one that made it.
+    pub(crate) is_inherited: AtomicBool,
+    /// Sockets not bound yet, made while the process may make them: workers drop their privilege.
+    spare: Mutex<Vec<Fd>>,
+}
+
+impl Shared {
+    /// Takes all queues of an interface and attaches the program.
+    pub(crate) fn open(interface: &Interface, options: &Options, way: Way) -> Result<Shared, Refusal> {
+        let arena = Arena::create(options.frames.max(256)).map_err(|errno| match errno {
+            libc::ENOMEM => Refusal::NoMemory,
+            errno => Refusal::System { call: "memfd_create", errno },
+        })?;
+        let options = Options {
+            rx_ring: options.rx_ring.next_power_of_two(),
+            tx_ring: options.tx_ring.next_power_of_two(),
+            ..*options
+        };
+        let mut anchors: Vec<Anchor> = Vec::new();
+        for queue in 0..interface.queues {
+            let binding = binding(interface, &options, way, queue);
+            anchors.push(Anchor::open(binding, &arena, anchors.first())?);
+        }
+        let system = |call| move |errno| caps::program_refused(call, errno);
+        let lanes = LANES as u32;
+        let steering = Steering::create(lanes, interface.queues).map_err(system("bpf(BPF_MAP_CREATE)"))?;
+        let program = steering.load_program(way.multi_buffer).map_err(system("bpf(BPF_PROG_LOAD)"))?;
+        Ok(Shared {
+            _link: attach(&program, interface, way)?,
+            anchors,
+            steering,
+            arena,
+            interface: interface.clone(),
+            options,
+            way,
+            is_inherited: AtomicBool::new(false),
+            spare: Mutex::new(Vec::new()),
+        })
+    }
+
+    pub(crate) fn binding(&self, queue: u32) -> Binding {
+        binding(&self.interface, &self.options, self.way, queue)
+    }
+
+    /// An unbound socket.
+    pub(crate) fn socket(&self) -> Result<Fd, Refusal> {
+        match self.spare.lock().pop() {
+            Some(fd) => Ok(fd),
+            None => af_xdp(),
+        }
+    }
+}
+
+fn binding(interface: &Interface, options: &Options, way: Way, queue: u32) -> Binding {
+    Binding { interface: interface.index, queue, rx_ring: options.rx_ring, tx_ring: options.tx_ring, way }
+}
+
+/// A parent's device in the child of a fork: what it takes to open one's own.
+#[derive(Clone)]
+pub struct Inherited {
+    pub(crate) shared: Arc<Shared>,
+    /// The parent's lane.
+    lane: u32,
+}
+
+impl Inherited {
+    pub(super) fn new(shared: &Arc<Shared>, lane: u32) -> Inherited {
+        let inherited = Inherited { shared: shared.clone(), lane };
+        inherited.after_fork();
+        inherited
+    }
+
+    /// In the child of a fork, where the parent had not opened a device of its own yet.
+    pub fn after_fork(&self) {
+        // SAFETY: this process has one thread yet, and nothing is done under the lock that could be half done.
+        unsafe { self.shared.spare.force_unlock() };
+        self.shared.arena.after_fork();
+        self.shared.is_inherited.store(true, Ordering::Relaxed);
+    }
+
+    /// Makes sockets now, for a process that may give up the privilege before it opens its device.
+    pub fn prepare(&self) {
+        let mut spare = self.shared.spare.lock();
+        while spare.len() < self.shared.anchors.len()
+            && let Ok(fd) = af_xdp()
+        {
+            spare.push(fd);
+        }
+    }
+
+    /// The interface's index.
+    pub fn index(&self) -> u32 {
+        self.shared.interface.index
+    }
+
+    /// Takes a flow from the parent, which keeps its socket but hears nothing any more.
+    pub fn unsteer(&self, flow: Flow) {
+        let _lock = self.shared.arena.lock_rings();
+        self.shared.steering.leave(&flow, self.lane);
+    }
+}
