@@ -9,7 +9,19 @@ use libc::{c_void, iovec};
 /// UIO_MAXIOV: more pieces than this are EMSGSIZE (msghdr) or EINVAL (readv, writev).
 pub(crate) const PIECES_MAX: usize = 1024;
 
+/// The first and the last address that can be the application's memory: not the null page, not above user space.
+const LOWEST: usize = 4096;
+const HIGHEST: usize = 1 << 47;
+
+/// Whether a buffer can be one: those that cannot are EFAULT, as in the kernel. An address that looks like memory and
+/// is none ends the program, which the kernel would have told.
+#[inline]
+pub(crate) fn plausible(start: *const c_void, len: usize) -> bool {
+    len == 0 || (start as usize).wrapping_sub(LOWEST) < HIGHEST - LOWEST
+}
+
 /// A cursor over buffers of the application.
+#[derive(Clone)]
 pub(crate) struct Buffers<'a> {
     next: *const iovec,
     pieces: usize,
@@ -27,7 +39,7 @@ pub(crate) unsafe fn buffers<'a>(pieces: *const iovec, count: usize, too_many: i
     if count > PIECES_MAX {
         return fail(too_many);
     }
-    if count > 0 && pieces.is_null() {
+    if !plausible(pieces.cast(), count) {
         return fail(libc::EFAULT);
     }
     let mut left = 0usize;
@@ -37,7 +49,7 @@ pub(crate) unsafe fn buffers<'a>(pieces: *const iovec, count: usize, too_many: i
         if piece.iov_len > isize::MAX as usize - left {
             return fail(libc::EINVAL);
         }
-        if piece.iov_base.is_null() && piece.iov_len > 0 {
+        if !plausible(piece.iov_base, piece.iov_len) {
             return fail(libc::EFAULT);
         }
         left += piece.iov_len;
@@ -56,11 +68,17 @@ pub(crate) fn piece(buffer: *const c_void, size: usize) -> iovec {
 /// As for [`buffers`].
 #[inline]
 pub(crate) unsafe fn one(piece: &iovec) -> Answer<Buffers<'_>> {
-    if piece.iov_base.is_null() && piece.iov_len > 0 {
+    if !plausible(piece.iov_base, piece.iov_len) {
         return fail(libc::EFAULT);
     }
+    Ok(unfilled(piece))
+}
+
+/// As [`one`] for a buffer that is passed over, never written (MSG_TRUNC on a stream): it may be anywhere.
+#[inline]
+pub(crate) fn unfilled(piece: &iovec) -> Buffers<'_> {
     let left = piece.iov_len.min(isize::MAX as usize);
-    Ok(Buffers { next: piece, pieces: 1, passed: 0, left, _life: PhantomData })
+    Buffers { next: piece, pieces: 1, passed: 0, left, _life: PhantomData }
 }
 
 impl Buffers<'_> {
@@ -68,6 +86,14 @@ impl Buffers<'_> {
     #[inline]
     pub(crate) fn left(&self) -> usize {
         self.left
+    }
+
+    /// Moves past `count` bytes.
+    pub(crate) fn pass(&mut self, count: usize) {
+        let mut left = count.min(self.left);
+        while left > 0 {
+            left -= self.run(left).1;
+        }
     }
 
     /// The next contiguous run, at most `limit` bytes, and moves past it.
@@ -86,8 +112,7 @@ impl Buffers<'_> {
                 self.passed = 0;
                 continue;
             }
-            // SAFETY: inside the piece's buffer.
-            let start = unsafe { piece.iov_base.cast::<u8>().add(self.passed) };
+            let start = piece.iov_base.cast::<u8>().wrapping_add(self.passed);
             let n = here.min(limit);
             self.passed += n;
             self.left -= n;

@@ -73,6 +73,14 @@ pub(crate) struct Object {
     pub receive_timeout: AtomicU64,
     /// See `receive_timeout`.
     pub send_timeout: AtomicU64,
+    /// SO_RCVLOWAT, bytes.
+    pub receive_low_water: AtomicU32,
+    /// What recvmsg tells of a datagram beside its bytes, and why sends go through the kernel: see udp/ancillary.rs.
+    pub ancillary: AtomicU32,
+    /// Who is sent SIGURG, and SIGIO: F_SETOWN's word; 0: nobody.
+    pub owner: AtomicI32,
+    /// The signal that tells of readiness (O_ASYNC); 0: none.
+    pub notice: AtomicI32,
     /// The shadow is known to hold something: look at once.
     pub shadow_ready: AtomicBool,
     /// When the shadow was looked at last.
@@ -119,6 +127,10 @@ impl Object {
             nonblocking: AtomicBool::new(false),
             receive_timeout: AtomicU64::new(0),
             send_timeout: AtomicU64::new(0),
+            receive_low_water: AtomicU32::new(1),
+            ancillary: AtomicU32::new(0),
+            owner: AtomicI32::new(0),
+            notice: AtomicI32::new(0),
             shadow_ready: AtomicBool::new(false),
             shadow_looked: AtomicU64::new(0),
             spin: AtomicU32::new(0),
@@ -145,6 +157,10 @@ impl Object {
         ] {
             atomic.store(0, Ordering::Relaxed);
         }
+        self.receive_low_water.store(1, Ordering::Relaxed);
+        self.ancillary.store(0, Ordering::Relaxed);
+        self.owner.store(0, Ordering::Relaxed);
+        self.notice.store(0, Ordering::Relaxed);
         self.shadow_ready.store(false, Ordering::Relaxed);
         self.spin.store(0, Ordering::Relaxed);
         self.shut.store(0, Ordering::Relaxed);

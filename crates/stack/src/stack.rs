@@ -166,6 +166,11 @@ impl<F: Frame> Stack<F> {
         self.net.waiting.outlet_len() != 0 || self.net.has_stalled()
     }
 
+    /// Whether packets that were sent wait here for their path or their neighbour.
+    pub fn holds_packets(&self) -> bool {
+        self.net.held_bytes() != 0
+    }
+
     // ---- outputs ------------------------------------------------------------------------------------------
 
     /// The oldest event.

@@ -29,8 +29,11 @@ pub unsafe fn recvfrom(
     let mut piece = message::piece(buffer, size);
     match object.kind() {
         Kind::Stream => {
-            // SAFETY: the application's buffer.
-            let mut into = unsafe { message::one(&piece) }?;
+            let mut into = match flags & libc::MSG_TRUNC {
+                // SAFETY: the application's buffer.
+                0 => unsafe { message::one(&piece) }?,
+                _ => message::unfilled(&piece),
+            };
             tcp::recv(runtime, object, &mut into, flags)
         }
         Kind::Udp => {

@@ -76,18 +76,25 @@ pub fn exiting() {
         }
     }
     loop {
-        // At least one turn: sends that gathered must leave, whatever protocol they are of.
-        for lane in runtime.lanes() {
-            if let Some(mut inner) = lane.try_lock() {
-                inner.turn(sys::clock::now());
-            }
-        }
-        if waiting.is_empty() || sys::clock::now() >= deadline {
+        let holds = hand_over_all(runtime);
+        waiting.retain(|(lane, id)| lane.try_lock().is_none_or(|inner| has_unsent(&inner.stack, *id)));
+        if !holds && waiting.is_empty() || sys::clock::now() >= deadline {
             return;
         }
-        waiting.retain(|(lane, id)| lane.try_lock().is_none_or(|inner| has_unsent(&inner.stack, *id)));
         sys::thread::sleep(20_000);
     }
+}
+
+/// A turn of every lane; whether packets are still here that were sent already (for want of room, or of the
+/// neighbour's address).
+fn hand_over_all(runtime: &runtime::Runtime) -> bool {
+    let mut holds = false;
+    for lane in runtime.lanes() {
+        let Some(mut inner) = lane.try_lock() else { continue };
+        inner.turn(sys::clock::now());
+        holds |= inner.device.unkicked() > 0 || inner.stack.wants_flush() || inner.stack.holds_packets();
+    }
+    holds
 }
 
 /// Data or a FIN of ours is not yet acknowledged; waiting for the peer's own FIN is not our business any more.

@@ -6,12 +6,12 @@ use crate::lane::Tx;
 use crate::message::Buffers;
 use crate::object::Object;
 use crate::runtime::Runtime;
-use crate::wait::Lanes;
 use crate::wait::block::{self, Stopped, Wait};
+use crate::wait::{Lanes, ready};
 use core::sync::atomic::Ordering;
 use libc::{c_int, ssize_t};
 use stack::tcp::Take;
-use stack::{Instant, RecvError, Sink};
+use stack::{Instant, Ready, RecvError, Sink};
 
 /// Receives into `into`: what is there, or with MSG_WAITALL until it is full. 0: end of stream.
 #[inline]
@@ -31,11 +31,15 @@ pub(crate) fn recv(
         bits if bits & libc::MSG_PEEK != 0 => Take::Peek,
         _ => Take::Discard,
     };
-    let whole = flags & libc::MSG_WAITALL != 0 && take == Take::Consume;
+    // As the kernel: MSG_WAITALL is for everything, SO_RCVLOWAT for at least so much.
+    let enough = match flags & libc::MSG_WAITALL {
+        0 => wanted.min(object.receive_low_water.load(Ordering::Relaxed) as usize),
+        _ => wanted,
+    };
     let mut taken = 0usize;
     match attempt(object, into, take, sys::clock::now()) {
         Ok(0) => return Ok(0),
-        Ok(n) if !whole || n == wanted => return Ok(n as ssize_t),
+        Ok(n) if n >= enough || take == Take::Urgent => return Ok(n as ssize_t),
         Ok(n) => taken = n,
         Err(RecvError::WouldBlock) => {}
         Err(RecvError::NoSocket) => return Err(Stop::Kernel(Why::NotOurs)),
@@ -57,9 +61,16 @@ pub(crate) fn recv(
         mask: None,
     };
     let outcome = block::until(runtime, &wait, |now| match attempt(object, into, take, now) {
+        Ok(0) => Some(Ok(())),
+        Ok(n) if take == Take::Peek => {
+            // The same bytes once more; nothing follows those before the end.
+            let over = n <= taken && ready(object).any(Ready::RDHUP | Ready::HUP | Ready::ERR);
+            taken = n;
+            (over || taken >= enough).then_some(Ok(()))
+        }
         Ok(n) => {
             taken += n;
-            (n == 0 || !whole || taken == wanted).then_some(Ok(()))
+            (taken >= enough).then_some(Ok(()))
         }
         Err(RecvError::WouldBlock) => None,
         Err(error) => Some(Err(error)),
@@ -77,6 +88,20 @@ pub(crate) fn recv(
 /// Takes what the engine has; after a turn, if it has nothing.
 #[inline]
 fn attempt(object: &Object, into: &mut Buffers<'_>, take: Take, now: u64) -> Result<usize, RecvError> {
+    match take {
+        Take::Consume | Take::Urgent => attempt_into(object, into, take, now),
+        // Each look begins anew.
+        Take::Peek => attempt_into(object, &mut into.clone(), take, now),
+        Take::Discard => {
+            let passed = attempt_into(object, into, take, now)?;
+            into.pass(passed);
+            Ok(passed)
+        }
+    }
+}
+
+#[inline]
+fn attempt_into(object: &Object, into: &mut Buffers<'_>, take: Take, now: u64) -> Result<usize, RecvError> {
     let Some((lane, id)) = object.leg() else { return Err(RecvError::NoSocket) };
     let at = Instant(now);
     let mut guard = lane.lock();

@@ -156,7 +156,7 @@ fn sleep<T>(
     fds.clear();
     fds.extend_from_slice(wait.kernel);
     fds.push(pollfd { fd: eventfd, events: libc::POLLIN, revents: 0 });
-    for lane in wait.lanes.each().filter(|_| wait.set.is_none()) {
+    for lane in wait.lanes.each().filter(|_| wait.set.is_none_or(|set| set.is_nested())) {
         fds.extend(lane.descriptors.iter().map(|fd| pollfd { fd: *fd, events: libc::POLLIN, revents: 0 }));
     }
     let left = wait.deadline.map(|deadline| timespec_of(deadline.saturating_sub(now)));

@@ -1,10 +1,11 @@
 //! poll(2) and ppoll(2) over our sockets and the kernel's; select(2) comes here too.
 
 use super::block::{self, Stopped, Wait};
+use super::epoll::Set;
 use super::{LOOK_NS, Lanes, ready, shadow_contributes};
 use crate::answer::{Answer, Stop, Why};
 use crate::errno::fail;
-use crate::fd_table;
+use crate::fd_table::{self, Entry};
 use crate::object::{Kind, Object};
 use crate::runtime::Runtime;
 use core::sync::atomic::{AtomicU32, Ordering};
@@ -47,6 +48,8 @@ struct Poll {
     /// Ours, by index into the application's array.
     ours: Vec<(usize, &'static Object)>,
     objects: Vec<&'static Object>,
+    /// Our epoll sets among the kernel's descriptors.
+    sets: Vec<&'static Set>,
     lanes: Lanes,
     /// The application's array with ours replaced by what their shadows contribute (or -1).
     kernel: Vec<pollfd>,
@@ -60,8 +63,17 @@ impl Poll {
         let mut ours = Vec::new();
         let mut lanes = Lanes::default();
         let mut kernel: Vec<pollfd> = Vec::new();
+        let mut sets = Vec::new();
         for (i, polled) in fds.iter().enumerate() {
-            let Some(object) = fd_table::socket(polled.fd) else { continue };
+            let object = match fd_table::entry(polled.fd) {
+                Some(Entry::Socket(object)) => object,
+                Some(Entry::Epoll(set)) => {
+                    lanes.0 |= set.lanes().0;
+                    sets.push(set);
+                    continue;
+                }
+                None => continue,
+            };
             if object.leg().is_none() || object.kind() == Kind::Free {
                 continue;
             }
@@ -77,11 +89,14 @@ impl Poll {
             }
         }
         if ours.is_empty() {
-            return Err(Stop::Kernel(Why::NotOurs));
+            if lanes.0 == 0 {
+                return Err(Stop::Kernel(Why::NotOurs));
+            }
+            kernel = fds.to_vec();
         }
         let has_kernel = kernel.iter().any(|polled| polled.fd >= 0);
         let objects = ours.iter().map(|(_, object)| *object).collect();
-        Ok(Poll { runtime, ours, objects, lanes, kernel, has_kernel, mask, looked: 0 })
+        Ok(Poll { runtime, ours, objects, sets, lanes, kernel, has_kernel, mask, looked: 0 })
     }
 
     /// One look at everything. `None`: nothing is ready.
@@ -113,6 +128,9 @@ impl Poll {
 
     /// Asks the kernel without waiting, and merges; returns how many are ready in all.
     fn look(&mut self, fds: &mut [pollfd], ours: i32) -> Answer<i32> {
+        for set in &self.sets {
+            set.refresh();
+        }
         let zero = block::timespec_of(0);
         let set = self.mask.map(block::sigset);
         let mask = set.as_ref().map_or(core::ptr::null(), core::ptr::from_ref);

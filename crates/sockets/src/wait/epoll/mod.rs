@@ -24,6 +24,7 @@ use crate::fd_table::{self, Entry};
 use crate::lane::Lane;
 use crate::object::Object;
 use crate::os::Os;
+use crate::wait::Lanes;
 use core::sync::atomic::{AtomicBool, AtomicI32, AtomicU32, AtomicU64, Ordering};
 use item::{Item, Items};
 use libc::epoll_event;
@@ -47,11 +48,21 @@ pub(crate) struct Set {
     asleep: AtomicU32,
     /// Somebody polls this set through another one: readiness must show in the kernel.
     nested: AtomicBool,
+    /// Sets that this one is in, and those that are in this one.
+    relations: sys::Mutex<Relations>,
+    /// There are sets in this one.
+    has_inner: AtomicBool,
     /// Adaptive spin budget.
     spin: AtomicU32,
     /// When the kernel's side was looked at last.
     looked: AtomicU64,
     items: sys::Mutex<Items>,
+}
+
+#[derive(Default)]
+struct Relations {
+    outer: Vec<&'static Set>,
+    inner: Vec<&'static Set>,
 }
 
 struct Side {
@@ -85,6 +96,8 @@ impl Set {
             lanes: AtomicU32::new(0),
             asleep: AtomicU32::new(0),
             nested: AtomicBool::new(false),
+            relations: sys::Mutex::new(Relations::default()),
+            has_inner: AtomicBool::new(false),
             spin: AtomicU32::new(0),
             looked: AtomicU64::new(0),
             items: sys::Mutex::new(Items::default()),
@@ -97,6 +110,11 @@ impl Set {
         for (slot, item) in items.iter() {
             item.object.watch.remove_set(self, slot);
         }
+        let relations = core::mem::take(&mut *self.relations.lock());
+        for set in relations.inner.into_iter().chain(relations.outer) {
+            set.part_from(self);
+        }
+        self.has_inner.store(false, Ordering::Relaxed);
         self.wake.store(-1, Ordering::Relaxed);
         self.secret.store(0, Ordering::Relaxed);
         self.lanes.store(0, Ordering::Relaxed);
@@ -110,16 +128,87 @@ impl Set {
     /// In the child of a fork: its sockets are the parent's. The private set stays registered, and filtered out.
     pub(crate) fn after_fork(&self) {
         // SAFETY: the child has one thread, and it is here.
-        unsafe { self.items.force_unlock() };
+        unsafe {
+            self.items.force_unlock();
+            self.relations.force_unlock();
+        }
         *self.items.lock() = Items::default();
+        *self.relations.lock() = Relations::default();
+        self.has_inner.store(false, Ordering::Relaxed);
         self.lanes.store(0, Ordering::Relaxed);
     }
 
-    /// Another set, or poll, watches this one.
+    /// Another set, or poll, watches this one: from now on its descriptor is readable only if something in it is ready,
+    /// not when packets wait. Those who sleep on it watch the lanes themselves.
     pub(crate) fn mark_nested(&self) {
-        self.nested.store(true, Ordering::SeqCst);
-        if self.items.lock().any_queued() {
-            self.wake();
+        if self.nested.swap(true, Ordering::SeqCst) {
+            return;
+        }
+        if let Some(side) = &*self.side.lock() {
+            for fd in Lanes(self.lanes.load(Ordering::Acquire)).each().flat_map(|lane| &lane.descriptors) {
+                let _ = sys::poll::epoll_control(side.epoll.raw(), libc::EPOLL_CTL_DEL, *fd, 0, 0);
+            }
+        }
+        self.wake();
+    }
+
+    /// Whether another set or poll watches this one.
+    pub(crate) fn is_nested(&self) -> bool {
+        self.nested.load(Ordering::Relaxed)
+    }
+
+    /// The lanes that packets for this set come by.
+    pub(crate) fn lanes(&self) -> Lanes {
+        Lanes(self.lanes.load(Ordering::Acquire))
+    }
+
+    /// `inner` was added to this set.
+    fn take_in(&'static self, os: &Os, inner: &'static Set) {
+        inner.mark_nested();
+        inner.relations.lock().outer.push(self);
+        self.relations.lock().inner.push(inner);
+        self.has_inner.store(true, Ordering::Release);
+        for lane in inner.lanes().each() {
+            let _ = self.add_lane(os, lane);
+        }
+    }
+
+    /// This set and `other` have nothing to do with each other any more.
+    fn part_from(&self, other: &Set) {
+        let mut relations = self.relations.lock();
+        relations.inner.retain(|set| !core::ptr::eq(*set, other));
+        relations.outer.retain(|set| !core::ptr::eq(*set, other));
+    }
+
+    /// Before somebody looks at the descriptors of the sets in this one.
+    pub(crate) fn refresh_inner(&self) {
+        if self.has_inner.load(Ordering::Acquire) {
+            let inner = self.relations.lock().inner.clone();
+            inner.into_iter().for_each(Set::refresh);
+        }
+    }
+
+    /// Before somebody looks at this set's descriptor: what was ready may have been taken without asking the set.
+    pub(crate) fn refresh(&self) {
+        self.refresh_inner();
+        let mut budget = self.items.lock().queued();
+        while budget > 0 {
+            budget -= 1;
+            let Some(candidate) = self.items.lock().pop() else { break };
+            if item::epoll_bits(super::ready(candidate.object), candidate.events) != 0 {
+                self.items.lock().requeue(candidate.slot);
+                return;
+            }
+        }
+        self.quieten();
+    }
+
+    /// Nothing is queued: the descriptor is not readable because of ours. The lock is held meanwhile, so that no edge's
+    /// signal is lost.
+    fn quieten(&self) {
+        let items = self.items.lock();
+        if !items.any_queued() {
+            sys::fd::clear(self.wake.load(Ordering::Relaxed));
         }
     }
 
@@ -162,10 +251,19 @@ impl Set {
         let object = match fd_table::entry(fd) {
             Some(Entry::Socket(object)) => object,
             Some(Entry::Epoll(inner)) => {
-                if operation == libc::EPOLL_CTL_ADD {
-                    inner.mark_nested();
+                // SAFETY: the application's event, passed on.
+                if unsafe { (os.epoll_ctl)(self.fd.load(Ordering::Relaxed), operation, fd, event) } != 0 {
+                    return fail(os.errno());
                 }
-                return Err(Stop::Kernel(Why::NotOurs));
+                match operation {
+                    libc::EPOLL_CTL_ADD => self.take_in(os, inner),
+                    libc::EPOLL_CTL_DEL => {
+                        self.part_from(inner);
+                        inner.part_from(self);
+                    }
+                    _ => {}
+                }
+                return Ok(0);
             }
             None => return Err(Stop::Kernel(Why::NotOurs)),
         };
@@ -306,7 +404,7 @@ impl Set {
         if side.is_none() {
             *side = Some(self.open_side(os)?);
         }
-        if let Some(side) = &*side {
+        if let Some(side) = side.as_ref().filter(|_| !self.is_nested()) {
             for fd in &lane.descriptors {
                 let _ = sys::poll::epoll_control(
                     side.epoll.raw(),
@@ -318,7 +416,9 @@ impl Set {
             }
         }
         self.lanes.fetch_or(bit, Ordering::AcqRel);
-        Ok(())
+        drop(side);
+        let outer = self.relations.lock().outer.clone();
+        outer.into_iter().try_for_each(|set| set.add_lane(os, lane))
     }
 
     fn open_side(&self, os: &Os) -> Answer<Side> {

@@ -108,8 +108,8 @@ impl Look {
                 self.set.items.lock().requeue(candidate.slot);
             }
         }
-        if self.set.nested.load(Ordering::Relaxed) && !self.set.items.lock().any_queued() {
-            sys::fd::clear(self.set.wake.load(Ordering::Relaxed));
+        if self.set.is_nested() {
+            self.set.quieten();
         }
         count
     }
@@ -128,6 +128,7 @@ impl Look {
         if ours >= self.max {
             return Ok(ours);
         }
+        self.set.refresh_inner();
         let os = &self.runtime.os;
         let set = self.mask.map(block::sigset);
         let mask = set.as_ref().map_or(core::ptr::null(), core::ptr::from_ref);
