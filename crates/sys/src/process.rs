@@ -22,6 +22,12 @@ pub fn signal_self(signal: i32) {
     let _ = unsafe { syscall(libc::SYS_tgkill, [int(pid()), int(tid()), int(signal), 0, 0, 0]) };
 }
 
+/// kill(2): a process, or a group of processes if negative.
+pub fn signal(to: i32, signal: i32) {
+    // SAFETY: no pointers.
+    let _ = unsafe { syscall(libc::SYS_kill, [int(to), int(signal), 0, 0, 0, 0]) };
+}
+
 /// sched_yield(2).
 pub fn yield_now() {
     // SAFETY: no arguments.

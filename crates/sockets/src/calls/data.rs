@@ -7,6 +7,7 @@ use crate::errno::fail;
 use crate::message::{self, Buffers};
 use crate::object::{Kind, Object};
 use crate::runtime::Runtime;
+use crate::udp::ancillary::Asked;
 use crate::{tcp, udp};
 use core::sync::atomic::Ordering;
 use libc::{c_int, c_uint, c_void, iovec, mmsghdr, msghdr, size_t, sockaddr, socklen_t, ssize_t, timespec};
@@ -168,7 +169,7 @@ pub unsafe fn sendto(
     let mut data = unsafe { message::one(&piece) }?;
     // SAFETY: the application's address.
     let to = unsafe { destination(object, address, len) }?;
-    transmit(runtime, object, fd, to, &mut data, flags)
+    transmit(runtime, object, fd, to, &mut data, flags, &Asked::default())
 }
 
 /// The address of a send: none, one of ours, or one that is the kernel's to judge.
@@ -195,15 +196,16 @@ fn transmit(
     to: Option<SocketAddrV4>,
     data: &mut Buffers<'_>,
     flags: c_int,
+    asked: &Asked,
 ) -> Answer<ssize_t> {
     match object.kind() {
         Kind::Stream => tcp::send(runtime, object, data, flags),
-        Kind::Udp => udp::send(runtime, object, fd, to, data, flags),
+        Kind::Udp => udp::send(runtime, object, fd, to, data, flags, asked),
         _ => kernel(),
     }
 }
 
-/// sendmsg(2). Control messages choose what only the kernel can do: such a message is the kernel's.
+/// sendmsg(2). Control messages other than udp/ancillary.rs knows choose what only the kernel can do.
 pub unsafe fn sendmsg(fd: c_int, message: *const msghdr, flags: c_int) -> Answer<ssize_t> {
     let (runtime, object) = ours(fd)?;
     if message.is_null() {
@@ -211,15 +213,21 @@ pub unsafe fn sendmsg(fd: c_int, message: *const msghdr, flags: c_int) -> Answer
     }
     // SAFETY: not null, hence valid.
     let message = unsafe { &*message };
-    if object.kind() == Kind::Udp && message.msg_controllen as usize != 0 {
-        return kernel();
-    }
+    let asked = match message.msg_controllen as usize {
+        0 => Asked::default(),
+        _ if object.kind() != Kind::Udp => Asked::default(),
+        // SAFETY: the application's message.
+        _ => match unsafe { udp::ancillary::read(message) } {
+            Some(asked) => asked,
+            None => return kernel(),
+        },
+    };
     // SAFETY: the application's iovecs and address.
     let (mut data, to) = unsafe {
         let data = message::buffers(message.msg_iov, message.msg_iovlen as usize, libc::EMSGSIZE)?;
         (data, destination(object, message.msg_name.cast(), message.msg_namelen)?)
     };
-    transmit(runtime, object, fd, to, &mut data, flags)
+    transmit(runtime, object, fd, to, &mut data, flags, &asked)
 }
 
 /// sendmmsg(2).
@@ -252,7 +260,7 @@ pub unsafe fn writev(fd: c_int, pieces: *const iovec, count: c_int) -> Answer<ss
     }
     // SAFETY: the application's iovecs.
     let mut data = unsafe { message::buffers(pieces, count as usize, libc::EINVAL) }?;
-    transmit(runtime, object, fd, None, &mut data, 0)
+    transmit(runtime, object, fd, None, &mut data, 0, &Asked::default())
 }
 
 /// sendfile(2).

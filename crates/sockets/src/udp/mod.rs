@@ -4,6 +4,7 @@
 //! the steering maps send their way, the shadow receives the rest (fragments, broadcast, this host's own traffic), and
 //! a receive looks at both.
 
+pub(crate) mod ancillary;
 mod recv;
 mod send;
 

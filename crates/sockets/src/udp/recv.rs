@@ -1,5 +1,6 @@
 //! Receiving datagrams, from the engine and from the kernel's shadow.
 
+use super::ancillary;
 use crate::address;
 use crate::answer::{Answer, Stop, Why};
 use crate::errno::{fail, of_recv};
@@ -9,6 +10,7 @@ use crate::object::Object;
 use crate::runtime::Runtime;
 use crate::wait::block::{self, Stopped, Wait};
 use crate::wait::{LOOK_NS, Lanes};
+use core::net::Ipv4Addr;
 use core::sync::atomic::Ordering;
 use libc::{c_int, msghdr, pollfd, ssize_t};
 use stack::udp::Datagram;
@@ -71,7 +73,7 @@ unsafe fn attempt(
     let mut gone = true;
     for (lane, id) in object.legs() {
         gone = false;
-        match take(lane, id, message, into, flags, now) {
+        match take(object, lane, id, message, into, flags, now) {
             Err(RecvError::WouldBlock) => {}
             Err(RecvError::NoSocket) => return Some(fail(libc::EBADF)),
             Err(error) => return Some(fail(of_recv(error))),
@@ -102,6 +104,7 @@ unsafe fn attempt(
 /// Takes the oldest datagram of one leg, after a turn if none waits.
 #[inline]
 fn take(
+    object: &Object,
     lane: &'static Lane,
     id: SocketId,
     message: &mut msghdr,
@@ -115,14 +118,43 @@ fn take(
         lane.note(&inner, now);
     }
     if flags & libc::MSG_PEEK != 0 {
+        let dropped = inner.stack.udp_dropped(id);
+        let inner = &mut *inner;
         let datagram = inner.stack.udp_peek(id)?;
         // SAFETY: `message` is the application's (see `recv`).
-        Ok(unsafe { deliver(datagram, message, into, flags) })
+        Ok(unsafe { told(object, lane, &inner.addresses, dropped, datagram, message, into, flags) })
     } else {
         let datagram = inner.stack.udp_recv(id)?;
+        let dropped = inner.stack.udp_dropped(id);
         // SAFETY: as above.
-        Ok(unsafe { deliver(&datagram, message, into, flags) })
+        Ok(unsafe { told(object, lane, &inner.addresses, dropped, &datagram, message, into, flags) })
     }
+}
+
+/// The datagram, and beside it what the application asked to be told.
+#[inline]
+#[allow(clippy::too_many_arguments)]
+unsafe fn told(
+    object: &Object,
+    lane: &Lane,
+    addresses: &[Ipv4Addr],
+    dropped: u64,
+    datagram: &Datagram<Frame>,
+    message: &mut msghdr,
+    into: &mut Buffers<'_>,
+    flags: c_int,
+) -> Answer<ssize_t> {
+    let control = message.msg_controllen;
+    // SAFETY: the caller's promise.
+    let received = unsafe { deliver(datagram, message, into, flags) }?;
+    let wanted = object.ancillary.load(Ordering::Relaxed) & !ancillary::KERNEL_SENDS;
+    if wanted != 0 {
+        message.msg_controllen = control;
+        let local = ancillary::specific(datagram.to, addresses);
+        // SAFETY: as above.
+        unsafe { ancillary::tell(wanted, datagram, lane, local, dropped, message) };
+    }
+    Ok(received)
 }
 
 /// Copies a datagram out, and says of it what recvmsg says.

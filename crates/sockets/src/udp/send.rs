@@ -1,9 +1,10 @@
 //! Sending datagrams.
 
+use super::ancillary::{self, Asked};
 use super::autobind;
 use crate::answer::{Answer, Stop, Why};
 use crate::errno::{fail, of_send};
-use crate::lane::{Lane, Tx};
+use crate::lane::{Inner, Lane, Tx};
 use crate::message::Buffers;
 use crate::object::Object;
 use crate::offload;
@@ -13,7 +14,7 @@ use crate::wait::{Lanes, spin::Budget};
 use config::Role;
 use core::sync::atomic::Ordering;
 use libc::{c_int, ssize_t};
-use stack::{Instant, SendError, Source};
+use stack::{Instant, SendError, SocketId, Source};
 use std::net::{Ipv4Addr, SocketAddrV4};
 
 /// Flags that have no accelerated form: the kernel sends such a datagram, from the same port.
@@ -28,8 +29,17 @@ pub(crate) fn send(
     to: Option<SocketAddrV4>,
     data: &mut Buffers<'_>,
     flags: c_int,
+    asked: &Asked,
 ) -> Answer<ssize_t> {
     if flags & KERNEL_FLAGS != 0 || object.shut.load(Ordering::Relaxed) & 2 != 0 {
+        // What was begun in the kernel with MSG_MORE ends there, with the first datagram without it.
+        if flags & libc::MSG_MORE != 0 {
+            object.ancillary.fetch_or(ancillary::MORE, Ordering::Relaxed);
+        }
+        return Err(Stop::Kernel(Why::NotOurs));
+    }
+    if object.ancillary.load(Ordering::Relaxed) & ancillary::KERNEL_SENDS != 0 {
+        object.ancillary.fetch_and(!ancillary::MORE, Ordering::Relaxed);
         return Err(Stop::Kernel(Why::NotOurs));
     }
     let (lane, source) = match to {
@@ -45,11 +55,21 @@ pub(crate) fn send(
             (lane, Some(source))
         }
     };
+    if *asked != Asked::default() && !possible(lane, asked) {
+        return Err(Stop::Kernel(Why::NotOurs));
+    }
     let now = sys::clock::now();
-    match transmit(object, lane, source, to, data, now) {
-        Err(SendError::WouldBlock) => wait_and_send(runtime, object, lane, source, to, data, flags),
+    match transmit(object, lane, source, to, data, asked, now) {
+        Err(SendError::WouldBlock) => wait_and_send(runtime, object, lane, source, to, data, flags, asked),
         result => answer(result),
     }
+}
+
+/// Whether a lane can do what control messages ask for.
+#[cold]
+fn possible(lane: &Lane, asked: &Asked) -> bool {
+    (asked.link == 0 || asked.link == lane.link)
+        && asked.source.is_none_or(|source| lane.lock().addresses.contains(&source))
 }
 
 fn answer(result: Result<usize, SendError>) -> Answer<ssize_t> {
@@ -69,6 +89,7 @@ fn transmit(
     source: Option<Ipv4Addr>,
     to: Option<SocketAddrV4>,
     data: &mut Buffers<'_>,
+    asked: &Asked,
     now: u64,
 ) -> Result<usize, SendError> {
     let Some(id) = object.leg_on(lane) else { return Err(SendError::NoSocket) };
@@ -77,11 +98,32 @@ fn transmit(
     let Some(to) = to.or_else(|| inner.stack.remote(id)) else { return Err(SendError::NotConnected) };
     // A socket bound to one address sends from it.
     let bound = inner.stack.local(id).is_some_and(|local| !local.ip().is_unspecified());
-    let from = if bound { None } else { source };
+    let from = asked.source.or(if bound { None } else { source });
+    let before = set_for_one(inner, id, asked);
     let result = inner.stack.udp_send(Instant(now), id, from, to, data, &mut Tx(&mut inner.device));
+    if let Some((ttl, multicast_ttl, tos)) = before {
+        inner.stack.udp_configure(id, |options| {
+            (options.ttl, options.multicast_ttl, options.tos) = (ttl, multicast_ttl, tos);
+        });
+    }
     inner.sent(now);
     lane.note(inner, now);
     result
+}
+
+/// Sets what one datagram is to have of its own; returns what the socket had.
+#[inline]
+fn set_for_one(inner: &mut Inner, id: SocketId, asked: &Asked) -> Option<(u8, u8, u8)> {
+    if asked.ttl.is_none() && asked.tos.is_none() {
+        return None;
+    }
+    let before = inner.stack.udp_options(id).map(|had| (had.ttl, had.multicast_ttl, had.tos));
+    inner.stack.udp_configure(id, |options| {
+        options.ttl = asked.ttl.unwrap_or(options.ttl);
+        options.multicast_ttl = asked.ttl.unwrap_or(options.multicast_ttl);
+        options.tos = asked.tos.unwrap_or(options.tos);
+    });
+    before
 }
 
 /// The lane for an unconnected send, remembered for the next one to the same destination.
@@ -132,6 +174,7 @@ fn route(
 
 /// The transmit side is full: waits for room, if the caller may block.
 #[cold]
+#[allow(clippy::too_many_arguments)]
 fn wait_and_send(
     runtime: &'static Runtime,
     object: &'static Object,
@@ -140,6 +183,7 @@ fn wait_and_send(
     to: Option<SocketAddrV4>,
     data: &mut Buffers<'_>,
     flags: c_int,
+    asked: &Asked,
 ) -> Answer<ssize_t> {
     if flags & libc::MSG_DONTWAIT != 0 || object.nonblocking.load(Ordering::Relaxed) {
         return fail(libc::EAGAIN);
@@ -159,7 +203,7 @@ fn wait_and_send(
     let sent = block::until(runtime, &wait, |now| {
         lane.turn(now);
         debug_assert!(data.remaining() == data.left());
-        match transmit(object, lane, source, to, data, now) {
+        match transmit(object, lane, source, to, data, asked, now) {
             Err(SendError::WouldBlock) => None,
             result => Some(answer(result)),
         }
