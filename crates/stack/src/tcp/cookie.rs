@@ -68,6 +68,12 @@ pub(crate) fn check(
         .map(|_| ROWS[row as usize])
 }
 
+/// Whether a number could be a cookie of this minute or the last one, by what it says of itself.
+pub(crate) fn may_be_recent(now: Instant, cookie: Seq) -> bool {
+    let minute = minute_of(now) as u32;
+    [minute, minute.wrapping_sub(1)].iter().any(|m| m & 31 == cookie.0 >> 27)
+}
+
 /// Our timestamp with the peer's options in its low bits; never ahead of the clock.
 pub(crate) fn stamp(now: Instant, offset: u32, peer: &SynOptions) -> u32 {
     let clock = (now.0 / 1_000_000) as u32;
