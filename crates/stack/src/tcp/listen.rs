@@ -263,9 +263,9 @@ impl<F: Frame> Stack<F> {
             .then(|| cookie::check(&self.tcp, now, local, remote, seg.seq - 1, seg.ack - 1))
             .flatten();
         let Some(mss) = mss else {
-            // While the accept queue was full the third segment was dropped; data behind it is not the proof, but its
+            // While the accept queue was full the third segment was dropped; what came behind it is not the proof, but its
             // retransmission from the beginning will be. So it gets no answer, if the number may be a cookie's.
-            let early = seg.len > 0 && cookie::may_be_recent(now, seg.ack - 1);
+            let early = cookie::may_be_recent(now, seg.ack - 1);
             if !(expected && (listener.accept_is_full() || early)) {
                 self.reply_reset(now, meta, seg, local, remote, out);
             }
