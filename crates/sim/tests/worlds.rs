@@ -39,3 +39,50 @@ fn a_lost_frame_changes_what_arrives() {
     assert!(whole.violation.is_none() && whole.letters_read > 2);
     assert!(quiet((0..whole.frames).collect()).letters_read == 0);
 }
+
+#[test]
+fn streams_survive_random_worlds() {
+    let sum = run_many(0, 400, None, Scope::Both, 1);
+    assert!(sum.failures.is_empty(), "{:?}", sum.failures);
+    assert!(sum.bytes_read > 1_000_000 && sum.conversations_done > 300, "little happened");
+}
+
+#[test]
+fn a_quiet_world_sends_no_byte_twice() {
+    for seed in 0..50 {
+        let (report, _) = sim::world::run(Plan::quiet(seed, [20_000, 50_000]), Trace::default());
+        assert_eq!(report.violation, None, "seed {seed}");
+        assert_eq!(report.bytes_resent, 0, "seed {seed}");
+    }
+}
+
+/// Every packet of a connection is lost in turn, alone and together with each of the next ones: SYN, SYN-ACK, the
+/// third ACK, data, FIN, the last ACK, and what is sent to repair the loss.
+#[test]
+fn every_packet_is_lost_in_turn_and_in_pairs() {
+    let mut worlds = 0;
+    for seed in 0..40 {
+        let bytes = [[3000, 2000], [1, 0], [0, 9000], [0, 0], [20_000, 100]][seed as usize % 5];
+        let run = |lose: Vec<u64>| {
+            let mut plan = Plan::quiet(seed, bytes);
+            plan.lose_frames = lose.clone();
+            let (report, _) = sim::world::run(plan, Trace::default());
+            assert_eq!(report.violation, None, "seed {seed}, lost {lose:?}");
+            report.frames
+        };
+        let frames = run(Vec::new());
+        if frames > 40 {
+            // Writes of a few bytes each: many packets of one kind teach no more.
+            continue;
+        }
+        worlds += 1;
+        for first in 0..frames + 2 {
+            run(vec![first]);
+            (1..12).for_each(|distance| {
+                run(vec![first, first + distance]);
+            });
+            run((first..first + 4).collect());
+        }
+    }
+    assert!(worlds >= 8, "{worlds}");
+}
