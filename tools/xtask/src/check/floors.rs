@@ -24,7 +24,7 @@ const MAY_USE: [(&str, &[&str]); 18] = [
     ("tests", &["rig"]),
     ("sockperf", &[]),
     ("middlebox", &[]),
-    ("vma-stats", &["stats", "sys"]),
+    ("vma-stats", &["stats", "sys", "config"]),
     ("xtask", &["rig"]),
 ];
 
