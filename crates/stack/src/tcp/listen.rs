@@ -334,6 +334,14 @@ impl<F: Frame> Stack<F> {
     ) {
         let Some(Socket::HalfOpen(half)) = self.sockets.get_mut(id) else { return };
         let rcv_nxt = half.irs + 1;
+        if seg.ack != half.iss + 1 && seg.has(Flags::ACK) && !seg.flags.any(Flags::SYN | Flags::RST) {
+            // A stranger's SYN may sit where the proof of a cookie arrives.
+            let (listener, local, remote) = (half.listener, half.local, half.remote);
+            if cookie::check(&self.tcp, now, local, remote, seg.seq - 1, seg.ack - 1).is_some() {
+                self.drop_half_open(id);
+                return self.on_listener_segment(now, listener, meta, seg, local, remote, None, out);
+            }
+        }
         let end = rcv_nxt + u32::from(half.window);
         if seg.has(Flags::SYN) && !seg.has(Flags::RST) && seg.seq == half.irs {
             if now.since(half.last_reply) >= Duration::from_millis(10) || half.retries == 0 {
