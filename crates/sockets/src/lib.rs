@@ -20,6 +20,7 @@ pub mod calls;
 pub mod os;
 
 mod address;
+mod counts;
 mod device;
 mod errno;
 mod fd_table;

@@ -3,6 +3,7 @@
 //! Objects are type-stable: allocated once, reused, never freed. A thread that looked one up just before another
 //! thread closed it finds a reused object at worst, as it would find a reused descriptor number in the kernel.
 
+use crate::counts;
 use crate::lane::Lane;
 use crate::wait::watch::Watch;
 use core::sync::atomic::{AtomicBool, AtomicI32, AtomicPtr, AtomicU8, AtomicU32, AtomicU64, Ordering};
@@ -93,12 +94,20 @@ pub(crate) struct Object {
     pub last_route: AtomicU64,
     /// Destination of the last unconnected send and the source address chosen for it.
     pub last_source: AtomicU64,
+    /// Its statistics, see [`Object::counts`].
+    counts: AtomicPtr<stats::Socket>,
+    /// It has had a leg, and is counted among the accelerated.
+    accelerated: AtomicBool,
     legs: [Leg; LEGS_MAX],
     leg_count: AtomicU32,
     /// See [`Control`].
     pub control: sys::Mutex<Control>,
     /// Who waits for it.
     pub watch: Watch,
+}
+
+fn nobody() -> *mut stats::Socket {
+    core::ptr::from_ref(&counts::NOBODY).cast_mut()
 }
 
 static FREE: sys::Mutex<Vec<&'static Object>> = sys::Mutex::new(Vec::new());
@@ -115,6 +124,7 @@ impl Object {
         object.fds.store(1, Ordering::Relaxed);
         object.fd.store(fd, Ordering::Relaxed);
         object.nonblocking.store(nonblocking, Ordering::Relaxed);
+        object.set_counts(counts::claim(kind, fd, nonblocking));
         object.kind.store(kind as u8, Ordering::Release);
         object
     }
@@ -137,6 +147,8 @@ impl Object {
             shut: AtomicU8::new(0),
             last_route: AtomicU64::new(0),
             last_source: AtomicU64::new(0),
+            counts: AtomicPtr::new(nobody()),
+            accelerated: AtomicBool::new(false),
             legs: Default::default(),
             leg_count: AtomicU32::new(0),
             control: sys::Mutex::new(Control::default()),
@@ -162,11 +174,34 @@ impl Object {
         self.owner.store(0, Ordering::Relaxed);
         self.notice.store(0, Ordering::Relaxed);
         self.shadow_ready.store(false, Ordering::Relaxed);
+        counts::release(self.counts());
+        self.set_counts(&counts::NOBODY);
+        if self.accelerated.swap(false, Ordering::Relaxed) {
+            counts::segment().process().sockets_open.subtract(1);
+        }
         self.spin.store(0, Ordering::Relaxed);
         self.shut.store(0, Ordering::Relaxed);
         *self.control.lock() = Control::default();
         self.watch.clear();
         FREE.lock().push(self);
+    }
+
+    /// Its statistics. Never absent: a socket without a block of its own counts for nobody.
+    #[inline]
+    pub(crate) fn counts(&self) -> &'static stats::Socket {
+        // SAFETY: `set_counts` stored a &'static.
+        unsafe { &*self.counts.load(Ordering::Relaxed) }
+    }
+
+    fn set_counts(&self, block: &'static stats::Socket) {
+        self.counts.store(core::ptr::from_ref(block).cast_mut(), Ordering::Relaxed);
+    }
+
+    /// The socket is left to the kernel: its block stays with the descriptor, and is no longer this object's.
+    pub(crate) fn part_with_counts(&self) -> &'static stats::Socket {
+        let block = self.counts();
+        self.set_counts(&counts::NOBODY);
+        block
     }
 
     /// What it is now.
@@ -216,6 +251,9 @@ impl Object {
         leg.id.store(id.to_bits(), Ordering::Relaxed);
         leg.lane.store(core::ptr::from_ref(lane).cast_mut(), Ordering::Release);
         self.leg_count.store(count + 1, Ordering::Release);
+        if !self.accelerated.swap(true, Ordering::Relaxed) {
+            counts::accelerated(self.counts());
+        }
         Some(count as u8)
     }
 
@@ -230,6 +268,8 @@ impl Object {
         // SAFETY: the child has one thread, and it is here.
         unsafe { self.control.force_unlock() };
         self.watch.after_fork();
+        self.set_counts(&counts::NOBODY);
+        self.accelerated.store(false, Ordering::Relaxed);
         self.set_kind(Kind::Inherited);
     }
 

@@ -5,7 +5,7 @@ use crate::lane::Lane;
 use crate::object::Object;
 use crate::runtime::{Decision, Runtime};
 use crate::wait::epoll;
-use crate::{errno, fd_table};
+use crate::{counts, errno, fd_table};
 use config::Role;
 use core::sync::atomic::Ordering;
 use std::net::{Ipv4Addr, SocketAddrV4};
@@ -79,6 +79,7 @@ pub(crate) fn unsteer(object: &Object) {
 /// parent and child hear it alike, as they would without us. Connections that stand have exact flows of their own.
 pub(crate) fn give_back(object: &'static Object) {
     unsteer(object);
+    counts::segment().left_to_kernel(Why::Inherited);
     let fd = object.fd.load(Ordering::Relaxed);
     logger::debug!("fd {fd}: used in the child of a fork: steered to the kernel");
     for fd in 0..fd_table::end() {
@@ -104,6 +105,8 @@ pub(crate) fn leave<T>(
         return errno::fail(libc::EPROTONOSUPPORT);
     }
     epoll::follow(&runtime.os, object, Some(()));
+    counts::describe(object);
+    counts::left(object.part_with_counts(), object.fd.load(Ordering::Relaxed), why);
     for fd in 0..fd_table::end() {
         if fd_table::socket(fd).is_some_and(|known| core::ptr::eq(known, object)) {
             fd_table::remove(fd);

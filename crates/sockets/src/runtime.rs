@@ -7,7 +7,7 @@ use crate::wait::spin::Budget;
 use crate::{settings, worker};
 use config::{Interfaces, Parameters, ProcessRules};
 use core::net::Ipv4Addr;
-use core::sync::atomic::{AtomicBool, AtomicPtr, AtomicU32, AtomicU64, AtomicUsize, Ordering};
+use core::sync::atomic::{AtomicBool, AtomicPtr, AtomicU32, AtomicUsize, Ordering};
 use netlink::{Address, Link, Netlink};
 use std::collections::HashMap;
 
@@ -43,7 +43,6 @@ pub(crate) struct Runtime {
     routes: sys::Mutex<HashMap<Ipv4Addr, Decision>>,
     /// Changes whenever a cached route may be wrong.
     pub route_generation: AtomicU32,
-    why: [AtomicU64; Why::COUNT],
     why_told: [AtomicBool; Why::COUNT],
     /// Nothing is accelerated any more (a panic was caught).
     pub fenced: AtomicBool,
@@ -107,7 +106,6 @@ impl Runtime {
             netlink: sys::Mutex::new(None),
             routes: sys::Mutex::new(HashMap::new()),
             route_generation: AtomicU32::new(1),
-            why: [const { AtomicU64::new(0) }; Why::COUNT],
             why_told: [const { AtomicBool::new(false) }; Why::COUNT],
             fenced: AtomicBool::new(false),
             worker: worker::Handle::new(),
@@ -270,7 +268,7 @@ impl Runtime {
 
     /// Counts that a socket was left to the kernel and tells it: ordinary reasons at debug, others in one WARNING each.
     pub(crate) fn count(&self, why: Why, what: core::fmt::Arguments<'_>) {
-        self.why[why as usize].fetch_add(1, Ordering::Relaxed);
+        crate::counts::segment().left_to_kernel(why);
         if !why.is_ordinary() && !self.why_told[why as usize].swap(true, Ordering::Relaxed) {
             logger::warning!("{what}: left to the kernel: {}; {}", why.text(), why.remedy());
         } else {
@@ -308,6 +306,7 @@ impl Runtime {
         self.routes.lock().clear();
         self.route_generation.fetch_add(1, Ordering::AcqRel);
         self.worker.after_fork();
+        crate::counts::after_fork();
     }
 
     /// Before a fork: takes the locks that the child needs to find free, in the order of `lane/mod.rs`.

@@ -8,6 +8,28 @@ use core::time::Duration;
 use stack::tcp::{Congestion, Options, Settings};
 use std::ffi::CString;
 
+/// The first socket is accelerated: the banner, in VMA's format (see docs/design/logging.md).
+pub(crate) fn print_banner(parameters: &Parameters) {
+    if !logger::enabled(logger::Level::Info) {
+        return;
+    }
+    let lines = config::banner::lines(parameters);
+    let version = concat!("sidestep ", env!("CARGO_PKG_VERSION"));
+    logger::banner::print(
+        version,
+        &command_line(),
+        lines.iter().map(|line| (line.changed, line.text.as_str())),
+    );
+}
+
+/// The program's arguments, as far as they fit a line.
+fn command_line() -> String {
+    let mut buffer = [0; 256];
+    let length = sys::file::read_to(c"/proc/self/cmdline", &mut buffer).unwrap_or(0);
+    let text = buffer[..length].strip_suffix(&[0]).unwrap_or(&buffer[..length]);
+    String::from_utf8_lossy(text).replace('\0', " ")
+}
+
 /// Configuration files larger than this are not rules.
 const CONFIG_FILE_MAX: usize = 1 << 20;
 
@@ -80,7 +102,7 @@ fn environment() -> Vec<(String, String)> {
     }
 }
 
-fn program_name() -> String {
+pub(crate) fn program_name() -> String {
     // SAFETY: libc's, set before main; null only in odd static programs.
     let name = unsafe { program_invocation_short_name };
     if name.is_null() {

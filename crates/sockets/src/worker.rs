@@ -5,6 +5,7 @@
 //! the most. Where the application is away (no turn for a while) and the engine has unfinished business, it also sleeps
 //! on the AF_XDP sockets, so that acknowledgments and retransmissions go on as they would in the kernel.
 
+use crate::counts;
 use crate::fd_table;
 use crate::lane::Lane;
 use crate::object::{Kind, Object};
@@ -27,6 +28,9 @@ const AWAY_NS: u64 = 2_000_000;
 
 /// How often closed sockets and neighbours are looked after.
 const SWEEP_NS: u64 = 100_000_000;
+
+/// How often statistics are brought up to date and readers' wishes looked at.
+const ATTEND_NS: u64 = 500_000_000;
 
 /// The worker as the rest of the library knows it.
 pub(crate) struct Handle {
@@ -94,6 +98,7 @@ struct Worker {
     hurry_seen: u32,
     hurried_at: u64,
     swept_at: u64,
+    attended_at: u64,
     interval: u64,
     fds: Vec<sys::poll::pollfd>,
 }
@@ -115,6 +120,7 @@ impl Worker {
             hurry_seen: 0,
             hurried_at: 0,
             swept_at: 0,
+            attended_at: 0,
             interval: interval_ms * 1_000_000,
             fds: Vec::new(),
         }
@@ -130,6 +136,10 @@ impl Worker {
                 self.hurried_at = now;
             }
             let next = self.turn_lanes(now);
+            if now.saturating_sub(self.attended_at) >= ATTEND_NS {
+                self.attended_at = now;
+                counts::attend(self.runtime);
+            }
             if now.saturating_sub(self.swept_at) >= SWEEP_NS {
                 self.swept_at = now;
                 self.sweep(now);
@@ -163,6 +173,7 @@ impl Worker {
                 let turned = lane.turned.load(Ordering::Relaxed);
                 inner.turn(now);
                 lane.note(&inner, now);
+                counts::segment().process().background_turns.one();
                 // Being away is measured by the application's turns, not by ours.
                 lane.turned.store(turned, Ordering::Relaxed);
             }
@@ -225,6 +236,11 @@ impl Worker {
     fn follow(&mut self) {
         let Some(monitor) = &mut self.monitor else { return };
         while let Some(update) = monitor.next() {
+            let process = counts::segment().process();
+            process.netlink_updates.one();
+            if matches!(update, Update::Overrun) {
+                process.netlink_resyncs.one();
+            }
             if matches!(
                 update,
                 Update::Routes

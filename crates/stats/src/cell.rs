@@ -52,6 +52,14 @@ impl Count {
     }
 }
 
+impl Count {
+    /// To the total of a count that is kept elsewhere.
+    #[inline]
+    pub fn follow(&self, total: u64) {
+        self.0.store(total, Relaxed);
+    }
+}
+
 impl Shared {
     /// One more.
     #[inline]

@@ -13,7 +13,7 @@ Process {
     sockets_left: Shared;
     /// Sockets that are accelerated now.
     sockets_open: Level;
-    /// Times that the background thread found work that no caller had done.
+    /// Turns of lanes taken by the background thread, since nobody called.
     background_turns: Shared;
     /// Changes of routes, addresses, links and neighbours taken over from the kernel.
     netlink_updates: Shared;
@@ -85,56 +85,34 @@ Lane {
     rx_fill_empty: Count;
     /// Packets that the kernel dropped for another reason.
     rx_dropped: Count;
-    /// Frames of the lane that are free.
+    /// Entries of the fill ring that the kernel refused. Worry when it is not 0: a defect, please report.
+    rx_invalid_descs: Count;
+    /// Entries of the transmit ring that the kernel refused. Worry when it is not 0: a defect, please report.
+    tx_invalid_descs: Count;
+    /// Times that the kernel looked into the transmit ring and found nothing.
+    tx_ring_empty: Count;
+    /// Frames at the lane's hand that are free.
     frames_free: Level;
-    /// Times that no frame was free. Worry when it grows: raise SIDESTEP_FRAMES.
+    /// Received frames that wait in sockets' queues.
+    rx_frames_held: Level;
+    /// Times that no frame was free for sending. Worry when it grows: raise SIDESTEP_FRAMES.
     frames_exhausted: Count;
-    /// Received frames copied out of the NIC's memory, since a socket's queue was over its share.
-    rx_copied_out: Count;
     /// Frames that no socket wanted. Worry when it is more than stray packets.
     rx_unwanted: Count;
     /// Frames with a wrong length, header or checksum. Worry when it grows: a bad link, or an attack.
     rx_malformed: Count;
-    /// TCP segments received.
-    tcp_segments_in: Count;
-    /// TCP segments sent, without retransmissions.
-    tcp_segments_out: Count;
-    /// TCP segments sent again.
-    tcp_retransmits: Count;
-    /// Retransmission timeouts. Worry when it grows: loss that acknowledgments could not repair.
-    tcp_timeouts: Count;
-    /// Segments that came out of order.
-    tcp_out_of_order: Count;
-    /// Segments of data that had arrived before.
-    tcp_duplicates: Count;
-    /// Resets sent.
-    tcp_resets_out: Count;
-    /// Resets received.
-    tcp_resets_in: Count;
-    /// Connections opened by us.
+    /// Fragments refused, or of datagrams never completed. Worry when it grows: loss, or an attack.
+    rx_fragments_dropped: Count;
+    /// Connections that the program opened.
     tcp_active_opens: Count;
-    /// Connections accepted.
+    /// Connections that the program accepted.
     tcp_passive_opens: Count;
-    /// Connection requests dropped, for the backlog was full. Worry when it grows: the program accepts too slowly.
-    tcp_listen_overflows: Count;
-    /// Acknowledgments that an attacker might have sent, answered by a challenge (RFC 5961).
-    tcp_challenge_acks: Count;
-    /// UDP datagrams received.
-    udp_datagrams_in: Count;
-    /// UDP datagrams sent.
-    udp_datagrams_out: Count;
-    /// UDP datagrams dropped, for the socket's queue was full. Worry when it grows: the program reads too slowly.
-    udp_queue_full: Count;
-    /// Packets that wait for a neighbour's address.
+    /// Bytes of packets that wait for a neighbour's address.
     neighbour_waiting: Level;
-    /// Packets dropped, for the neighbour did not answer.
+    /// Times that a neighbour did not answer.
     neighbour_failed: Count;
-    /// Times that somebody waited for the lane's lock.
-    lock_contended: Count;
     /// Interrupts asked for (times that a thread went to sleep on the lane).
-    interrupts_requested: Count;
-    /// Interrupts that came.
-    interrupts_received: Count;
+    interrupts_requested: Shared;
 }
 
 /// One socket. Whoever acts on the socket counts, under the lane's lock; calls that the kernel carries out count in the
@@ -158,9 +136,9 @@ Socket {
     inode: State;
     /// Lane, as its number plus 1.
     lane: State;
-    /// Thread that received last.
+    /// Thread that received first.
     rx_thread: State;
-    /// Thread that sent last.
+    /// Thread that sent first.
     tx_thread: State;
     /// Packets (UDP) or receives (TCP) delivered.
     rx_packets: Count;
@@ -186,9 +164,9 @@ Socket {
     rx_queued_bytes: Level;
     /// Packets that wait for the program.
     rx_queued_packets: Level;
-    /// Most bytes that ever waited.
+    /// Most bytes that waited at any of the worker's looks, twice a second.
     rx_queued_bytes_max: Peak;
-    /// Most packets that ever waited.
+    /// Most packets that waited at any of those looks.
     rx_queued_packets_max: Peak;
     /// Bytes that may wait.
     rx_bytes_limit: State;

@@ -18,6 +18,24 @@ pub fn open(path: &CStr, flags: i32, mode: u32) -> Result<Fd> {
     .map(Fd::adopt)
 }
 
+/// unlinkat(2): removes a name of a file.
+pub fn unlink(path: &CStr) -> Result<()> {
+    let arguments = [int(libc::AT_FDCWD), path.as_ptr() as usize, 0, 0, 0, 0];
+    // SAFETY: the path is a C string.
+    unsafe { syscall(libc::SYS_unlinkat, arguments) }.map(|_| ())
+}
+
+/// Makes a new file `length` zero bytes long, with its room reserved where the file system can (ENOSPC: no room).
+pub fn reserve(fd: i32, length: u64) -> Result<()> {
+    // SAFETY: no pointer.
+    unsafe { syscall(libc::SYS_ftruncate, [int(fd), length as usize, 0, 0, 0, 0]) }?;
+    // SAFETY: no pointer.
+    match unsafe { syscall(libc::SYS_fallocate, [int(fd), 0, 0, length as usize, 0, 0]) } {
+        Ok(_) | Err(libc::EOPNOTSUPP | libc::ENOSYS) => Ok(()),
+        Err(errno) => Err(errno),
+    }
+}
+
 /// Reads a file from its beginning into `buffer`; says how much of it fitted.
 pub fn read_to(path: &CStr, buffer: &mut [u8]) -> Result<usize> {
     let fd = open(path, libc::O_RDONLY, 0)?;

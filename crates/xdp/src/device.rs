@@ -4,6 +4,8 @@ mod receive;
 mod shared;
 mod transmit;
 
+pub use transmit::Sent;
+
 use core::sync::atomic::Ordering;
 use std::sync::Arc;
 
@@ -228,6 +230,16 @@ impl Device {
     /// Packets and bytes that the program redirected for a flow; `None` if it is not steered.
     pub fn flow_counters(&self, flow: Flow) -> Option<(u64, u64)> {
         self.shared.steering.counters(&flow)
+    }
+
+    /// What was sent since the device was opened.
+    pub fn sent(&self) -> Sent {
+        self.transmit.counts
+    }
+
+    /// Free frames at the device's own hand, for sending at once.
+    pub fn free_frames(&self) -> usize {
+        self.free.len()
     }
 
     /// What the kernel counted, summed over the queues.

@@ -3,6 +3,7 @@
 use super::{hearing, kernel, ours};
 use crate::address::{self, Named};
 use crate::answer::Answer;
+use crate::counts;
 use crate::errno::fail;
 use crate::message::{self, Buffers};
 use crate::object::{Kind, Object};
@@ -11,6 +12,7 @@ use crate::udp::ancillary::Asked;
 use crate::{tcp, udp};
 use core::sync::atomic::Ordering;
 use libc::{c_int, c_uint, c_void, iovec, mmsghdr, msghdr, size_t, sockaddr, socklen_t, ssize_t, timespec};
+use stack::Source;
 use std::net::SocketAddrV4;
 
 /// UIO_MAXIOV bounds the messages of one call, too.
@@ -35,7 +37,7 @@ pub unsafe fn recvfrom(
                 0 => unsafe { message::one(&piece) }?,
                 _ => message::unfilled(&piece),
             };
-            tcp::recv(runtime, object, &mut into, flags)
+            counts::receive(object, tcp::recv(runtime, object, &mut into, flags))
         }
         Kind::Udp => {
             if !address.is_null() && len.is_null() {
@@ -51,6 +53,7 @@ pub unsafe fn recvfrom(
             message.msg_namelen = room;
             // SAFETY: the header is ours, its buffers are the application's.
             let result = unsafe { udp::recv(runtime, object, fd, &mut message, flags) };
+            let result = counts::receive(object, result);
             if result.is_ok() && !address.is_null() {
                 // SAFETY: as above.
                 unsafe { len.write_unaligned(message.msg_namelen) };
@@ -82,14 +85,14 @@ pub unsafe fn recvmsg(fd: c_int, message: *mut msghdr, flags: c_int) -> Answer<s
             // SAFETY: the application's iovecs.
             let mut into =
                 unsafe { message::buffers(message.msg_iov, message.msg_iovlen as usize, libc::EMSGSIZE) }?;
-            let result = tcp::recv(runtime, object, &mut into, flags)?;
+            let result = counts::receive(object, tcp::recv(runtime, object, &mut into, flags))?;
             message.msg_namelen = 0;
             message.msg_controllen = 0;
             message.msg_flags = flags & libc::MSG_OOB;
             Ok(result)
         }
         // SAFETY: as above.
-        Kind::Udp => unsafe { udp::recv(runtime, object, fd, message, flags) },
+        Kind::Udp => counts::receive(object, unsafe { udp::recv(runtime, object, fd, message, flags) }),
         _ => kernel(),
     }
 }
@@ -142,12 +145,12 @@ pub unsafe fn readv(fd: c_int, pieces: *const iovec, count: c_int) -> Answer<ssi
         Kind::Stream => {
             // SAFETY: the application's iovecs.
             let mut into = unsafe { message::buffers(pieces, count as usize, libc::EINVAL) }?;
-            tcp::recv(runtime, object, &mut into, 0)
+            counts::receive(object, tcp::recv(runtime, object, &mut into, 0))
         }
         Kind::Udp => {
             let mut message = header(pieces.cast_mut(), count as usize);
             // SAFETY: as above; receiving does not write to the iovecs themselves.
-            unsafe { udp::recv(runtime, object, fd, &mut message, 0) }
+            counts::receive(object, unsafe { udp::recv(runtime, object, fd, &mut message, 0) })
         }
         _ => kernel(),
     }
@@ -198,11 +201,15 @@ fn transmit(
     flags: c_int,
     asked: &Asked,
 ) -> Answer<ssize_t> {
-    match object.kind() {
+    let answer = match object.kind() {
         Kind::Stream => tcp::send(runtime, object, data, flags),
         Kind::Udp => udp::send(runtime, object, fd, to, data, flags, asked),
-        _ => kernel(),
+        _ => return kernel(),
+    };
+    if let Err(stop) = answer {
+        counts::send_stopped(object, stop, data.remaining());
     }
+    answer
 }
 
 /// sendmsg(2). Control messages other than udp/ancillary.rs knows choose what only the kernel can do.

@@ -6,7 +6,7 @@ use crate::errno::fail;
 use crate::fd_table::{self, Entry};
 use crate::object::{Kind, Object};
 use crate::runtime::{self, Runtime};
-use crate::{tcp, udp};
+use crate::{counts, tcp, udp};
 use core::sync::atomic::Ordering;
 use libc::{c_int, c_uint};
 
@@ -16,6 +16,7 @@ pub unsafe fn close(fd: c_int) -> Answer<c_int> {
     if let Some(entry) = fd_table::remove(fd) {
         let_go(runtime, entry, fd);
     }
+    counts::closed(fd..fd + 1);
     kernel()
 }
 
@@ -36,6 +37,7 @@ fn let_go(runtime: &'static Runtime, entry: Entry, fd: c_int) {
             } else if object.fd.load(Ordering::Relaxed) == fd {
                 let other = (0..fd_table::end()).find(|other| names(*other, object));
                 object.fd.store(other.unwrap_or(-1), Ordering::Relaxed);
+                counts::renamed(object);
             }
         }
     }
@@ -46,6 +48,7 @@ fn names(fd: c_int, object: &Object) -> bool {
 }
 
 fn end(runtime: &'static Runtime, object: &'static Object, fd: c_int) {
+    counts::last_words(runtime, object);
     match object.kind() {
         Kind::Udp => udp::detach(object),
         Kind::TcpIdle | Kind::Listener | Kind::Stream => tcp::close(runtime, object, fd),
@@ -61,6 +64,7 @@ pub fn recycled(fd: c_int) {
     if let (Some(entry), Some(runtime)) = (fd_table::remove(fd), runtime::get()) {
         let_go(runtime, entry, fd);
     }
+    counts::closed(fd..fd + 1);
 }
 
 /// close_range(2) and closefrom(3), before the kernel's: lets go of ours in the range, and closes around our own
@@ -77,6 +81,8 @@ pub unsafe fn close_range(first: c_uint, last: c_uint, flags: c_int) -> Answer<c
                 let_go(runtime, entry, fd);
             }
         }
+        let number = |fd: c_uint| c_int::try_from(fd).unwrap_or(c_int::MAX);
+        counts::closed(number(first)..number(last.saturating_add(1)));
     }
     around_own(first, last, flags)
 }
@@ -222,7 +228,7 @@ pub unsafe fn dup3(fd: c_int, to: c_int, flags: c_int) -> Answer<c_int> {
 /// for itself. A look at a table, for the hook to let go of other descriptors at once.
 #[inline]
 pub fn knows(fd: c_int) -> bool {
-    fd_table::entry(fd).is_some() || is_internal(fd)
+    fd_table::entry(fd).is_some() || is_internal(fd) || counts::knows(fd)
 }
 
 /// Whether a descriptor number is one that the library keeps for itself (hidden from close, close_range, dup2).

@@ -1,5 +1,6 @@
 //! The process as a whole: start, fork, exit, and a panic of ours.
 
+use crate::counts;
 use crate::fd_table::{self, Entry};
 use crate::lane::Tx;
 use crate::object::Kind;
@@ -57,6 +58,7 @@ pub fn forked_child() {
 /// At exit of the process: pending data gets its bounded time to leave (SIDESTEP_EXIT_LINGER_MSEC).
 pub fn exiting() {
     let Some(runtime) = runtime::get() else { return };
+    counts::exiting(runtime);
     let deadline = sys::clock::now() + u64::from(runtime.parameters.exit_linger_msec) * 1_000_000;
     let mut waiting = Vec::new();
     for fd in 0..fd_table::end() {
@@ -108,6 +110,7 @@ fn has_unsent(stack: &stack::Stack<crate::lane::Frame>, id: stack::SocketId) -> 
 pub fn panicked() {
     let Some(runtime) = runtime::get() else { return };
     runtime.fenced.store(true, Ordering::Release);
+    counts::segment().process().panics.one();
     logger::error!(
         "internal error: accelerated connections end with ECONNABORTED, new sockets go to the kernel"
     );

@@ -5,7 +5,7 @@ use crate::address;
 use crate::answer::{Answer, Why};
 use crate::errno::fail;
 use crate::object::{Kind, Object};
-use crate::{fd_table, options, runtime, tcp, udp};
+use crate::{counts, fd_table, options, runtime, tcp, udp};
 use core::sync::atomic::Ordering;
 use libc::{c_int, c_void, sockaddr, socklen_t};
 
@@ -37,6 +37,7 @@ pub unsafe fn socket(domain: c_int, kind: c_int, protocol: c_int) -> Answer<c_in
     };
     if let Some(why) = why {
         runtime.count(why, format_args!("socket (fd {fd})"));
+        counts::left(counts::claim(ours, fd, kind & libc::SOCK_NONBLOCK != 0), fd, why);
         return Ok(fd);
     }
     let object = Object::new(ours, fd, kind & libc::SOCK_NONBLOCK != 0);

@@ -5,6 +5,7 @@
 //!
 //! Locks are taken in this order: the lane, an object's `control` or `watch`, an epoll set, netlink.
 
+mod counts;
 mod frame;
 mod requests;
 mod turn;
@@ -35,6 +36,8 @@ pub(crate) struct Lane {
     pub sleepers: AtomicU32,
     /// The device or the engine failed: sockets fail, new ones go to the kernel.
     pub fenced: AtomicBool,
+    /// Its statistics.
+    pub counts: &'static stats::Lane,
     inner: sys::Mutex<Inner>,
 }
 
@@ -54,6 +57,8 @@ pub(crate) struct Inner {
     chunks: Vec<xdp::RxFrame>,
     tail: Vec<Frame>,
     gather: Gather,
+    /// The lane's statistics.
+    pub counts: &'static stats::Lane,
     link: u32,
     runtime: &'static Runtime,
 }
@@ -92,6 +97,8 @@ impl Lane {
         };
         let mut stack = Stack::new(config, now);
         stack.set_addresses(&addresses);
+        let block = crate::counts::segment().lane(slot);
+        counts::describe(block, link, &device);
         Lane {
             slot,
             link: link.index,
@@ -101,6 +108,7 @@ impl Lane {
             gathering: AtomicBool::new(false),
             sleepers: AtomicU32::new(0),
             fenced: AtomicBool::new(false),
+            counts: block,
             inner: sys::Mutex::new(Inner {
                 device,
                 stack,
@@ -110,6 +118,7 @@ impl Lane {
                 chunks: Vec::new(),
                 tail: Vec::new(),
                 gather: Gather::new(&runtime.parameters),
+                counts: block,
                 link: link.index,
                 runtime,
             }),

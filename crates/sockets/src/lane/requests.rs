@@ -90,6 +90,9 @@ impl Inner {
                 };
                 // Neighbours that nobody here asked for are of no interest: the kernel's table may be large.
                 if self.neighbours.iter().any(|(ip, _)| ip == address) {
+                    if mac.is_none() {
+                        self.counts.neighbour_failed.one();
+                    }
                     self.stack.set_neighbour(at, *address, mac, &mut Tx(&mut self.device));
                 }
             }

@@ -44,8 +44,11 @@ impl Inner {
     /// Frames in, timers, frames out, then tell who is ready. Bounded; allocates nothing in the steady state.
     pub(crate) fn turn(&mut self, now: u64) {
         let at = Instant(now);
+        self.counts.turns.one();
         if self.device.has_received() {
             self.receive(at);
+        } else {
+            self.counts.turns_idle.one();
         }
         self.fire(at);
         self.hand_over(at);
@@ -64,12 +67,17 @@ impl Inner {
     }
 
     fn receive(&mut self, at: Instant) {
+        let (mut frames, mut bytes) = (0, 0);
         for _ in 0..PACKETS_MAX {
             let Some(head) = self.device.next_packet(&mut self.chunks) else { break };
+            frames += 1 + self.chunks.len();
+            bytes += head.bytes().len() + self.chunks.iter().map(|chunk| chunk.bytes().len()).sum::<usize>();
             self.tail.extend(self.chunks.drain(..).map(Frame::new));
             self.stack.on_frame(at, Frame::new(head), &mut self.tail, &mut Tx(&mut self.device));
             self.tail.clear();
         }
+        self.counts.rx_frames.add(frames as u64);
+        self.counts.rx_bytes.add(bytes as u64);
         self.device.refill();
     }
 

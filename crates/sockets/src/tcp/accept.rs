@@ -8,7 +8,7 @@ use crate::lane::Lane;
 use crate::object::{Kind, Object};
 use crate::offload;
 use crate::runtime::Runtime;
-use crate::wait::block::{self, Stopped, Wait};
+use crate::wait::block::{self, Polling, Stopped, Wait};
 use crate::wait::{LOOK_NS, Lanes};
 use core::sync::atomic::Ordering;
 use libc::{c_int, pollfd, sockaddr, socklen_t};
@@ -53,6 +53,7 @@ pub(crate) unsafe fn accept4(
         memory: &object.spin,
         restartable: timeout == 0,
         mask: None,
+        polling: Polling::Receive(object.counts()),
     };
     match block::until(runtime, &wait, attempt) {
         Ok(answer) => answer,
@@ -139,6 +140,7 @@ unsafe fn take(
         let mut inner = lane.lock();
         inner.stack.tcp_accept(id).map(|child| {
             inner.stack.set_token(child, object.token());
+            inner.counts.tcp_passive_opens.one();
             (child, inner.stack.local(child), inner.stack.remote(child))
         })
     };

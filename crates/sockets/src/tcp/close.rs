@@ -6,7 +6,7 @@ use crate::lane::{Lane, Orphan, Tx};
 use crate::object::{Kind, Object};
 use crate::offload;
 use crate::runtime::Runtime;
-use crate::wait::block::{self, Wait};
+use crate::wait::block::{self, Polling, Wait};
 use crate::wait::{Lanes, spin::Budget};
 use core::sync::atomic::Ordering;
 use libc::c_int;
@@ -69,6 +69,7 @@ fn linger_on(
         memory: &object.spin,
         restartable: false,
         mask: None,
+        polling: Polling::Uncounted,
     };
     let _ = block::until(runtime, &wait, |now| {
         lane.turn(now);

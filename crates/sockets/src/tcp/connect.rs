@@ -8,7 +8,7 @@ use crate::lane::{Lane, Tx};
 use crate::object::{Kind, Object};
 use crate::offload;
 use crate::runtime::Runtime;
-use crate::wait::block::{self, Stopped, Wait};
+use crate::wait::block::{self, Polling, Stopped, Wait};
 use crate::wait::{Lanes, epoll};
 use config::Role;
 use core::sync::atomic::Ordering;
@@ -143,6 +143,7 @@ fn begin(
                 inner.device.unsteer(flow);
             }
         }
+        inner.counts.tcp_active_opens.add(u64::from(begun.is_ok()));
         begun
     };
     let id = begun.map_err(|error| Stop::Errno(of_connect(error)))?;
@@ -171,6 +172,7 @@ fn finish(runtime: &'static Runtime, object: &'static Object) -> Answer<c_int> {
         memory: &object.spin,
         restartable: timeout == 0,
         mask: None,
+        polling: Polling::Uncounted,
     };
     let outcome = block::until(runtime, &wait, |now| {
         lane.turn(now);

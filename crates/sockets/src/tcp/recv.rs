@@ -1,12 +1,13 @@
 //! Receiving on a connection.
 
 use crate::answer::{Answer, Stop, Why};
+use crate::counts;
 use crate::errno::{fail, of_recv};
 use crate::lane::Tx;
 use crate::message::Buffers;
 use crate::object::Object;
 use crate::runtime::Runtime;
-use crate::wait::block::{self, Stopped, Wait};
+use crate::wait::block::{self, Polling, Stopped, Wait};
 use crate::wait::{Lanes, ready};
 use core::sync::atomic::Ordering;
 use libc::{c_int, ssize_t};
@@ -59,6 +60,7 @@ pub(crate) fn recv(
         memory: &object.spin,
         restartable: timeout == 0,
         mask: None,
+        polling: Polling::Receive(object.counts()),
     };
     let outcome = block::until(runtime, &wait, |now| match attempt(object, into, take, now) {
         Ok(0) => Some(Ok(())),
@@ -110,6 +112,11 @@ fn attempt_into(object: &Object, into: &mut Buffers<'_>, take: Take, now: u64) -
     if result == Err(RecvError::WouldBlock) {
         inner.turn(now);
         result = inner.stack.tcp_recv(at, id, into, take, &mut Tx(&mut inner.device));
+    }
+    if let Ok(taken @ 1..) = result
+        && take != Take::Peek
+    {
+        counts::received(object, taken);
     }
     inner.hand_over(at);
     lane.note(inner, now);

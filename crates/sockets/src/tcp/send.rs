@@ -1,13 +1,14 @@
 //! Sending on a connection.
 
 use crate::answer::{Answer, Stop, Why};
+use crate::counts;
 use crate::errno::{fail, of_send};
 use crate::lane::Tx;
 use crate::message::{self, Buffers};
 use crate::object::{Kind, Object};
 use crate::runtime::Runtime;
 use crate::wait::Lanes;
-use crate::wait::block::{self, Stopped, Wait};
+use crate::wait::block::{self, Polling, Stopped, Wait};
 use core::sync::atomic::Ordering;
 use libc::{c_int, ssize_t};
 use stack::tcp::Push;
@@ -25,7 +26,7 @@ pub(crate) fn send(
     flags: c_int,
 ) -> Answer<ssize_t> {
     let wanted = data.remaining();
-    let first = attempt(object, data, flags, sys::clock::now());
+    let first = attempt(object, data, flags, sys::clock::now(), true);
     match first {
         Ok(_) if data.remaining() == 0 => return Ok(wanted as ssize_t),
         Ok(_) | Err(SendError::WouldBlock) => {}
@@ -59,10 +60,14 @@ fn rest(
         memory: &object.spin,
         restartable: timeout == 0,
         mask: None,
+        polling: Polling::Uncounted,
     };
+    let mut begins = wanted == data.remaining();
     let outcome = block::until(runtime, &wait, |now| {
         lane.turn(now);
-        match attempt(object, data, flags, now) {
+        let result = attempt(object, data, flags, now, begins);
+        begins &= result.is_err();
+        match result {
             Ok(_) if data.remaining() == 0 => Some(Ok(())),
             Ok(_) | Err(SendError::WouldBlock) => None,
             Err(error) => Some(Err(error)),
@@ -79,8 +84,15 @@ fn rest(
     }
 }
 
+/// Gives the engine what it takes now. `begins`: nothing of this call was taken before.
 #[inline]
-fn attempt(object: &Object, data: &mut Buffers<'_>, flags: c_int, now: u64) -> Result<usize, SendError> {
+fn attempt(
+    object: &Object,
+    data: &mut Buffers<'_>,
+    flags: c_int,
+    now: u64,
+    begins: bool,
+) -> Result<usize, SendError> {
     let Some((lane, id)) = object.leg() else { return Err(SendError::NoSocket) };
     let mut guard = lane.lock();
     let inner = &mut *guard;
@@ -90,6 +102,9 @@ fn attempt(object: &Object, data: &mut Buffers<'_>, flags: c_int, now: u64) -> R
         _ => Push::Urgent,
     };
     let result = inner.stack.tcp_send(Instant(now), id, data, push, &mut Tx(&mut inner.device));
+    if let Ok(sent) = result {
+        counts::sent(object, sent, begins);
+    }
     inner.sent(now);
     lane.note(inner, now);
     result

@@ -3,12 +3,13 @@
 use super::ancillary;
 use crate::address;
 use crate::answer::{Answer, Stop, Why};
+use crate::counts;
 use crate::errno::{fail, of_recv};
 use crate::lane::{Frame, Lane};
 use crate::message::{self, Buffers};
 use crate::object::Object;
 use crate::runtime::Runtime;
-use crate::wait::block::{self, Stopped, Wait};
+use crate::wait::block::{self, Polling, Stopped, Wait};
 use crate::wait::{LOOK_NS, Lanes};
 use core::net::Ipv4Addr;
 use core::sync::atomic::Ordering;
@@ -51,6 +52,7 @@ pub(crate) unsafe fn recv(
         memory: &object.spin,
         restartable: timeout == 0,
         mask: None,
+        polling: Polling::Receive(object.counts()),
     };
     match block::until(runtime, &wait, attempt) {
         Ok(answer) => answer,
@@ -92,6 +94,8 @@ unsafe fn attempt(
     // SAFETY: the application's message; MSG_DONTWAIT because this is a look.
     let got = unsafe { (runtime.os.recvmsg)(fd, message, flags | libc::MSG_DONTWAIT) };
     if got >= 0 {
+        object.counts().rx_os_packets.one();
+        object.counts().rx_os_bytes.add(got as u64);
         object.shadow_ready.store(true, Ordering::Relaxed);
         return Some(Ok(got));
     }
@@ -127,7 +131,10 @@ fn take(
         let datagram = inner.stack.udp_recv(id)?;
         let dropped = inner.stack.udp_dropped(id);
         // SAFETY: as above.
-        Ok(unsafe { told(object, lane, &inner.addresses, dropped, &datagram, message, into, flags) })
+        let answer =
+            unsafe { told(object, lane, &inner.addresses, dropped, &datagram, message, into, flags) };
+        counts::received(object, datagram.len);
+        Ok(answer)
     }
 }
 

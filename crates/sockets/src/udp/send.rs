@@ -3,13 +3,14 @@
 use super::ancillary::{self, Asked};
 use super::autobind;
 use crate::answer::{Answer, Stop, Why};
+use crate::counts;
 use crate::errno::{fail, of_send};
 use crate::lane::{Inner, Lane, Tx};
 use crate::message::Buffers;
 use crate::object::Object;
 use crate::offload;
 use crate::runtime::Runtime;
-use crate::wait::block::{self, Stopped, Wait};
+use crate::wait::block::{self, Polling, Stopped, Wait};
 use crate::wait::{Lanes, spin::Budget};
 use config::Role;
 use core::sync::atomic::Ordering;
@@ -106,6 +107,9 @@ fn transmit(
             (options.ttl, options.multicast_ttl, options.tos) = (ttl, multicast_ttl, tos);
         });
     }
+    if let Ok(sent) = result {
+        counts::sent(object, sent, true);
+    }
     inner.sent(now);
     lane.note(inner, now);
     result
@@ -199,6 +203,7 @@ fn wait_and_send(
         memory: &object.spin,
         restartable: timeout == 0,
         mask: None,
+        polling: Polling::Uncounted,
     };
     let sent = block::until(runtime, &wait, |now| {
         lane.turn(now);

@@ -2,6 +2,7 @@
 
 use super::Lanes;
 use super::spin::Budget;
+use crate::counts;
 use crate::object::Object;
 use crate::os::Os;
 use crate::runtime::Runtime;
@@ -32,6 +33,43 @@ pub(crate) struct Wait<'a> {
     pub restartable: bool,
     /// Signal mask while waiting (ppoll, pselect, epoll_pwait).
     pub mask: Option<u64>,
+    /// Where it is counted whether polling was worth it.
+    pub polling: Polling,
+}
+
+/// Where a wait counts its polling: that it found something, or gave up and slept.
+#[derive(Clone, Copy)]
+pub(crate) enum Polling {
+    /// A receive or accept of this socket.
+    Receive(&'static stats::Socket),
+    /// poll and select.
+    Poll,
+    /// epoll_wait.
+    Epoll,
+    /// Nowhere.
+    Uncounted,
+}
+
+impl Polling {
+    fn found(self) {
+        let process = || counts::segment().process();
+        match self {
+            Polling::Receive(block) => block.rx_poll_hit.one(),
+            Polling::Poll => process().poll_hits.one(),
+            Polling::Epoll => process().epoll_hits.one(),
+            Polling::Uncounted => {}
+        }
+    }
+
+    fn gave_up(self) {
+        let process = || counts::segment().process();
+        match self {
+            Polling::Receive(block) => block.rx_poll_miss.one(),
+            Polling::Poll => process().poll_misses.one(),
+            Polling::Epoll => process().epoll_misses.one(),
+            Polling::Uncounted => {}
+        }
+    }
 }
 
 /// Why a wait ended without success.
@@ -55,8 +93,12 @@ pub(crate) fn until<T>(
     let span = wait.budget.span(wait.memory);
     let mut now = begun;
     let mut attempts = 0u32;
+    let mut slept = false;
     let result = loop {
         if let Some(done) = attempt(now) {
+            if attempts > 0 && !slept {
+                wait.polling.found();
+            }
             break Ok(done);
         }
         if wait.deadline.is_some_and(|deadline| now >= deadline) {
@@ -71,6 +113,10 @@ pub(crate) fn until<T>(
             break Err(Stopped::Interrupted);
         }
         if now - begun >= span {
+            if !slept {
+                wait.polling.gave_up();
+            }
+            slept = true;
             match sleep(runtime, wait, &signals, &mut attempt) {
                 Some(result) => break result,
                 None => attempts = 0,
@@ -139,6 +185,7 @@ fn sleep<T>(
     }
     for lane in wait.lanes.each() {
         lane.sleepers.fetch_add(1, Ordering::Relaxed);
+        lane.counts.interrupts_requested.one();
     }
     if let Some(set) = wait.set {
         set.falls_asleep();

@@ -1,9 +1,10 @@
 //! poll(2) and ppoll(2) over our sockets and the kernel's; select(2) comes here too.
 
-use super::block::{self, Stopped, Wait};
+use super::block::{self, Polling, Stopped, Wait};
 use super::epoll::Set;
 use super::{LOOK_NS, Lanes, ready, shadow_contributes};
 use crate::answer::{Answer, Stop, Why};
+use crate::counts;
 use crate::errno::fail;
 use crate::fd_table::{self, Entry};
 use crate::object::{Kind, Object};
@@ -32,12 +33,21 @@ pub(crate) fn poll(
         memory: &MEMORY,
         restartable: false,
         mask,
+        polling: Polling::Poll,
     };
-    match block::until(runtime, &wait, |now| poll.attempt(fds, now)) {
+    let answer = match block::until(runtime, &wait, |now| poll.attempt(fds, now)) {
         Ok(count) => count,
         Err(Stopped::TimedOut) => Ok(0),
         Err(Stopped::Interrupted) => fail(libc::EINTR),
+    };
+    let process = counts::segment().process();
+    match answer {
+        Ok(0) => process.poll_timeouts.one(),
+        Ok(_) if poll.ours.iter().any(|(i, _)| fds[*i].revents != 0) => process.poll_ready_ours.one(),
+        Ok(_) => process.poll_ready_os.one(),
+        Err(_) => process.poll_errors.one(),
     }
+    answer
 }
 
 /// The adaptive budget of poll and select, process-wide: these calls have no object to remember it.

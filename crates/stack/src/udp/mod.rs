@@ -196,6 +196,17 @@ impl<F: Frame> Stack<F> {
         }
     }
 
+    /// Datagrams that wait in a socket's queue.
+    pub fn udp_queued(&self, id: SocketId) -> Option<Queued> {
+        match self.sockets.get(id)? {
+            Socket::Udp(udp) => {
+                let bytes = udp.queue.iter().map(|datagram| datagram.len).sum();
+                Some(Queued { packets: udp.queue.len(), bytes })
+            }
+            _ => None,
+        }
+    }
+
     /// Datagrams dropped for want of buffer since the socket was made.
     pub fn udp_dropped(&self, id: SocketId) -> u64 {
         match self.sockets.get(id) {
@@ -203,6 +214,15 @@ impl<F: Frame> Stack<F> {
             _ => 0,
         }
     }
+}
+
+/// See `Stack::udp_queued`.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Queued {
+    /// Datagrams.
+    pub packets: usize,
+    /// Their payload, bytes.
+    pub bytes: usize,
 }
 
 /// One socket.

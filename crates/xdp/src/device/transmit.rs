@@ -23,14 +23,31 @@ pub(super) struct Transmit {
     left_behind: u32,
     /// Completions as they are taken.
     sent: Vec<u32>,
+    /// See [`Sent`].
+    pub(super) counts: Sent,
     /// The last kick's error, if it was one that waiting does not cure.
     failed: Option<i32>,
+}
+
+/// What a device counts of its sending, since it was opened.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Sent {
+    /// Frames committed.
+    pub frames: u64,
+    /// Their bytes.
+    pub bytes: u64,
+    /// System calls that told the kernel to send.
+    pub kicks: u64,
+    /// Frames refused since the ring was full.
+    pub ring_full: u64,
+    /// Frames refused since no memory was free.
+    pub no_frame: u64,
 }
 
 impl Transmit {
     pub(super) fn new(frames: u32) -> Transmit {
         let sent = Vec::with_capacity(frames as usize);
-        Transmit { reserved: None, committed: 0, left_behind: 0, sent, failed: None }
+        Transmit { reserved: None, committed: 0, left_behind: 0, sent, counts: Sent::default(), failed: None }
     }
 }
 
@@ -45,6 +62,7 @@ impl Device {
         if self.queues[0].socket.tx.room(1) == 0 {
             self.kick();
             if self.queues[0].socket.tx.room(1) == 0 {
+                self.transmit.counts.ring_full += 1;
                 return None;
             }
         }
@@ -66,6 +84,8 @@ impl Device {
         let len = len.min(FRAME) as u32;
         self.queues[0].socket.tx.put(Desc { addr: u64::from(frame) * FRAME as u64, len, options: 0 });
         self.transmit.committed += 1;
+        self.transmit.counts.frames += 1;
+        self.transmit.counts.bytes += u64::from(len);
     }
 
     /// Frames committed and not yet taken by the kernel. Not 0 after a kick: kick again soon.
@@ -99,6 +119,7 @@ impl Device {
         let (mut stuck, mut before) = (0, u32::MAX);
         self.transmit.failed = None;
         for _ in 0..CALLS_MAX {
+            self.transmit.counts.kicks += 1;
             let outcome = sys::socket::send(self.queues[0].socket.fd.raw(), &[], libc::MSG_DONTWAIT);
             match outcome {
                 // A copying send is done when it returns; a driver's is under way.
@@ -140,6 +161,7 @@ impl Device {
             self.kick();
             self.reap();
         }
+        self.transmit.counts.no_frame += u64::from(self.free.is_empty());
         self.free.pop()
     }
 

@@ -46,9 +46,8 @@ fn lane(frame: &Frame<'_>, number: usize, lane: &Lane) -> String {
         let (bytes, packets) = (frame.rate(kilo(bytes.value())), frame.rate(packets.value()));
         out += &format!("{name}: {bytes} / {packets} [kilobytes/packets]{s}\n");
     }
-    out += &format!("Retransmissions: {}{s}\n", frame.rate(lane.tcp_retransmits.value()));
-    let (asked, came) = (lane.interrupts_requested.value(), lane.interrupts_received.value());
-    out += &format!("Interrupts: {} / {} [requests/received]{s}\n", frame.rate(asked), frame.rate(came));
+    let asked = lane.interrupts_requested.value();
+    out += &format!("Interrupts: {} [requests]{s}\n", frame.rate(asked));
     out += &format!("Buffer pool: {} free\n", lane.frames_free.value());
     // The rest only if there is something to see: each of these is worth a look.
     for (column, count) in Lane::COLUMNS.iter().zip(lane.words()) {

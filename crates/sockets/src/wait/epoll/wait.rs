@@ -3,9 +3,10 @@
 use super::Set;
 use super::item::epoll_bits;
 use crate::answer::{Answer, Stop, Why};
+use crate::counts;
 use crate::errno::fail;
 use crate::runtime::Runtime;
-use crate::wait::block::{self, Stopped, Wait};
+use crate::wait::block::{self, Polling, Stopped, Wait};
 use crate::wait::{LOOK_NS, Lanes};
 use core::sync::atomic::Ordering;
 use libc::{epoll_event, pollfd};
@@ -43,13 +44,22 @@ pub(crate) unsafe fn wait(
         memory: &set.spin,
         restartable: false,
         mask,
+        polling: Polling::Epoll,
     };
-    let mut look = Look { runtime, set, events, max: max as usize, mask, merged: 0 };
-    match block::until(runtime, &waiting, |now| look.attempt(lanes, now)) {
+    let mut look = Look { runtime, set, events, max: max as usize, mask, merged: 0, found_ours: false };
+    let answer = match block::until(runtime, &waiting, |now| look.attempt(lanes, now)) {
         Ok(answer) => answer,
         Err(Stopped::TimedOut) => Ok(0),
         Err(Stopped::Interrupted) => fail(libc::EINTR),
+    };
+    let process = counts::segment().process();
+    match answer {
+        Ok(0) => process.epoll_timeouts.one(),
+        Ok(_) if look.found_ours => process.epoll_ready_ours.one(),
+        Ok(_) => process.epoll_ready_os.one(),
+        Err(_) => process.epoll_errors.one(),
     }
+    answer
 }
 
 struct Look {
@@ -60,6 +70,8 @@ struct Look {
     mask: Option<u64>,
     /// Which of our first 64 events are of sockets whose shadow the kernel reports too.
     merged: u64,
+    /// The last look found one of ours ready.
+    found_ours: bool,
 }
 
 impl Look {
@@ -69,6 +81,7 @@ impl Look {
             lane.turn(now);
         }
         let ours = self.harvest();
+        self.found_ours = ours > 0;
         let looked = self.set.looked.load(Ordering::Relaxed);
         if now.saturating_sub(looked) < LOOK_NS && (ours > 0 || self.mask.is_none()) {
             return (ours > 0).then_some(Ok(ours as i32));

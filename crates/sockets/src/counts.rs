@@ -1,0 +1,416 @@
+//! The process's statistics: the segment that `vma_stats` reads, made on first use, and the blocks of sockets in it.
+//!
+//! Calls count into their socket's block with plain stores under the lane's lock; what describes a socket (state,
+//! queues, addresses) is written by the worker twice a second and at the end, so that data calls do not pay for it.
+//! Sockets that found no block, and everything in a process without statistics, count into blocks that nobody reads.
+
+use crate::answer::{Answer, Stop, Why};
+use crate::fd_table;
+use crate::object::{Kind, Object};
+use crate::runtime::{self, LANES_MAX, Runtime};
+use core::ptr::NonNull;
+use core::sync::atomic::{AtomicBool, AtomicI32, AtomicPtr, AtomicUsize, Ordering};
+use libc::ssize_t;
+use stack::Instant;
+use stack::tcp::State;
+use stats::segment::{address, file_name};
+use stats::{About, Segment, Socket as Block, flag, report};
+use std::ffi::CString;
+
+static NOWHERE: Segment = Segment::nowhere();
+static SEGMENT: AtomicPtr<Segment> = AtomicPtr::new(core::ptr::null_mut());
+/// The process that made the file, and removes it.
+static OWNER: AtomicI32 = AtomicI32::new(0);
+static OPENING: sys::Mutex<()> = sys::Mutex::new(());
+
+/// What objects without a block of their own count into.
+pub(crate) static NOBODY: Block = Block::new();
+
+/// Blocks of open descriptors that were left to the kernel: shown with their reason until they are closed.
+static LEFT: AtomicPtr<Left> = AtomicPtr::new(core::ptr::null_mut());
+type Left = sys::Mutex<Vec<(i32, &'static Block)>>;
+static LEFT_COUNT: AtomicUsize = AtomicUsize::new(0);
+
+/// Whether this process has emptied VMA_STATS_FILE.
+static FILE_BEGUN: AtomicBool = AtomicBool::new(false);
+
+/// The segment of this process.
+#[inline]
+pub(crate) fn segment() -> &'static Segment {
+    // SAFETY: null, or a leaked segment.
+    match unsafe { SEGMENT.load(Ordering::Acquire).as_ref() } {
+        Some(segment) => segment,
+        None => runtime::get().map_or(&NOWHERE, open),
+    }
+}
+
+#[cold]
+fn open(runtime: &Runtime) -> &'static Segment {
+    let _one = OPENING.lock();
+    // SAFETY: as in `segment`.
+    if let Some(segment) = unsafe { SEGMENT.load(Ordering::Acquire).as_ref() } {
+        return segment;
+    }
+    let sockets = runtime.parameters.stats_fd_num as usize;
+    let memory = memory(&runtime.parameters.stats_shmem_dir, Segment::size(LANES_MAX, sockets));
+    let made = memory.and_then(|(start, length)| {
+        let program = crate::settings::program_name();
+        let about = About {
+            pid: sys::process::pid() as u32,
+            program: program.as_bytes(),
+            started_ns: sys::clock::realtime(),
+        };
+        // SAFETY: fresh zeroed memory that stays mapped, written through the segment only.
+        unsafe { Segment::create(start, length, LANES_MAX, sockets, about) }
+    });
+    let segment: &'static Segment = made.map_or(&NOWHERE, |segment| Box::leak(Box::new(segment)));
+    SEGMENT.store(core::ptr::from_ref(segment).cast_mut(), Ordering::Release);
+    segment
+}
+
+/// Memory for the segment: the file that readers look for, else ordinary memory (VMA_STATS_FILE is written from it).
+fn memory(directory: &str, length: usize) -> Option<(NonNull<u8>, usize)> {
+    let file = if directory.is_empty() { Err(0) } else { make_file(directory, length) };
+    let mapping = match file {
+        Ok(file) => sys::memory::Mapping::shared(file.raw(), length, 0, false),
+        Err(errno) => {
+            if errno != 0 {
+                logger::debug!("{directory}: no statistics for vma_stats (errno {errno})");
+            }
+            sys::memory::Mapping::anonymous(length)
+        }
+    }
+    .ok()?;
+    let place = (mapping.start(), mapping.length());
+    // Mapped until the process ends.
+    core::mem::forget(mapping);
+    Some(place)
+}
+
+fn path(directory: &str) -> Option<CString> {
+    let name = file_name(sys::process::pid() as u32);
+    CString::new(format!("{}/{name}", directory.trim_end_matches('/'))).ok()
+}
+
+/// A new file: what an earlier process of our number left is removed, and nobody's link is followed.
+fn make_file(directory: &str, length: usize) -> Result<sys::Fd, i32> {
+    let path = path(directory).ok_or(libc::EINVAL)?;
+    let _ = sys::file::unlink(&path);
+    let flags = libc::O_RDWR | libc::O_CREAT | libc::O_EXCL | libc::O_NOFOLLOW;
+    let file = sys::file::open(&path, flags, 0o644)?;
+    // With its memory reserved: a full file system must not become a SIGBUS in somebody's program.
+    if let Err(errno) = sys::file::reserve(file.raw(), length as u64) {
+        let _ = sys::file::unlink(&path);
+        return Err(errno);
+    }
+    OWNER.store(sys::process::pid(), Ordering::Relaxed);
+    Ok(file)
+}
+
+/// A block for a socket.
+pub(crate) fn claim(kind: Kind, fd: i32, nonblocking: bool) -> &'static Block {
+    let block = segment().claim_socket(fd);
+    if block.fd.value() != 0 {
+        block.flags.set(flags(kind, nonblocking));
+    }
+    block
+}
+
+fn flags(kind: Kind, nonblocking: bool) -> u64 {
+    let protocol = match kind {
+        Kind::Udp => flag::MC_LOOP,
+        _ => flag::TCP,
+    };
+    protocol | if nonblocking { flag::NONBLOCKING } else { 0 }
+}
+
+/// A receive took `bytes` from the engine. Under the lane's lock.
+#[inline]
+pub(crate) fn received(object: &Object, bytes: usize) {
+    let block = object.counts();
+    block.rx_packets.one();
+    block.rx_bytes.add(bytes as u64);
+    if block.rx_thread.value() == 0 {
+        name_thread(&block.rx_thread);
+    }
+}
+
+/// The engine took `bytes` of a send; `begins` the call. Under the lane's lock.
+#[inline]
+pub(crate) fn sent(object: &Object, bytes: usize, begins: bool) {
+    let block = object.counts();
+    block.tx_packets.add(u64::from(begins));
+    block.tx_bytes.add(bytes as u64);
+    if block.tx_thread.value() == 0 {
+        name_thread(&block.tx_thread);
+    }
+}
+
+#[cold]
+fn name_thread(cell: &stats::State) {
+    cell.set(sys::process::tid() as u64);
+}
+
+/// Counts a receive that got nothing; hands the answer on.
+#[inline]
+pub(crate) fn receive(object: &Object, answer: Answer<ssize_t>) -> Answer<ssize_t> {
+    if let Err(Stop::Errno(errno)) = answer {
+        let block = object.counts();
+        if errno == libc::EAGAIN { block.rx_eagain.one() } else { block.rx_errors.one() }
+    }
+    answer
+}
+
+/// Counts a send that the engine did not take: `bytes` of it.
+#[cold]
+pub(crate) fn send_stopped(object: &Object, stop: Stop, bytes: usize) {
+    let block = object.counts();
+    match stop {
+        Stop::Errno(libc::EAGAIN) => block.tx_eagain.one(),
+        Stop::Errno(_) => block.tx_errors.one(),
+        // The hook calls the genuine function now; it seldom fails.
+        Stop::Kernel(_) => {
+            block.tx_os_packets.one();
+            block.tx_os_bytes.add(bytes as u64);
+        }
+    }
+}
+
+/// Gives an object's block back: the socket is closed.
+pub(crate) fn release(block: &'static Block) {
+    segment().release_socket(block);
+}
+
+/// The descriptor that named the socket was closed, a duplicate is left.
+pub(crate) fn renamed(object: &Object) {
+    let block = object.counts();
+    if block.fd.value() != 0 {
+        block.fd.set(object.fd.load(Ordering::Relaxed).max(0) as u64 + 1);
+    }
+}
+
+/// The socket stands on its first leg.
+#[cold]
+pub(crate) fn accelerated(block: &Block) {
+    static FIRST: logger::Once = logger::Once::new();
+    if FIRST.first()
+        && let Some(runtime) = runtime::get()
+    {
+        crate::settings::print_banner(&runtime.parameters);
+    }
+    segment().process().sockets_accelerated.one();
+    segment().process().sockets_open.add(1);
+    if block.fd.value() != 0 {
+        block.flags.set(block.flags.value() | flag::ACCELERATED);
+    }
+}
+
+/// A socket is left to the kernel for good: its block tells why until the descriptor is closed.
+pub(crate) fn left(block: &'static Block, fd: i32, why: Why) {
+    if block.fd.value() == 0 {
+        return;
+    }
+    block.flags.set(block.flags.value() & !flag::ACCELERATED | flag::LEFT);
+    block.why.set(why as u64);
+    let mut left = list().lock();
+    left.push((fd, block));
+    LEFT_COUNT.store(left.len(), Ordering::Relaxed);
+}
+
+fn list() -> &'static Left {
+    static FIRST: Left = sys::Mutex::new(Vec::new());
+    // SAFETY: null, or a leaked list.
+    unsafe { LEFT.load(Ordering::Acquire).as_ref() }.unwrap_or(&FIRST)
+}
+
+/// Whether closing this descriptor matters here.
+#[inline]
+pub(crate) fn knows(fd: i32) -> bool {
+    LEFT_COUNT.load(Ordering::Relaxed) != 0 && list().lock().iter().any(|(known, _)| *known == fd)
+}
+
+/// Descriptors that were left to the kernel are closed.
+#[inline]
+pub(crate) fn closed(range: core::ops::Range<i32>) {
+    if LEFT_COUNT.load(Ordering::Relaxed) != 0 {
+        forget(range);
+    }
+}
+
+#[cold]
+fn forget(range: core::ops::Range<i32>) {
+    let mut left = list().lock();
+    left.retain(|(fd, block)| {
+        let stays = !range.contains(fd);
+        if !stays {
+            release(block);
+        }
+        stays
+    });
+    LEFT_COUNT.store(left.len(), Ordering::Relaxed);
+}
+
+/// Writes what describes a socket. Skips what others hold just now.
+pub(crate) fn describe(object: &'static Object) {
+    let block = object.counts();
+    if block.fd.value() == 0 {
+        return;
+    }
+    let nonblocking = object.nonblocking.load(Ordering::Relaxed);
+    let kept = block.flags.value() & !flag::NONBLOCKING;
+    block.flags.set(kept | if nonblocking { flag::NONBLOCKING } else { 0 });
+    if block.inode.value() == 0 {
+        let fd = object.fd.load(Ordering::Relaxed);
+        block.inode.set(sys::identity::identity(fd).map_or(0, |identity| identity.inode));
+    }
+    if let Some(control) = object.control.try_lock() {
+        block.local.set(control.local.map_or(0, address));
+        block.remote.set(control.remote.map_or(0, address));
+    }
+    if object.kind() == Kind::Udp { describe_udp(object, block) } else { describe_tcp(object, block) }
+}
+
+fn describe_udp(object: &'static Object, block: &Block) {
+    let (mut packets, mut bytes, mut dropped, mut limit) = (0, 0, 0, 0);
+    for (lane, id) in object.legs() {
+        let Some(inner) = lane.try_lock() else { return };
+        let queued = inner.stack.udp_queued(id).unwrap_or_default();
+        packets += queued.packets as u64;
+        bytes += queued.bytes as u64;
+        dropped += inner.stack.udp_dropped(id);
+        limit = inner.stack.udp_options(id).map_or(limit, |options| u64::from(options.receive_buffer));
+        block.lane.set(lane.slot as u64 + 1);
+    }
+    block.rx_queued_packets.set(packets);
+    block.rx_queued_bytes.set(bytes);
+    block.rx_queued_packets_max.seen(packets);
+    block.rx_queued_bytes_max.seen(bytes);
+    block.rx_dropped_packets.follow(dropped);
+    block.rx_bytes_limit.set(limit);
+}
+
+fn describe_tcp(object: &'static Object, block: &Block) {
+    let Some((lane, id)) = object.leg() else { return };
+    let Some(inner) = lane.try_lock() else { return };
+    block.lane.set(lane.slot as u64 + 1);
+    if let Some(state) = inner.stack.tcp_state(id) {
+        block.tcp_state.set(number(state));
+    }
+    if let Some(local) = inner.stack.local(id) {
+        block.local.set(address(local));
+    }
+    if let Some(queued) = inner.stack.tcp_queued(id) {
+        block.rx_queued_bytes.set(queued.receive as u64);
+        block.rx_queued_bytes_max.seen(queued.receive as u64);
+        block.tx_queued_bytes.set(queued.send as u64);
+    }
+    if let Some(info) = inner.stack.tcp_info(Instant(sys::clock::now()), id) {
+        block.tx_retransmits.follow(u64::from(info.total_retrans));
+        block.rx_bytes_limit.set(u64::from(info.rcv_ssthresh));
+    }
+}
+
+/// RFC 9293's states in its order.
+fn number(state: State) -> u64 {
+    match state {
+        State::Closed => 0,
+        State::Listen => 1,
+        State::SynSent => 2,
+        State::SynReceived => 3,
+        State::Established => 4,
+        State::FinWait1 => 5,
+        State::FinWait2 => 6,
+        State::CloseWait => 7,
+        State::Closing => 8,
+        State::LastAck => 9,
+        State::TimeWait => 10,
+    }
+}
+
+/// An accelerated socket is about to be closed: its last words go to VMA_STATS_FILE.
+pub(crate) fn last_words(runtime: &Runtime, object: &'static Object) {
+    let path = &runtime.parameters.stats_file;
+    if path.is_empty() || object.counts().fd.value() == 0 || object.leg().is_none() {
+        return;
+    }
+    describe(object);
+    let text = report::socket(object.counts(), report::Rate::TOTAL) + "\n";
+    let begin = if FILE_BEGUN.swap(true, Ordering::Relaxed) { 0 } else { libc::O_TRUNC };
+    let flags = libc::O_WRONLY | libc::O_CREAT | libc::O_APPEND | libc::O_NOCTTY | libc::O_NONBLOCK | begin;
+    let Ok(path_c) = CString::new(path.as_str()) else { return };
+    match sys::file::open(&path_c, flags, 0o644) {
+        Ok(file) => drop(sys::fd::write(file.raw(), text.as_bytes())),
+        Err(errno) => {
+            static TOLD: logger::Once = logger::Once::new();
+            if TOLD.first() {
+                logger::warning!("VMA_STATS_FILE={path}: cannot be opened (errno {errno}): not written");
+            }
+        }
+    }
+}
+
+/// Describes every open socket, and does what readers wish. By the worker, twice a second.
+pub(crate) fn attend(runtime: &Runtime) {
+    for object in objects() {
+        describe(object);
+    }
+    for lane in runtime.lanes() {
+        if let Some(inner) = lane.try_lock() {
+            inner.publish();
+        }
+    }
+    let control = segment().control();
+    if let Some(level) = control.take_log_level() {
+        logger::set_level(level);
+    }
+    if let Some(details) = control.take_log_details() {
+        logger::set_details(details);
+    }
+    if let Some((fd, level)) = control.take_dump() {
+        dump(fd, level);
+    }
+}
+
+fn objects() -> impl Iterator<Item = &'static Object> {
+    let own = |(fd, object): (i32, &'static Object)| {
+        // Once for each socket, whatever it was duplicated to.
+        (object.fd.load(Ordering::Relaxed) == fd).then_some(object)
+    };
+    (0..fd_table::end()).filter_map(|fd| Some((fd, fd_table::socket(fd)?))).filter_map(own)
+}
+
+fn dump(fd: i32, level: i32) {
+    if level > logger::level() {
+        return;
+    }
+    let level = logger::Level::from_number(level);
+    let Some(object) = fd_table::socket(fd) else {
+        logger::write(level, format_args!("fd {fd}: not an accelerated socket"));
+        return;
+    };
+    for line in report::socket(object.counts(), report::Rate::TOTAL).lines() {
+        logger::write(level, format_args!("{line}"));
+    }
+}
+
+/// The process ends: last words of open sockets, and the file goes, if it is ours.
+pub(crate) fn exiting(runtime: &Runtime) {
+    for object in objects() {
+        last_words(runtime, object);
+    }
+    if OWNER.load(Ordering::Relaxed) == sys::process::pid()
+        && let Some(path) = path(&runtime.parameters.stats_shmem_dir)
+    {
+        let _ = sys::file::unlink(&path);
+    }
+}
+
+/// In the child of a fork: the segment is the parent's, whose memory is shared. The child makes its own when it counts.
+pub(crate) fn after_fork() {
+    // SAFETY: the child has one thread, and it is here.
+    unsafe { OPENING.force_unlock() };
+    SEGMENT.store(core::ptr::null_mut(), Ordering::Release);
+    // A thread of the parent may have been changing the old list.
+    LEFT.store(Box::leak(Box::new(sys::Mutex::new(Vec::new()))), Ordering::Release);
+    LEFT_COUNT.store(0, Ordering::Relaxed);
+}
