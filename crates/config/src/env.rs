@@ -36,7 +36,7 @@ impl Parameters {
         for (name, value) in ours.iter().filter(|(name, _)| *name != "VMA_SPEC") {
             notices.extend(parameters.set(name, value));
         }
-        notices.extend(parameters.settle(value_of("VMA_LOG_DETAILS").is_some()));
+        parameters.settle(value_of("VMA_LOG_DETAILS").is_some());
         (parameters, notices)
     }
 
@@ -60,7 +60,7 @@ impl Parameters {
     }
 
     /// What one parameter implies for another.
-    fn settle(&mut self, log_details_given: bool) -> Option<Notice> {
+    fn settle(&mut self, log_details_given: bool) {
         if self.select_poll_os_force {
             self.select_poll_os_ratio = 1;
             self.select_skip_os = 1;
@@ -84,14 +84,6 @@ impl Parameters {
         self.cq_moderation_count = self.cq_moderation_count.min(self.rx_wre / 2);
         self.cq_aim_max_count = self.cq_aim_max_count.min(self.rx_wre / 2);
         self.qp_compensation_level = self.qp_compensation_level.max(self.rx_wre_batching);
-        let polls_for_ever = self.select_poll == -1 && self.select_poll_os_ratio == 0;
-        polls_for_ever.then(|| {
-            Notice::debug(
-                "VMA_SELECT_POLL=-1 with VMA_SELECT_POLL_OS_RATIO=0: select, poll and epoll_wait look at the \
-                 kernel's descriptors only every VMA_SELECT_SKIP_OS calls"
-                    .to_owned(),
-            )
-        })
     }
 }
 

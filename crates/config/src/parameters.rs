@@ -32,7 +32,8 @@ parameters! {
     exit_linger_msec: u32 = 1000, in 0..=600_000 or nearest,
         env "SIDESTEP_EXIT_LINGER_MSEC", label "Exit linger (msec)";
     /// Who carries connections inside this host.
-    local: LocalTransport = LocalTransport::Kernel, env "SIDESTEP_LOCAL", label "Local transport";
+    local: LocalTransport = LocalTransport::Kernel, env "SIDESTEP_LOCAL", label "Local transport",
+        unused "connections inside this host are the kernel's";
     /// A ready-made set of parameters, applied before the variables that are set explicitly.
     spec: Spec = Spec::None, env "VMA_SPEC", label "VMA Spec";
     /// First parameter of the 29west and wombat_fh profiles: microseconds between real writes to a pipe.
@@ -45,7 +46,8 @@ parameters! {
     offloaded_sockets: bool = true, env "VMA_OFFLOADED_SOCKETS", label "Offloaded Sockets";
     /// What happens on a call or option that acceleration does not support.
     exception_handling: ExceptionHandling = ExceptionHandling::Debug,
-        env "VMA_EXCEPTION_HANDLING", label "Exception handling mode";
+        env "VMA_EXCEPTION_HANDLING", label "Exception handling mode",
+        unused "what cannot be accelerated goes to the kernel; SIDESTEP_STRICT=1 refuses it";
 }
 "Log" {
     /// How much is logged, by name or number.
@@ -102,10 +104,12 @@ parameters! {
 "Lanes" {
     /// Which sockets share transmit rings.
     ring_allocation_logic_tx: RingLogic = RingLogic::Interface,
-        env "VMA_RING_ALLOCATION_LOGIC_TX", label "Ring allocation logic TX";
+        env "VMA_RING_ALLOCATION_LOGIC_TX", label "Ring allocation logic TX",
+        unused "one lane per interface serves all sockets";
     /// Which sockets share receive rings.
     ring_allocation_logic_rx: RingLogic = RingLogic::Interface,
-        env "VMA_RING_ALLOCATION_LOGIC_RX", label "Ring allocation logic RX";
+        env "VMA_RING_ALLOCATION_LOGIC_RX", label "Ring allocation logic RX",
+        unused "one lane per interface serves all sockets";
     /// Sends between checks whether a socket should change its ring; -1 never.
     ring_migration_ratio_tx: i32 = 100, in -1..=2_147_483_647 or default,
         env "VMA_RING_MIGRATION_RATIO_TX", label "Ring migration ratio TX",
@@ -115,14 +119,16 @@ parameters! {
         env "VMA_RING_MIGRATION_RATIO_RX", label "Ring migration ratio RX",
         unused "a socket stays on its lane";
     /// Lanes per interface; 0: as many as there are queues.
-    ring_limit_per_interface: u32 = 0, env "VMA_RING_LIMIT_PER_INTERFACE", label "Ring limit per interface";
+    ring_limit_per_interface: u32 = 0, env "VMA_RING_LIMIT_PER_INTERFACE", label "Ring limit per interface",
+        unused "a lane covers all queues of its interface";
     /// Bytes of the NIC's memory for transmit.
     ring_dev_mem_tx: u32 = 0, env "VMA_RING_DEV_MEM_TX", label "Ring On Device Memory TX",
         unused "AF_XDP has no device memory";
 }
 "Transmit" {
     /// Connection requests per second that a listener takes; 0: no limit.
-    tcp_max_syn_rate: u32 = 0, in 0..=100_000 or nearest, env "VMA_TCP_MAX_SYN_RATE", label "TCP max syn rate";
+    tcp_max_syn_rate: u32 = 0, in 0..=100_000 or nearest, env "VMA_TCP_MAX_SYN_RATE", label "TCP max syn rate",
+        unused "a full backlog answers with SYN cookies; nftables can limit the rate";
     /// TCP segment descriptors of the process.
     tx_segs_tcp: u32 = 1_000_000, env "VMA_TX_SEGS_TCP", label "Tx Mem Segs TCP",
         unused "send buffers are bounded per socket, as in the kernel";
@@ -140,7 +146,8 @@ parameters! {
     /// Initial state of IP_MULTICAST_LOOP.
     tx_mc_loopback: bool = true, env "VMA_TX_MC_LOOPBACK", label "Tx MC Loopback";
     /// Whether a non-blocking UDP send without a free buffer fails with EAGAIN rather than dropping the datagram.
-    tx_nonblocked_eagains: bool = false, env "VMA_TX_NONBLOCKED_EAGAINS", label "Tx non-blocked eagains";
+    tx_nonblocked_eagains: bool = false, env "VMA_TX_NONBLOCKED_EAGAINS", label "Tx non-blocked eagains",
+        unused "a full transmit ring is always EAGAIN, as in the kernel";
     /// Bytes prefetched before a send.
     tx_prefetch_bytes: u32 = 256, in 0..=65_536 or default, env "VMA_TX_PREFETCH_BYTES", label "Tx Prefetch Bytes",
         unused "the copy into the frame prefetches";
@@ -161,10 +168,12 @@ parameters! {
     /// Polls of the receive rings before a blocking receive sleeps; -1 polls for ever, 0 is one poll.
     rx_poll: i32 = 100_000, in -1..=100_000_000 or default, env "VMA_RX_POLL", label "Rx Poll Loops";
     /// The same, before the socket has any accelerated traffic.
-    rx_poll_init: i32 = 0, in -1..=100_000_000 or default, env "VMA_RX_POLL_INIT", label "Rx Poll Init Loops";
+    rx_poll_init: i32 = 0, in -1..=100_000_000 or default, env "VMA_RX_POLL_INIT", label "Rx Poll Init Loops",
+        unused "VMA_RX_POLL holds from the start; its default adapts to the socket";
     /// Polls of the rings between looks at a UDP socket's kernel side; 0 never looks.
     rx_udp_poll_os_ratio: u32 = 100, env "VMA_RX_UDP_POLL_OS_RATIO" also "VMA_RX_POLL_OS_RATIO" also "VMA_RX_SKIP_OS",
-        label "Rx UDP Poll OS Ratio";
+        label "Rx UDP Poll OS Ratio",
+        unused "while polling, the kernel's side is looked at every 20 microseconds";
     /// Where receive time stamps come from.
     hw_ts_conversion: TimestampConversion = TimestampConversion::Sync,
         env "VMA_HW_TS_CONVERSION", label "HW TS Conversion",
@@ -179,7 +188,8 @@ parameters! {
         env "VMA_RX_PREFETCH_BYTES_BEFORE_POLL", label "Rx Prefetch Bytes Before Poll",
         unused "one cache line is prefetched per frame";
     /// Nanoseconds after which the rings are polled although a socket has data queued; 0 never.
-    rx_cq_drain_rate_nsec: u32 = 0, env "VMA_RX_CQ_DRAIN_RATE_NSEC", label "Rx CQ Drain Rate";
+    rx_cq_drain_rate_nsec: u32 = 0, env "VMA_RX_CQ_DRAIN_RATE_NSEC", label "Rx CQ Drain Rate",
+        unused "the background thread takes in what the program leaves for 2 milliseconds";
     /// Streams joined in software.
     gro_streams_max: u32 = 32, env "VMA_GRO_STREAMS_MAX", label "GRO max streams",
         unused "segments are queued as they arrive";
@@ -198,20 +208,24 @@ parameters! {
     /// Microseconds that select, poll and epoll_wait poll before they sleep; -1 polls for ever, 0 never.
     select_poll: i32 = 100_000, in -1..=100_000_000 or default, env "VMA_SELECT_POLL", label "Select Poll (usec)";
     /// Sets VMA_SELECT_POLL_OS_RATIO and VMA_SELECT_SKIP_OS to 1.
-    select_poll_os_force: bool = false, env "VMA_SELECT_POLL_OS_FORCE", label "Select Poll OS Force";
+    select_poll_os_force: bool = false, env "VMA_SELECT_POLL_OS_FORCE", label "Select Poll OS Force",
+        unused "while polling, the kernel's descriptors are looked at every 20 microseconds";
     /// Polls of the rings between looks at the kernel's descriptors; 0 never looks while polling.
-    select_poll_os_ratio: u32 = 10, env "VMA_SELECT_POLL_OS_RATIO", label "Select Poll OS Ratio";
+    select_poll_os_ratio: u32 = 10, env "VMA_SELECT_POLL_OS_RATIO", label "Select Poll OS Ratio",
+        unused "while polling, the kernel's descriptors are looked at every 20 microseconds";
     /// Yields between polls.
     select_poll_yield: bool = false, env "VMA_SELECT_POLL_YIELD", label "Select Poll Yield";
     /// Calls between looks at the kernel's descriptors when accelerated ones are ready.
-    select_skip_os: u32 = 4, in 0..=10_000 or default, env "VMA_SELECT_SKIP_OS", label "Select Skip OS";
+    select_skip_os: u32 = 4, in 0..=10_000 or default, env "VMA_SELECT_SKIP_OS", label "Select Skip OS",
+        unused "the kernel's descriptors are looked at every 20 microseconds at the latest";
     /// Sleeps on interrupts.
     select_cq_irq: bool = true, env "VMA_SELECT_CQ_IRQ", label "Select CQ IRQ", unused "sleeping is always by interrupt";
     /// Milliseconds between turns of the background thread when nobody calls; 0: no turns but for timers.
     progress_engine_interval: u32 = 10, in 0..=60_000 or nearest,
         env "VMA_PROGRESS_ENGINE_INTERVAL", label "CQ Drain Interval (msec)";
     /// Packets of one such turn; 0: no turns.
-    progress_engine_wce_max: u32 = 10_000, env "VMA_PROGRESS_ENGINE_WCE_MAX", label "CQ Drain WCE (max)";
+    progress_engine_wce_max: u32 = 10_000, env "VMA_PROGRESS_ENGINE_WCE_MAX", label "CQ Drain WCE (max)",
+        unused "a turn takes up to 256 packets; without turns connections would stall";
     /// Interrupt moderation.
     cq_moderation_enable: bool = true, env "VMA_CQ_MODERATION_ENABLE", label "CQ Interrupts Moderation",
         unused "interrupts are the driver's: use ethtool -C";
@@ -234,7 +248,8 @@ parameters! {
     cq_aim_interrupts_rate_per_sec: u32 = 5000, env "VMA_CQ_AIM_INTERRUPTS_RATE_PER_SEC",
         label "CQ AIM Interrupts Rate (per sec)", unused "interrupts are the driver's: use ethtool -C";
     /// Packets taken from a ring in one turn.
-    cq_poll_batch_max: u32 = 16, in 1..=128 or default, env "VMA_CQ_POLL_BATCH_MAX", label "CQ Poll Batch (max)";
+    cq_poll_batch_max: u32 = 16, in 1..=128 or default, env "VMA_CQ_POLL_BATCH_MAX", label "CQ Poll Batch (max)",
+        unused "a turn takes up to 256 packets";
     /// Keeps the receive queue full when buffers are short.
     cq_keep_qp_full: bool = true, env "VMA_CQ_KEEP_QP_FULL", label "CQ Keeps QP Full",
         unused "a share of the frames always stays with the fill ring";
@@ -245,7 +260,8 @@ parameters! {
 "TCP" {
     /// Milliseconds of the background thread's tick.
     timer_resolution_msec: u32 = 10, in 1..=60_000 or nearest,
-        env "VMA_TIMER_RESOLUTION_MSEC", label "Timer Resolution (msec)";
+        env "VMA_TIMER_RESOLUTION_MSEC", label "Timer Resolution (msec)",
+        unused "every timer is exact to the turn that runs it";
     /// Milliseconds of TCP's tick; at least VMA_TIMER_RESOLUTION_MSEC.
     tcp_timer_resolution_msec: u32 = 100, in 1..=60_000 or nearest,
         env "VMA_TCP_TIMER_RESOLUTION_MSEC", label "TCP Timer Resolution (msec)",
@@ -253,17 +269,20 @@ parameters! {
     /// Who does TCP's timers and control segments.
     tcp_ctl_thread: ControlThread = ControlThread::Off, env "VMA_TCP_CTL_THREAD", label "TCP control thread",
         unused "whoever holds the lane does them, the background thread if nobody does";
-    /// Whether TCP offers time stamps (RFC 7323).
-    tcp_timestamp_option: Timestamps = Timestamps::Off,
+    /// Whether TCP offers time stamps (RFC 7323). The default is the kernel's, unlike VMA's 0: they protect against old
+    /// duplicates and let losses be told from reordering.
+    tcp_timestamp_option: Timestamps = Timestamps::Os,
         env "VMA_TCP_TIMESTAMP_OPTION", label "TCP timestamp option";
     /// Sets TCP_NODELAY on every TCP socket.
     tcp_nodelay: bool = false, env "VMA_TCP_NODELAY", label "TCP nodelay";
     /// Sets TCP_QUICKACK on every TCP socket.
     tcp_quickack: bool = false, env "VMA_TCP_QUICKACK", label "TCP quickack";
     /// Answers fcntl, ioctl and setsockopt of connected TCP without asking the kernel.
-    avoid_sys_calls_on_tcp_fd: bool = false, env "VMA_AVOID_SYS_CALLS_ON_TCP_FD", label "Avoid sys-calls on tcp fd";
+    avoid_sys_calls_on_tcp_fd: bool = false, env "VMA_AVOID_SYS_CALLS_ON_TCP_FD", label "Avoid sys-calls on tcp fd",
+        unused "the kernel's socket is kept in step, so that it can take over at any time";
     /// Hides EPERM of SO_BINDTODEVICE.
-    allow_privileged_sock_opt: bool = true, env "VMA_ALLOW_PRIVILEGED_SOCK_OPT", label "Allow privileged sock opt";
+    allow_privileged_sock_opt: bool = true, env "VMA_ALLOW_PRIVILEGED_SOCK_OPT", label "Allow privileged sock opt",
+        unused "the kernel's own answer is given";
     /// Delay after a multicast join.
     wait_after_join_msec: u32 = 0, in 0..=60_000 or nearest,
         env "VMA_WAIT_AFTER_JOIN_MSEC", label "Delay after join (msec)";
@@ -274,8 +293,8 @@ parameters! {
     mtu: u32 = 0, in 0..=65_535 or default, env "VMA_MTU", label "MTU";
     /// TCP's largest segment; 0 is the MTU less 40.
     mss: u32 = 0, in 0..=65_495 or default, env "VMA_MSS", label "MSS";
-    /// TCP's congestion control.
-    tcp_cc_algo: CongestionControl = CongestionControl::NewReno, env "VMA_TCP_CC_ALGO", label "TCP CC Algorithm";
+    /// TCP's congestion control. The default is Linux's, unlike VMA's 0 (NewReno, as in lwIP).
+    tcp_cc_algo: CongestionControl = CongestionControl::Cubic, env "VMA_TCP_CC_ALGO", label "TCP CC Algorithm";
     /// Window scale of TCP.
     window_scaling: i32 = 3, in -2..=14 or default, env "VMA_WINDOW_SCALING", label "Window scaling",
         unused "follows net.ipv4.tcp_window_scaling and the largest receive buffer";
@@ -283,7 +302,8 @@ parameters! {
     deferred_close: bool = false, env "VMA_DEFERRED_CLOSE", label "Deferred close",
         unused "steering is always taken away first";
     /// Polls the receive ring in TCP sends.
-    rx_poll_on_tx_tcp: bool = false, env "VMA_RX_POLL_ON_TX_TCP", label "Polling Rx on Tx TCP";
+    rx_poll_on_tx_tcp: bool = false, env "VMA_RX_POLL_ON_TX_TCP", label "Polling Rx on Tx TCP",
+        unused "sends take in what has arrived anyway";
     /// getsockname of a TCP socket triggers a dummy send.
     trigger_dummy_send_getsockname: bool = false,
         env "VMA_TRIGGER_DUMMY_SEND_GETSOCKNAME", label "Trig dummy send getsockname()",
@@ -297,7 +317,8 @@ parameters! {
     internal_thread_cpuset: String = String::new(), env "VMA_INTERNAL_THREAD_CPUSET", label "Internal Thread Cpuset",
         unused "the thread stays in the program's cpuset; use VMA_INTERNAL_THREAD_AFFINITY";
     /// The background thread wakes for each packet.
-    internal_thread_arm_cq: bool = false, env "VMA_INTERNAL_THREAD_ARM_CQ", label "Internal Thread Arm CQ";
+    internal_thread_arm_cq: bool = false, env "VMA_INTERNAL_THREAD_ARM_CQ", label "Internal Thread Arm CQ",
+        unused "the background thread wakes for packets whenever the program is away";
     /// How the program's threads use sockets.
     thread_mode: ThreadMode = ThreadMode::Spin, env "VMA_THREAD_MODE", label "Thread mode",
         unused "one lock spins briefly and then sleeps, which serves all modes";
@@ -306,9 +327,10 @@ parameters! {
         env "VMA_BUFFER_BATCHING_MODE", label "Buffer batching mode",
         unused "lanes take and give frames in batches of their own";
     /// Where packet buffers come from.
-    mem_alloc_type: MemoryType = MemoryType::Contiguous, env "VMA_MEM_ALLOC_TYPE", label "Mem Allocate type";
+    mem_alloc_type: MemoryType = MemoryType::Contiguous, env "VMA_MEM_ALLOC_TYPE", label "Mem Allocate type",
+        unused "packet frames are in ordinary pages";
     /// Huge pages in very old versions.
-    hugetbl: String = String::new(), env "VMA_HUGETBL", label "Huge pages", unused "use VMA_MEM_ALLOC_TYPE=2";
+    hugetbl: String = String::new(), env "VMA_HUGETBL", label "Huge pages", unused "packet frames are in ordinary pages";
     /// Unicast ARP requests before a broadcast one.
     neigh_uc_arp_quata: u32 = 3, env "VMA_NEIGH_UC_ARP_QUATA", label "Num of UC ARPs",
         unused "the kernel resolves neighbours: net.ipv4.neigh.*.ucast_solicit";

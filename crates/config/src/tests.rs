@@ -25,22 +25,18 @@ fn values_are_read_by_number_and_by_name() {
         ("VMA_TRACELEVEL", "Func+"),
         ("VMA_LOG_DETAILS", "1"),
         ("VMA_RX_POLL", "-1"),
-        ("VMA_RING_ALLOCATION_LOGIC_RX", "20"),
-        ("VMA_TCP_CC_ALGO", "cubic"),
+        ("VMA_TCP_TIMESTAMP_OPTION", "1"),
+        ("VMA_TCP_CC_ALGO", "0"),
         ("VMA_TCP_NODELAY", "7"),
         ("VMA_STATS_SHMEM_DIR", ""),
         ("VMA_INTERNAL_THREAD_AFFINITY", "0x6"),
         ("SIDESTEP_STRICT", "yes"),
-        ("SIDESTEP_LOCAL", "SHM"),
     ]);
     assert_eq!(notices, []);
     assert_eq!((read.tracelevel, read.log_details, read.rx_poll), (TraceLevel::Finer, 1, -1));
-    assert_eq!(
-        (read.ring_allocation_logic_rx, read.tcp_cc_algo),
-        (RingLogic::Thread, CongestionControl::Cubic)
-    );
+    assert_eq!((read.tcp_timestamp_option, read.tcp_cc_algo), (Timestamps::On, CongestionControl::NewReno));
     assert!(read.tcp_nodelay && read.strict && read.stats_shmem_dir.is_empty());
-    assert_eq!((read.internal_thread_affinity.cores(), read.local), (&[1u16, 2][..], LocalTransport::Shm));
+    assert_eq!(read.internal_thread_affinity.cores(), [1, 2]);
 }
 
 #[test]
@@ -233,4 +229,49 @@ proptest! {
     fn no_list_of_interfaces_panics(text in "[a*!,\\[ ]{0,20}|\\PC{0,20}") {
         crate::Interfaces::parse(&text).0.choice("eth0");
     }
+}
+
+/// Rust source below a folder, in one text.
+fn source(folder: &std::path::Path, into: &mut String) {
+    for entry in std::fs::read_dir(folder).unwrap() {
+        let path = entry.unwrap().path();
+        if path.is_dir() {
+            source(&path, into);
+        } else {
+            *into += &std::fs::read_to_string(path).unwrap();
+        }
+    }
+}
+
+#[test]
+fn every_parameter_is_read_somewhere_or_says_why_not() {
+    let mut readers = String::new();
+    for folder in ["sockets", "interpose"] {
+        source(
+            &std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("..").join(folder).join("src"),
+            &mut readers,
+        );
+    }
+    let is_read = |field: &str| {
+        readers.match_indices(&format!("parameters.{field}")).any(|(at, found)| {
+            !readers[at + found.len()..].starts_with(|next: char| next.is_alphanumeric() || next == '_')
+        })
+    };
+    // A row begins with its field and ends with a semicolon.
+    let mut rows = 0;
+    for row in include_str!("parameters.rs").split_inclusive(";\n").filter(|row| row.contains(" env \"")) {
+        let line =
+            row.lines().find(|line| !line.trim_start().starts_with("///") && line.contains(": ")).unwrap();
+        let field = line.trim().split(':').next().unwrap();
+        rows += 1;
+        // The profile is applied by this crate.
+        if field != "spec" {
+            assert_ne!(
+                is_read(field),
+                row.contains("unused \""),
+                "{field}: read, or marked unused, not both"
+            );
+        }
+    }
+    assert_eq!(rows, ROWS.len());
 }

@@ -9,7 +9,7 @@ use crate::fd_table;
 use crate::object::{Kind, Object};
 use crate::runtime::{self, LANES_MAX, Runtime};
 use core::ptr::NonNull;
-use core::sync::atomic::{AtomicBool, AtomicI32, AtomicPtr, AtomicUsize, Ordering};
+use core::sync::atomic::{AtomicBool, AtomicI32, AtomicPtr, AtomicU64, AtomicUsize, Ordering};
 use libc::ssize_t;
 use stack::Instant;
 use stack::tcp::State;
@@ -349,6 +349,28 @@ pub(crate) fn last_words(runtime: &Runtime, object: &'static Object) {
     }
 }
 
+/// Nanoseconds spent polling since the worker looked last, with VMA_CPU_USAGE_STATS; and when it looked.
+static POLLED: AtomicU64 = AtomicU64::new(0);
+static POLLED_FROM: AtomicU64 = AtomicU64::new(0);
+
+/// A wait polled for so long before it found something or slept.
+#[inline]
+pub(crate) fn polled(runtime: &Runtime, ns: u64) {
+    if runtime.parameters.cpu_usage_stats {
+        POLLED.fetch_add(ns, Ordering::Relaxed);
+    }
+}
+
+/// The share of one processor's time, over a second and more.
+fn publish_polled(now: u64) {
+    let from = POLLED_FROM.load(Ordering::Relaxed);
+    if now.saturating_sub(from) >= 1_000_000_000 {
+        POLLED_FROM.store(now, Ordering::Relaxed);
+        let share = POLLED.swap(0, Ordering::Relaxed).saturating_mul(100) / (now - from);
+        segment().process().polling_cpu_percent.set(share);
+    }
+}
+
 /// Describes every open socket, and does what readers wish. By the worker, twice a second.
 pub(crate) fn attend(runtime: &Runtime) {
     for object in objects() {
@@ -358,6 +380,9 @@ pub(crate) fn attend(runtime: &Runtime) {
         if let Some(inner) = lane.try_lock() {
             inner.publish();
         }
+    }
+    if runtime.parameters.cpu_usage_stats {
+        publish_polled(sys::clock::now());
     }
     let control = segment().control();
     if let Some(level) = control.take_log_level() {

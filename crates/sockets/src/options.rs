@@ -71,6 +71,13 @@ pub(crate) unsafe fn set(
         }
         (libc::SOL_SOCKET, libc::SO_SNDTIMEO) => object.send_timeout.store(span_of(bytes), Ordering::Relaxed),
         (libc::SOL_SOCKET, libc::SO_LINGER) => set_linger(object, bytes),
+        (libc::IPPROTO_IP, libc::IP_ADD_MEMBERSHIP | libc::IP_ADD_SOURCE_MEMBERSHIP) => {
+            // Switches take a while to learn of a join; programs may want it done when the call returns.
+            match u64::from(runtime.parameters.wait_after_join_msec) {
+                0 => {}
+                msec => sys::thread::sleep(msec * 1_000_000),
+            }
+        }
         _ => match object.kind() {
             Kind::Udp => set_udp(runtime, object, level, name, word),
             Kind::TcpIdle | Kind::Listener | Kind::Stream => {

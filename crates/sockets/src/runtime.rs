@@ -276,6 +276,14 @@ impl Runtime {
         }
     }
 
+    /// The MTU to use on an interface: its own, or VMA_MTU where that is smaller and can be one (RFC 791).
+    pub(crate) fn mtu(&self, of_link: u32) -> u32 {
+        match self.parameters.mtu {
+            wanted @ 68.. => of_link.min(wanted),
+            _ => of_link,
+        }
+    }
+
     /// How long receives, accepts, connects and blocked sends poll.
     #[inline]
     pub(crate) fn receive_budget(&self) -> Budget {

@@ -117,6 +117,12 @@ fn rules(parameters: &Parameters) -> (Rules, Vec<Notice>) {
     let text =
         CString::new(path.as_str()).ok().and_then(|c| match sys::file::read_whole(&c, CONFIG_FILE_MAX) {
             Ok(bytes) => Some(String::from_utf8_lossy(&bytes).into_owned()),
+            Err(errno) if *path != Parameters::default().config_file => {
+                logger::warning!(
+                    "VMA_CONFIG_FILE={path}: cannot be read (errno {errno}): no rules, every socket is a candidate"
+                );
+                None
+            }
             Err(errno) => {
                 logger::debug!("{path}: no rules read (errno {errno}): every socket is a candidate");
                 None
@@ -139,7 +145,7 @@ fn triple(path: &CStr, otherwise: [u32; 3]) -> [u32; 3] {
 }
 
 fn tcp_settings(parameters: &Parameters) -> Settings {
-    use config::CongestionControl;
+    use config::{CongestionControl, Timestamps};
     let seconds = |path, otherwise: u64| Duration::from_secs(sysctl(path, otherwise));
     let options = Options {
         nodelay: parameters.tcp_nodelay,
@@ -175,7 +181,11 @@ fn tcp_settings(parameters: &Parameters) -> Settings {
         fin_timeout: seconds(c"/proc/sys/net/ipv4/tcp_fin_timeout", 60),
         time_wait: Duration::from_secs(60),
         sack: sysctl(c"/proc/sys/net/ipv4/tcp_sack", 1) != 0,
-        timestamps: sysctl(c"/proc/sys/net/ipv4/tcp_timestamps", 1) != 0,
+        timestamps: match parameters.tcp_timestamp_option {
+            Timestamps::Off => false,
+            Timestamps::On => true,
+            Timestamps::Os => sysctl(c"/proc/sys/net/ipv4/tcp_timestamps", 1) != 0,
+        },
         window_scaling: sysctl(c"/proc/sys/net/ipv4/tcp_window_scaling", 1) != 0,
         time_wait_max: sysctl(c"/proc/sys/net/ipv4/tcp_max_tw_buckets", 65_536),
     }

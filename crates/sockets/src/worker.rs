@@ -126,7 +126,20 @@ impl Worker {
         }
     }
 
+    /// VMA_INTERNAL_THREAD_AFFINITY.
+    fn pin(&self) {
+        let cores = self.runtime.parameters.internal_thread_affinity.cores();
+        if !cores.is_empty()
+            && let Err(errno) = sys::thread::pin_to(cores.iter().map(|core| usize::from(*core)))
+        {
+            logger::warning!(
+                "VMA_INTERNAL_THREAD_AFFINITY: the background thread stays on any core (errno {errno})"
+            );
+        }
+    }
+
     fn run(mut self) {
+        self.pin();
         self.catch_up();
         loop {
             let now = sys::clock::now();

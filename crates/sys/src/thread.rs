@@ -71,8 +71,15 @@ pub fn sleep(ns: u64) {
 
 /// Pins this thread to one processor.
 pub fn pin(processor: usize) -> Result<()> {
+    pin_to([processor])
+}
+
+/// Pins this thread to these processors, below 1024; EINVAL if it may run on none of them.
+pub fn pin_to(processors: impl IntoIterator<Item = usize>) -> Result<()> {
     let mut set = [0u64; 16];
-    *set.get_mut(processor / 64).ok_or(libc::EINVAL)? |= 1 << (processor % 64);
+    for processor in processors {
+        *set.get_mut(processor / 64).ok_or(libc::EINVAL)? |= 1 << (processor % 64);
+    }
     // SAFETY: the set has the size said.
     unsafe {
         syscall(

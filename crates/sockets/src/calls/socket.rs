@@ -40,6 +40,19 @@ pub unsafe fn socket(domain: c_int, kind: c_int, protocol: c_int) -> Answer<c_in
         counts::left(counts::claim(ours, fd, kind & libc::SOCK_NONBLOCK != 0), fd, why);
         return Ok(fd);
     }
+    if ours == Kind::Udp && !runtime.parameters.tx_mc_loopback {
+        let off = 0u8;
+        // SAFETY: a local of the stated size. The kernel's socket sends multicast.
+        unsafe {
+            (runtime.os.setsockopt)(
+                fd,
+                libc::IPPROTO_IP,
+                libc::IP_MULTICAST_LOOP,
+                (&raw const off).cast(),
+                size_of_val(&off) as socklen_t,
+            )
+        };
+    }
     let object = Object::new(ours, fd, kind & libc::SOCK_NONBLOCK != 0);
     if !fd_table::enter_socket(fd, object) {
         object.release();

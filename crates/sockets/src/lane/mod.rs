@@ -89,7 +89,7 @@ impl Lane {
         let config = stack::Config {
             seed,
             mac: stack::MacAddr(device.mac()),
-            mtu: link.mtu,
+            mtu: runtime.mtu(link.mtu),
             accept_partial_checksum: device.checksums_may_be_partial(),
             attached_frames_max: device.frames() / 2,
             tcp: runtime.tcp_settings.clone(),

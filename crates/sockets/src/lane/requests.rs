@@ -96,7 +96,7 @@ impl Inner {
                     self.stack.set_neighbour(at, *address, mac, &mut Tx(&mut self.device));
                 }
             }
-            Update::Link(link) if link.index == self.link => self.stack.set_mtu(link.mtu),
+            Update::Link(link) if link.index == self.link => self.stack.set_mtu(self.runtime.mtu(link.mtu)),
             Update::Address(address) if address.link == self.link => {
                 if !self.addresses.contains(&address.address) {
                     self.addresses.push(address.address);

@@ -6,6 +6,7 @@ use crate::counts;
 use crate::object::Object;
 use crate::os::Os;
 use crate::runtime::Runtime;
+use config::Parameters;
 use core::sync::atomic::{AtomicU32, Ordering};
 use libc::{pollfd, timespec};
 use std::cell::RefCell;
@@ -51,6 +52,15 @@ pub(crate) enum Polling {
 }
 
 impl Polling {
+    /// Attempts between two yields of the processor (VMA_RX_POLL_YIELD, VMA_SELECT_POLL_YIELD); 0: none.
+    fn yield_every(self, parameters: &Parameters) -> u32 {
+        match self {
+            Polling::Receive(_) => parameters.rx_poll_yield,
+            Polling::Poll | Polling::Epoll => u32::from(parameters.select_poll_yield),
+            Polling::Uncounted => 0,
+        }
+    }
+
     fn found(self) {
         let process = || counts::segment().process();
         match self {
@@ -94,10 +104,12 @@ pub(crate) fn until<T>(
     let mut now = begun;
     let mut attempts = 0u32;
     let mut slept = false;
+    let yield_every = wait.polling.yield_every(&runtime.parameters);
     let result = loop {
         if let Some(done) = attempt(now) {
             if attempts > 0 && !slept {
                 wait.polling.found();
+                counts::polled(runtime, now - begun);
             }
             break Ok(done);
         }
@@ -105,6 +117,9 @@ pub(crate) fn until<T>(
             break Err(Stopped::TimedOut);
         }
         attempts += 1;
+        if yield_every > 0 && attempts % yield_every == 0 {
+            sys::process::yield_now();
+        }
         if attempts % ATTEMPTS_PER_LOOK == 0 {
             // SAFETY: no lock is held here.
             unsafe { (os.testcancel)() };
@@ -115,6 +130,7 @@ pub(crate) fn until<T>(
         if now - begun >= span {
             if !slept {
                 wait.polling.gave_up();
+                counts::polled(runtime, now - begun);
             }
             slept = true;
             match sleep(runtime, wait, &signals, &mut attempt) {
