@@ -39,6 +39,8 @@ pub struct Conversation {
     pub ends: [End; 2],
     /// Its plan makes errors and lost ends legitimate.
     pub rude: bool,
+    /// The listener's queue may overflow. SYN cookies then may lose the beginning and reset what follows.
+    pub crowded: bool,
 }
 
 /// A datagram that was sent.
@@ -113,6 +115,9 @@ impl Ledger {
     pub fn on_error(&mut self, conversation: usize, side: usize, error: SocketError) {
         let c = &mut self.conversations[conversation];
         c.ends[side].error = Some(error);
+        if c.crowded && side == 0 && c.ends[1].accepted == 0 && c.ends[1].read == 0 {
+            c.rude = true;
+        }
         if !c.rude {
             self.alarm(|| format!("conversation {conversation}: side {side} got {error:?} without a cause"));
         }

@@ -47,6 +47,8 @@ pub struct Plan {
     pub starts: Vec<Vec<u64>>,
     /// For each conversation, whether it may go wrong.
     pub conversations: Vec<bool>,
+    /// Conversations with a listener whose queue may overflow.
+    pub crowded: Vec<usize>,
     /// Client's and server's address and port by conversation.
     pub places: Vec<[(u32, u16); 2]>,
     /// Server's host, client's endpoint, conversation and the server's part: for the listeners.
@@ -154,6 +156,7 @@ impl Plan {
             apps: (0..count).map(|_| Vec::new()).collect(),
             starts: (0..count).map(|_| Vec::new()).collect(),
             conversations: Vec::new(),
+            crowded: Vec::new(),
             places: Vec::new(),
             guests: Vec::new(),
             senders: 0,
@@ -187,6 +190,7 @@ impl Plan {
             apps: vec![Vec::new(), Vec::new()],
             starts: vec![Vec::new(), Vec::new()],
             conversations: Vec::new(),
+            crowded: Vec::new(),
             places: Vec::new(),
             guests: Vec::new(),
             senders: 0,
@@ -253,6 +257,12 @@ impl Plan {
         }
         for host in 0..self.hosts.len() {
             let backlog = if c.one_in(4) { c.within(1, 4) } else { 128 } as u32;
+            if backlog < 128 {
+                self.guests
+                    .iter()
+                    .filter(|guest| guest.0 == host)
+                    .for_each(|guest| self.crowded.push(guest.2));
+            }
             let delay = if swarm.lazy { c.magnitude(1, 500 * MS) } else { 0 };
             self.add_listener(host, 80, backlog, delay);
         }
@@ -295,6 +305,7 @@ impl Plan {
             options: options(),
             delay_max,
             guests,
+            served: Vec::new(),
             id: None,
             accept_at: 0,
         };

@@ -119,7 +119,12 @@ impl World {
                 conversations: plan
                     .conversations
                     .iter()
-                    .map(|rude| Conversation { rude: *rude, ..Conversation::default() })
+                    .enumerate()
+                    .map(|(i, rude)| Conversation {
+                        rude: *rude,
+                        crowded: plan.crowded.contains(&i),
+                        ..Conversation::default()
+                    })
                     .collect(),
                 letters: vec![Vec::new(); plan.senders],
                 doubles: plan.doubles,

@@ -14,6 +14,8 @@ pub struct Listener {
     pub delay_max: u64,
     /// By the client's endpoint: the conversation, and what its server does.
     pub guests: Vec<(Endpoint, usize, Plan)>,
+    /// Whose connection was accepted, and whether it may end badly.
+    pub served: Vec<(Endpoint, bool)>,
     pub id: Option<SocketId>,
     pub accept_at: u64,
 }
@@ -33,11 +35,17 @@ impl Listener {
         while let Some(accepted) = cx.stack.tcp_accept(id) {
             let remote = cx.stack.remote(accepted);
             let Some(at) = self.guests.iter().position(|(client, ..)| Some(*client) == remote) else {
+                // With SYN cookies a late segment of a connection that was reset begins it again (RFC 4987, 3.6).
+                if self.served.iter().any(|(client, rude)| Some(*client) == remote && *rude) {
+                    cx.stack.tcp_close(cx.now, accepted, Close::Abort, cx.ring);
+                    continue;
+                }
                 return cx
                     .ledger
                     .alarm(|| format!("accepted a connection from {remote:?}, which nobody opened"));
             };
-            let (_, conversation, plan) = self.guests.remove(at);
+            let (client, conversation, plan) = self.guests.remove(at);
+            self.served.push((client, cx.ledger.conversations[conversation].rude));
             let token = cx.next + cx.born.len() + 1;
             cx.stack.set_token(accepted, token as u64);
             cx.born.push(App::Talker(Box::new(Talker::accepted(conversation, accepted, plan))));
