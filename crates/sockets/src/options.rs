@@ -168,11 +168,12 @@ fn set_tcp(
     let change = |options: &mut Options| match (level, name) {
         (libc::SOL_SOCKET, libc::SO_KEEPALIVE) => options.keepalive = on,
         (libc::SOL_SOCKET, libc::SO_OOBINLINE) => options.urgent_inline = on,
+        // Payload bytes: the engine does not charge the overhead for which Linux doubles the number.
         (libc::SOL_SOCKET, libc::SO_RCVBUF | libc::SO_RCVBUFFORCE) => {
-            options.receive_buffer = Some((value.max(0) as u32).saturating_mul(2).max(2304));
+            options.receive_buffer = Some((value.max(0) as u32).max(1152));
         }
         (libc::SOL_SOCKET, libc::SO_SNDBUF | libc::SO_SNDBUFFORCE) => {
-            options.send_buffer = Some((value.max(0) as u32).saturating_mul(2).max(4608));
+            options.send_buffer = Some((value.max(0) as u32).max(2304));
         }
         (libc::SOL_SOCKET, libc::SO_RCVLOWAT) => options.receive_low_water = value.max(1) as u32,
         (libc::IPPROTO_IP, libc::IP_TOS) => options.tos = value as u8,
