@@ -1,0 +1,172 @@
+//! What `vma_stats` reads is what the programs did; and what the library says by itself.
+
+use rig::{Finished, Host, Options, Program};
+use stats::{Snapshot, Why};
+use std::path::{Path, PathBuf};
+use tests::{DEADLINE, World, world};
+
+const PORT: u16 = 9400;
+const ROUNDS: u64 = 100;
+
+/// Echoes datagrams until it is told to quit; before, it opens a socket that must be left to the kernel.
+const ECHO: &str = "\
+import socket,sys
+local = socket.socket()
+local.connect_ex(('127.0.0.1', 1))
+sock = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
+sock.bind((sys.argv[1], int(sys.argv[2])))
+print('ready', flush=True)
+while True:
+    data, peer = sock.recvfrom(2000)
+    if data == b'quit':
+        break
+    sock.sendto(data, peer)
+";
+
+/// Sends its third argument so many times and waits for each answer.
+const ASK: &str = "\
+import socket,sys
+sock = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
+sock.settimeout(5)
+for i in range(int(sys.argv[4])):
+    sock.sendto(sys.argv[3].encode(), (sys.argv[1], int(sys.argv[2])))
+    if sys.argv[3] != 'quit':
+        sock.recv(2000)
+";
+
+/// One accelerated socket in the parent, one for the kernel in the child.
+const FORKS: &str = "\
+import os,socket,sys
+sock = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
+sock.bind((sys.argv[1], int(sys.argv[2])))
+child = os.fork()
+if child == 0:
+    local = socket.socket()
+    local.connect_ex(('127.0.0.1', 1))
+    print('child', os.getpid(), flush=True)
+    sys.stdin.read()
+    os._exit(0)
+sock.recv(10)
+os.kill(child, 9)
+os.waitpid(child, 0)
+";
+
+fn python(host: &Host, script: &str, address: &str) -> Program {
+    let program = host.program("/usr/bin/python3").words("-u -c").argument(script);
+    program.argument(address).argument(PORT.to_string())
+}
+
+/// A folder for statistics, gone with the test.
+struct Folder(PathBuf);
+
+impl Folder {
+    fn new(label: &str) -> Folder {
+        let path = std::env::temp_dir().join(format!("sidestep-{label}-{}", std::process::id()));
+        std::fs::create_dir_all(&path).unwrap();
+        Folder(path)
+    }
+
+    fn of(&self, pid: u32) -> PathBuf {
+        self.0.join(stats::segment::file_name(pid))
+    }
+
+    fn read(&self, pid: u32) -> Snapshot {
+        Snapshot::parse(&std::fs::read(self.of(pid)).unwrap()).unwrap()
+    }
+}
+
+impl Drop for Folder {
+    fn drop(&mut self) {
+        let _ = std::fs::remove_dir_all(&self.0);
+    }
+}
+
+fn ask(host: &Host, address: &str, text: &str, times: u64) {
+    let asks = python(host, ASK, address).argument(text).argument(times.to_string());
+    asks.run(DEADLINE).and_then(Finished::success).unwrap();
+}
+
+fn left(snapshot: &Snapshot, why: Why) -> u64 {
+    snapshot.left.iter().find(|(of, _)| *of == why).unwrap().1
+}
+
+fn preloaded(program: Program, library: &Path, folder: &Folder) -> Program {
+    program.preload(Some(library)).environment("VMA_STATS_SHMEM_DIR", &folder.0)
+}
+
+#[test]
+fn counts_are_what_the_programs_exchanged_and_the_file_goes_with_the_process() {
+    let Some(world) = world(&Options::default()) else { return };
+    let World { hosts, library } = &world;
+    let folder = Folder::new("counts");
+    let words = folder.0.join("words");
+    let address = hosts.right.address.to_string();
+    let mut server = preloaded(python(&hosts.right, ECHO, &address), library, &folder)
+        .environment("VMA_STATS_FILE", &words)
+        .start()
+        .unwrap();
+    server.wait_for_output("ready", DEADLINE).unwrap();
+    ask(&hosts.left, &address, "twelve bytes", ROUNDS);
+
+    let told = folder.read(server.pid());
+    assert_eq!((told.process.sockets_accelerated.value(), told.process.sockets_open.value()), (1, 1));
+    assert_eq!(left(&told, Why::LocalAddress), 1, "the connection inside the host");
+    let socket = told.sockets.iter().find(|socket| socket.flags.value() & stats::flag::ACCELERATED != 0);
+    let socket = socket.expect("an accelerated socket");
+    for (what, packets, bytes) in
+        [("received", &socket.rx_packets, &socket.rx_bytes), ("sent", &socket.tx_packets, &socket.tx_bytes)]
+    {
+        assert_eq!((packets.value(), bytes.value()), (ROUNDS, 12 * ROUNDS), "{what}");
+    }
+    assert_eq!(told.lanes.len(), 1);
+    assert!(told.lanes[0].1.rx_frames.value() >= ROUNDS);
+    let other = told.sockets.iter().find(|socket| socket.flags.value() & stats::flag::LEFT != 0).unwrap();
+    assert_eq!(other.why.value(), Why::LocalAddress as u64);
+
+    let file = folder.of(server.pid());
+    ask(&hosts.left, &address, "quit", 1);
+    server.finish(DEADLINE).and_then(Finished::success).unwrap();
+    assert!(!file.exists(), "the file outlived its process");
+    let words = std::fs::read_to_string(words).unwrap();
+    assert!(words.contains(&format!("/ {} / 0 / 0 [kilobytes", ROUNDS + 1)), "{words}");
+}
+
+#[test]
+fn the_child_of_a_fork_counts_for_itself() {
+    let Some(world) = world(&Options::default()) else { return };
+    let World { hosts, library } = &world;
+    let folder = Folder::new("fork");
+    let address = hosts.right.address.to_string();
+    let mut parent = preloaded(python(&hosts.right, FORKS, &address), library, &folder).start().unwrap();
+    parent.wait_for_output("child", DEADLINE).unwrap();
+    let said = parent.stdout();
+    let child: u32 = said.split_whitespace().nth(1).unwrap().parse().unwrap();
+    let (of_parent, of_child) = (folder.read(parent.pid()), folder.read(child));
+    assert_eq!((left(&of_parent, Why::LocalAddress), of_parent.process.sockets_accelerated.value()), (0, 1));
+    assert_eq!((left(&of_child, Why::LocalAddress), of_child.process.sockets_accelerated.value()), (1, 0));
+    ask(&hosts.left, &address, "quit", 1);
+    parent.finish(DEADLINE).and_then(Finished::success).unwrap();
+}
+
+#[test]
+fn the_banner_comes_with_the_first_accelerated_socket_and_not_before() {
+    let Some(world) = world(&Options::default()) else { return };
+    let World { hosts, library } = &world;
+    let folder = Folder::new("banner");
+    let script = |end: &str| {
+        format!("import socket,sys\ns = socket.socket()\ns.connect_ex(('127.0.0.1', 1))\n{end}\n")
+    };
+    let run = |end: &str, variable: (&str, &str)| {
+        let program = python(&hosts.right, &script(end), &hosts.right.address.to_string());
+        let program = preloaded(program, library, &folder).environment(variable.0, variable.1);
+        program.run(DEADLINE).and_then(Finished::success).unwrap().stderr
+    };
+    let bind = "for i in 0, 1: socket.socket(socket.AF_INET, socket.SOCK_DGRAM).bind((sys.argv[1], 0))";
+    assert_eq!(run("", ("VMA_TRACELEVEL", "info")), "", "nothing was accelerated");
+    let told = run(bind, ("VMA_RX_POLL", "7"));
+    assert_eq!(told.matches("VMA_VERSION: ").count(), 1, "{told}");
+    assert!(told.contains("[VMA_RX_POLL]") && !told.contains("[VMA_MSS]"), "{told}");
+    assert_eq!(run(bind, ("VMA_TRACELEVEL", "warning")), "");
+    let told = run("", ("VMA_CONFIG_FILE", "/nonexistent/libvma.conf"));
+    assert!(told.contains("VMA WARNING: VMA_CONFIG_FILE=/nonexistent/libvma.conf: cannot be read"), "{told}");
+}
