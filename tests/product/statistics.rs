@@ -36,7 +36,7 @@ for i in range(int(sys.argv[4])):
 
 /// One accelerated socket in the parent, one for the kernel in the child.
 const FORKS: &str = "\
-import os,socket,sys
+import os,socket,sys,time
 sock = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
 sock.bind((sys.argv[1], int(sys.argv[2])))
 child = os.fork()
@@ -44,7 +44,7 @@ if child == 0:
     local = socket.socket()
     local.connect_ex(('127.0.0.1', 1))
     print('child', os.getpid(), flush=True)
-    sys.stdin.read()
+    time.sleep(60)
     os._exit(0)
 sock.recv(10)
 os.kill(child, 9)
