@@ -32,7 +32,11 @@ pub(crate) fn open(runtime: &Runtime, link: &Link) -> Result<Device, Why> {
         rx_ring: runtime.parameters.rx_ring,
         tx_ring: runtime.parameters.tx_ring,
     };
-    Device::open(&link.name, &options).map_err(|refusal| {
+    let opened = match runtime.inherited(link.index) {
+        Some(inherited) => Device::attach(&inherited),
+        None => Device::open(&link.name, &options),
+    };
+    opened.map_err(|refusal| {
         logger::debug!("{}: {refusal}", link.name);
         why(&refusal)
     })

@@ -27,7 +27,8 @@ pub(crate) enum Kind {
     Listener,
     /// A TCP connection, from connect(2) or accept(2) on. One leg.
     Stream,
-    /// A listener or UDP socket in the child of a fork: the kernel's, once the child uses it.
+    /// A listener or UDP socket in the child of a fork. Used there, a listener stands on lanes of the child too, and a
+    /// UDP socket is the kernel's.
     Inherited,
 }
 
@@ -57,6 +58,8 @@ pub(crate) struct Control {
     pub udp: Option<Box<stack::udp::Options>>,
     /// A non-blocking connect whose result has not been told yet.
     pub connecting: bool,
+    /// The queue length of a listener.
+    pub backlog: Option<u32>,
     /// The reason was counted and told already.
     pub told: bool,
 }
@@ -98,6 +101,8 @@ pub(crate) struct Object {
     counts: AtomicPtr<stats::Socket>,
     /// It has had a leg, and is counted among the accelerated.
     accelerated: AtomicBool,
+    /// A listener that was not asked for connections since this process forked: those who do ask come first.
+    pub resting: AtomicBool,
     legs: [Leg; LEGS_MAX],
     leg_count: AtomicU32,
     /// See [`Control`].
@@ -149,6 +154,7 @@ impl Object {
             last_source: AtomicU64::new(0),
             counts: AtomicPtr::new(nobody()),
             accelerated: AtomicBool::new(false),
+            resting: AtomicBool::new(false),
             legs: Default::default(),
             leg_count: AtomicU32::new(0),
             control: sys::Mutex::new(Control::default()),
@@ -179,6 +185,7 @@ impl Object {
         if self.accelerated.swap(false, Ordering::Relaxed) {
             counts::segment().process().sockets_open.subtract(1);
         }
+        self.resting.store(false, Ordering::Relaxed);
         self.spin.store(0, Ordering::Relaxed);
         self.shut.store(0, Ordering::Relaxed);
         *self.control.lock() = Control::default();
@@ -270,6 +277,7 @@ impl Object {
         self.watch.after_fork();
         self.set_counts(&counts::NOBODY);
         self.accelerated.store(false, Ordering::Relaxed);
+        self.resting.store(false, Ordering::Relaxed);
         self.set_kind(Kind::Inherited);
     }
 

@@ -46,6 +46,10 @@ pub(crate) struct Runtime {
     why_told: [AtomicBool; Why::COUNT],
     /// Nothing is accelerated any more (a panic was caught).
     pub fenced: AtomicBool,
+    /// In the child of a fork: what its lanes are opened from, beside the parent's.
+    inherited: sys::Mutex<Vec<xdp::Inherited>>,
+    /// Listeners of this process that rest (see `Object::resting`).
+    pub resting: AtomicU32,
     /// The background thread.
     pub worker: worker::Handle,
 }
@@ -108,6 +112,8 @@ impl Runtime {
             route_generation: AtomicU32::new(1),
             why_told: [const { AtomicBool::new(false) }; Why::COUNT],
             fenced: AtomicBool::new(false),
+            inherited: sys::Mutex::new(Vec::new()),
+            resting: AtomicU32::new(0),
             worker: worker::Handle::new(),
         }
     }
@@ -302,10 +308,28 @@ impl Runtime {
         self.worker.hurry();
     }
 
-    /// In the child of a fork: devices, engines, netlink and worker are the parent's.
-    pub(crate) fn after_fork(&self) {
-        for lane in self.lanes() {
-            lane.disown();
+    /// What the parent left of an interface's device.
+    pub(crate) fn inherited(&self, link: u32) -> Option<xdp::Inherited> {
+        self.inherited.lock().iter().find(|inherited| inherited.index() == link).cloned()
+    }
+
+    /// In the child of a fork: engines, netlink and worker are the parent's; lanes are opened anew when a socket needs
+    /// one. `listens`: it will, perhaps after it gave up the privilege for it.
+    pub(crate) fn after_fork(&self, listens: bool) {
+        {
+            let mut all = self.inherited.lock();
+            for inherited in all.iter() {
+                inherited.after_fork();
+            }
+            for lane in self.lanes() {
+                lane.disown();
+                let inherited = lane.lock().device.inherit();
+                all.retain(|known| known.index() != inherited.index());
+                all.push(inherited);
+            }
+            if listens {
+                all.iter().for_each(xdp::Inherited::prepare);
+            }
         }
         self.lane_count.store(0, Ordering::Release);
         self.links.lock().clear();
@@ -321,10 +345,12 @@ impl Runtime {
     pub(crate) fn locks_for_fork(&self) -> ForkLocks<'_> {
         let links = self.links.lock();
         let routes = self.routes.lock();
+        let inherited = self.inherited.lock();
         let lanes = self.lanes().map(|lane| lane.lock()).collect();
         ForkLocks {
             _links: links,
             _routes: routes,
+            _inherited: inherited,
             _lanes: lanes,
             _netlink: self.netlink.lock(),
             _rules: self.rules.lock(),
@@ -338,6 +364,7 @@ impl Runtime {
 pub(crate) struct ForkLocks<'a> {
     _links: sys::MutexGuard<'a, Vec<(u32, Result<usize, Why>)>>,
     _routes: sys::MutexGuard<'a, HashMap<Ipv4Addr, Decision>>,
+    _inherited: sys::MutexGuard<'a, Vec<xdp::Inherited>>,
     _lanes: Vec<sys::MutexGuard<'a, crate::lane::Inner>>,
     _netlink: sys::MutexGuard<'a, Option<Netlink>>,
     _rules: sys::MutexGuard<'a, ProcessRules>,

@@ -31,6 +31,8 @@ const SWEEP_NS: u64 = 100_000_000;
 
 /// How often statistics are brought up to date and readers' wishes looked at.
 const ATTEND_NS: u64 = 500_000_000;
+/// How often processes that share our arenas are looked after: what the dead left is taken back.
+const BURY_NS: u64 = 1_000_000_000;
 
 /// The worker as the rest of the library knows it.
 pub(crate) struct Handle {
@@ -99,6 +101,7 @@ struct Worker {
     hurried_at: u64,
     swept_at: u64,
     attended_at: u64,
+    buried_at: u64,
     interval: u64,
     fds: Vec<sys::poll::pollfd>,
 }
@@ -121,6 +124,7 @@ impl Worker {
             hurried_at: 0,
             swept_at: 0,
             attended_at: 0,
+            buried_at: 0,
             interval: interval_ms * 1_000_000,
             fds: Vec::new(),
         }
@@ -195,7 +199,11 @@ impl Worker {
         next
     }
 
-    fn sweep(&self, now: u64) {
+    fn sweep(&mut self, now: u64) {
+        let bury = now.saturating_sub(self.buried_at) >= BURY_NS;
+        if bury {
+            self.buried_at = now;
+        }
         if logger::enabled(logger::Level::Finer) {
             describe_streams(now);
         }
@@ -203,6 +211,9 @@ impl Worker {
             if let Some(mut inner) = lane.try_lock() {
                 inner.sweep_orphans();
                 inner.remind_neighbours(now);
+                if bury {
+                    let _ = inner.device.bury_dead();
+                }
             }
         }
     }

@@ -133,11 +133,13 @@ impl Device {
     }
 
     /// In the child of a fork, first of all: closes the child's copies of the sockets, so that they end with the
-    /// parent, and tells what a device of its own is opened from. This one is only there to be dropped, or kept.
+    /// parent, and tells what a device of its own is opened from. Of this one only [`Device::unsteer`] is of use: it takes
+    /// a flow from the parent.
     pub fn inherit(&mut self) -> Inherited {
         self.queues.clear();
         self.descriptors.clear();
-        Inherited::new(&self.shared, self.lane)
+        self.pool.arena.after_fork();
+        Inherited::new(&self.shared)
     }
 
     /// Is it one of several that share the arena?

@@ -24,6 +24,7 @@ use crate::fd_table;
 use crate::object::{Kind, Object};
 use crate::offload;
 use crate::runtime::{self, Runtime};
+use crate::tcp;
 use libc::c_int;
 
 /// The runtime and the socket behind `fd`; "the kernel" if it is not ours.
@@ -35,15 +36,24 @@ fn ours(fd: c_int) -> Answer<(&'static Runtime, &'static Object)> {
     }
 }
 
-/// As [`ours`], for calls that hear what arrives: an inherited socket is given back to the kernel first.
+/// As [`ours`], for calls that hear what arrives: an inherited listener is adopted first, an inherited UDP socket given
+/// back to the kernel.
 #[inline]
-fn hearing(fd: c_int) -> Answer<(&'static Runtime, &'static Object)> {
+pub(crate) fn hearing(fd: c_int) -> Answer<(&'static Runtime, &'static Object)> {
     let (runtime, object) = ours(fd)?;
     if object.kind() == Kind::Inherited {
-        offload::give_back(object);
-        return kernel();
+        inherited(runtime, object)?;
     }
     Ok((runtime, object))
+}
+
+#[cold]
+fn inherited(runtime: &'static Runtime, object: &'static Object) -> Answer<()> {
+    if object.control.lock().backlog.is_some() && tcp::adopt(runtime, object) {
+        return Ok(());
+    }
+    offload::give_back(object);
+    kernel()
 }
 
 /// Shorthand: the kernel does it, as for any descriptor that is not ours.

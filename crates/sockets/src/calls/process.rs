@@ -4,6 +4,7 @@ use crate::counts;
 use crate::fd_table::{self, Entry};
 use crate::lane::Tx;
 use crate::object::Kind;
+use crate::offload;
 use crate::os::Os;
 use crate::runtime::{self, ForkLocks};
 use core::cell::RefCell;
@@ -25,6 +26,11 @@ thread_local! {
 /// Before fork, in the parent: takes our locks, so that the child finds them free. `fork_done` follows in both.
 pub fn fork_begins() {
     if let Some(runtime) = runtime::get() {
+        for fd in 0..fd_table::end() {
+            if let Some(object) = fd_table::socket(fd).filter(|object| object.kind() == Kind::Listener) {
+                offload::rest(runtime, object);
+            }
+        }
         FORKING.with(|locks| *locks.borrow_mut() = Some(runtime.locks_for_fork()));
     }
 }
@@ -34,25 +40,29 @@ pub fn fork_done() {
     FORKING.with(|locks| *locks.borrow_mut() = None);
 }
 
-/// In the child of fork, right after `fork_done`, before anything else runs there: lanes and connections are the parent's. The child's copies
-/// of descriptors are the kernel's shadows; a listener is heard by the child through the kernel once the child uses it
-/// (see `offload::inherit`).
+/// In the child of fork, right after `fork_done`, before anything else runs there: lanes and connections are the
+/// parent's. The child's copies of descriptors are the kernel's shadows; a listener that the child uses listens on lanes
+/// of the child, too (`tcp::adopt`).
 pub fn forked_child() {
     let Some(runtime) = runtime::get() else { return };
     // What `fork_begins` took in the parent is held by this copy of its thread, and is needed below.
     fork_done();
     sys::clock::after_fork();
+    let mut listens = false;
     for fd in 0..fd_table::end() {
         match fd_table::entry(fd) {
             Some(Entry::Epoll(set)) => set.after_fork(),
-            Some(Entry::Socket(object)) if matches!(object.kind(), Kind::Listener | Kind::Udp) => {
+            Some(Entry::Socket(object))
+                if matches!(object.kind(), Kind::Listener | Kind::Udp | Kind::Inherited) =>
+            {
                 object.inherit();
+                listens |= object.control.lock().backlog.is_some();
             }
             Some(Entry::Socket(_)) => drop(fd_table::remove(fd)),
             None => {}
         }
     }
-    runtime.after_fork();
+    runtime.after_fork(listens);
 }
 
 /// At exit of the process: pending data gets its bounded time to leave (SIDESTEP_EXIT_LINGER_MSEC).

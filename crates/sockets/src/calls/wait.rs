@@ -88,6 +88,7 @@ pub unsafe fn epoll_pwait2(
     let (Some(runtime), Some(set)) = (runtime::get(), fd_table::epoll(epoll)) else {
         return Err(Stop::Kernel(Why::NotOurs));
     };
+    set.before_wait(runtime);
     // SAFETY: null or valid.
     let Ok(deadline) = (unsafe { block::deadline(timeout) }) else { return fail(libc::EINVAL) };
     // SAFETY: the application's array.

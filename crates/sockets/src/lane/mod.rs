@@ -91,7 +91,8 @@ impl Lane {
             mac: stack::MacAddr(device.mac()),
             mtu: runtime.mtu(link.mtu),
             accept_partial_checksum: device.checksums_may_be_partial(),
-            attached_frames_max: device.frames() / 2,
+            // Workers of one server share the arena.
+            attached_frames_max: device.frames() / if device.is_attached() { 8 } else { 2 },
             tcp: runtime.tcp_settings.clone(),
             udp: runtime.udp_settings.clone(),
         };

@@ -23,6 +23,7 @@ pub(crate) fn listen(
     backlog: c_int,
 ) -> Answer<c_int> {
     let queue = queue_length(backlog);
+    object.control.lock().backlog = Some(queue);
     if object.kind() == Kind::Listener {
         kernel_listen(runtime, fd, backlog)?;
         for (lane, id) in object.legs() {
@@ -53,6 +54,38 @@ pub(crate) fn listen(
                 Err(Stop::Kernel(_)) => Ok(0),
                 other => other,
             }
+        }
+    }
+}
+
+/// A child of a fork uses a listener of its parent: it listens on lanes of its own beside the parent's. False: it
+/// cannot, and parent and child hear through the kernel.
+pub(crate) fn adopt(runtime: &'static Runtime, object: &'static Object) -> bool {
+    let (local, queue, flows) = {
+        let mut control = object.control.lock();
+        let (Some(local), Some(queue)) = (control.local, control.backlog) else { return false };
+        (local, queue, core::mem::take(&mut control.flows))
+    };
+    let parents: Vec<_> = object.legs().collect();
+    object.drop_legs();
+    match stand(runtime, object, local, queue) {
+        Ok(()) => {
+            object.set_kind(Kind::Listener);
+            for (lane, _) in object.legs() {
+                // A parent that ended (daemon) should not be left in the way.
+                lane.lock().device.bury_dead();
+            }
+            true
+        }
+        Err(why) => {
+            super::detach(object);
+            runtime.count(why, format_args!("inherited listener"));
+            for (leg, flow) in flows {
+                if let Some((lane, _)) = parents.get(usize::from(leg)) {
+                    lane.lock().device.unsteer(flow);
+                }
+            }
+            false
         }
     }
 }

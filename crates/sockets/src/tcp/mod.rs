@@ -13,7 +13,7 @@ mod send;
 pub(crate) use accept::accept4;
 pub(crate) use close::{close, detach, shutdown};
 pub(crate) use connect::connect;
-pub(crate) use listen::listen;
+pub(crate) use listen::{adopt, listen};
 pub(crate) use recv::recv;
 pub(crate) use send::{send, send_file};
 

@@ -10,12 +10,12 @@ use std::sync::Arc;
 use sys::{Fd, Mutex};
 
 use super::{Options, attach};
+use crate::Refusal;
 use crate::arena::{Arena, LANES};
 use crate::caps::{self, Way};
 use crate::interface::Interface;
 use crate::socket::{Anchor, Binding, af_xdp};
 use crate::steering::Steering;
-use crate::{Flow, Refusal};
 
 /// See the module's page.
 pub(crate) struct Shared {
@@ -88,13 +88,11 @@ fn binding(interface: &Interface, options: &Options, way: Way, queue: u32) -> Bi
 #[derive(Clone)]
 pub struct Inherited {
     pub(crate) shared: Arc<Shared>,
-    /// The parent's lane.
-    lane: u32,
 }
 
 impl Inherited {
-    pub(super) fn new(shared: &Arc<Shared>, lane: u32) -> Inherited {
-        let inherited = Inherited { shared: shared.clone(), lane };
+    pub(super) fn new(shared: &Arc<Shared>) -> Inherited {
+        let inherited = Inherited { shared: shared.clone() };
         inherited.after_fork();
         inherited
     }
@@ -103,6 +101,8 @@ impl Inherited {
     pub fn after_fork(&self) {
         // SAFETY: this process has one thread yet, and nothing is done under the lock that could be half done.
         unsafe { self.shared.spare.force_unlock() };
+        // Those are the parent's: a socket is one lane's.
+        self.shared.spare.lock().clear();
         self.shared.arena.after_fork();
         self.shared.is_inherited.store(true, Ordering::Relaxed);
     }
@@ -120,11 +120,5 @@ impl Inherited {
     /// The interface's index.
     pub fn index(&self) -> u32 {
         self.shared.interface.index
-    }
-
-    /// Takes a flow from the parent, which keeps its socket but hears nothing any more.
-    pub fn unsteer(&self, flow: Flow) {
-        let _lock = self.shared.arena.lock_rings();
-        self.shared.steering.leave(&flow, self.lane);
     }
 }

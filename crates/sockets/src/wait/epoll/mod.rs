@@ -22,8 +22,10 @@ use crate::answer::{Answer, Stop, Why};
 use crate::errno::fail;
 use crate::fd_table::{self, Entry};
 use crate::lane::Lane;
-use crate::object::Object;
+use crate::object::{Kind, Object};
+use crate::offload;
 use crate::os::Os;
+use crate::runtime::Runtime;
 use crate::wait::Lanes;
 use core::sync::atomic::{AtomicBool, AtomicI32, AtomicU32, AtomicU64, Ordering};
 use item::{Item, Items};
@@ -57,6 +59,9 @@ pub(crate) struct Set {
     /// When the kernel's side was looked at last.
     looked: AtomicU64,
     items: sys::Mutex<Items>,
+    /// In the child of a fork: the parent's listeners and UDP sockets that it holds, registered in the kernel.
+    inherited: sys::Mutex<Vec<&'static Object>>,
+    has_inherited: AtomicBool,
 }
 
 #[derive(Default)]
@@ -101,6 +106,8 @@ impl Set {
             spin: AtomicU32::new(0),
             looked: AtomicU64::new(0),
             items: sys::Mutex::new(Items::default()),
+            inherited: sys::Mutex::new(Vec::new()),
+            has_inherited: AtomicBool::new(false),
         }
     }
 
@@ -121,6 +128,8 @@ impl Set {
         self.nested.store(false, Ordering::Relaxed);
         self.spin.store(0, Ordering::Relaxed);
         self.looked.store(0, Ordering::Relaxed);
+        self.inherited.lock().clear();
+        self.has_inherited.store(false, Ordering::Relaxed);
         *self.side.lock() = None;
         FREE.lock().push(self);
     }
@@ -132,10 +141,30 @@ impl Set {
             self.items.force_unlock();
             self.relations.force_unlock();
         }
-        *self.items.lock() = Items::default();
+        let items = core::mem::take(&mut *self.items.lock());
         *self.relations.lock() = Relations::default();
         self.has_inner.store(false, Ordering::Relaxed);
         self.lanes.store(0, Ordering::Relaxed);
+        let heard = |object: &Object| matches!(object.kind(), Kind::Listener | Kind::Udp | Kind::Inherited);
+        let mut inherited = self.inherited.lock();
+        inherited.extend(items.iter().map(|(_, item)| item.object).filter(|object| heard(object)));
+        self.has_inherited.store(!inherited.is_empty(), Ordering::Relaxed);
+    }
+
+    /// What a wait says about the set's listeners: in the child of a fork those of the parent are heard through the
+    /// kernel, whose set is the parent's as well; those that rested attend again.
+    pub(crate) fn before_wait(&self, runtime: &Runtime) {
+        if self.has_inherited.load(Ordering::Relaxed) && self.has_inherited.swap(false, Ordering::Relaxed) {
+            for object in self.inherited.lock().drain(..).filter(|object| object.kind() == Kind::Inherited) {
+                offload::give_back(object);
+            }
+        }
+        if runtime.resting.load(Ordering::Relaxed) != 0 {
+            let objects: Vec<_> = self.items.lock().iter().map(|(_, item)| item.object).collect();
+            for object in objects.into_iter().filter(|object| object.resting.load(Ordering::Relaxed)) {
+                offload::attend(runtime, object);
+            }
+        }
     }
 
     /// Another set, or poll, watches this one: from now on its descriptor is readable only if something in it is ready,
