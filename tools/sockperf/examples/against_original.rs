@@ -58,7 +58,7 @@ fn compare(programs: &[String; 2], test: &str, figure: &str, port: u16, transpor
             }
         }
     }
-    let [ours, original] = values.map(|v| median(v));
+    let [ours, original] = values.map(median);
     println!("{:<34} {ours:>12.3} {original:>12.3} {:>9.4}", format!("{test} {transport}"), ours / original);
 }
 

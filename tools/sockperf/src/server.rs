@@ -21,6 +21,7 @@ use crate::settings::{Endpoint, Settings};
 use crate::sockets::{self, Socket};
 use crate::{cpu, signals};
 
+use filter::Filters;
 use responder::{Responder, Totals};
 
 /// A bound socket and what it stands for.
@@ -39,7 +40,7 @@ pub fn run(s: &Settings, clock: Clock, first: Reading) -> Result<()> {
     if s.pre_warm_up_sec > 0 {
         signals::sleep(f64::from(s.pre_warm_up_sec));
     }
-    let totals = Arc::new(Totals::new(s.threads));
+    let totals = Arc::new(Totals::new(s.threads * if s.rx_filter { 2 } else { 1 }));
     let outcome =
         if s.threads > 1 { threads(s, clock, first, &totals) } else { alone(s, clock, first, &totals) };
     outcome?;
@@ -151,7 +152,14 @@ fn serve(s: &Settings, listeners: Vec<Listener>, responder: &mut Responder) -> R
     // SAFETY: gettid has no precondition.
     let tid = unsafe { libc::gettid() };
     report::say(&format!("sockperf: [tid {tid}] using {}() to block on socket(s)", s.mux.name()));
-    let _filters = if s.rx_filter { filter::install(&listeners, responder)? } else { Vec::new() };
+    let filters =
+        if s.rx_filter { Filters::install(&listeners, responder.beside(s))? } else { Filters::default() };
+    let outcome = read(s, listeners, responder);
+    filters.summary();
+    outcome
+}
+
+fn read(s: &Settings, listeners: Vec<Listener>, responder: &mut Responder) -> Result<()> {
     if s.mux == Kind::Socketxtreme {
         return xtreme::serve(listeners, responder);
     }

@@ -56,6 +56,15 @@ impl Timeline {
         self.max = self.max.max(rtt);
     }
 
+    /// `count` sends until `now`.
+    #[inline]
+    pub fn sends(&mut self, now: u64, count: u64) {
+        if now >= self.next {
+            self.roll(now);
+        }
+        self.count += count;
+    }
+
     #[cold]
     fn roll(&mut self, now: u64) {
         let mean = self.sum.checked_div(self.count).unwrap_or(0);

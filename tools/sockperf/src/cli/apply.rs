@@ -214,6 +214,9 @@ fn conflicts(s: &Settings, p: &Pending, has: &dyn Fn(&str) -> bool) -> Result<()
     if s.threads > 1 && s.mux == Kind::Recvfrom && has("iomux-type") {
         return Err(wrong("--threads-num does not go with -F r"));
     }
+    if s.rx_filter && s.mux == Kind::Socketxtreme {
+        return Err(wrong("--rxfiltercb and -F x both take the packets: use one of them"));
+    }
     if s.recv_looping != Some(1) && !s.nonblocked {
         return Err(wrong("--recv_looping_num other than 1 needs --nonblocked"));
     }

@@ -10,6 +10,9 @@ use crate::settings::Span;
 use crate::signals;
 use crate::timeline::Timeline;
 
+/// Messages between two looks at the clock, when nothing waits for it.
+const UNPACED_BATCH: u32 = 8;
+
 /// Runs the loop and gives back what it measured.
 pub fn run(test: &Test) -> Result<Outcome> {
     let s = test.s;
@@ -24,11 +27,12 @@ pub fn run(test: &Test) -> Result<Outcome> {
     let window = Window { begin: start, end: finish, first: 0, last: u64::MAX, finish, final_seq: u64::MAX };
     let mut pacer = Pacer::new(test, start);
     let mut timeline = Timeline::new(test, start);
+    let batch = if test.is_paced() { s.burst } else { s.burst.max(UNPACED_BATCH) };
     let mut now = start;
     let mut seq = 0;
     while !signals::stopped() {
         pacer.next(&mut outbox);
-        for _ in 0..s.burst {
+        for _ in 0..batch {
             seq += 1;
             match outbox.send(seq, false)? {
                 Sent::Whole(bytes) => out.count(bytes, now, true),
@@ -41,7 +45,7 @@ pub fn run(test: &Test) -> Result<Outcome> {
         }
         SENT.set(seq);
         now = clock.now();
-        timeline.answer(now, 0);
+        timeline.sends(now, u64::from(batch));
         if now >= finish {
             break;
         }

@@ -32,7 +32,7 @@ struct Shared {
 /// Runs both threads and gives back what they measured.
 pub fn run(test: &Test) -> Result<Outcome> {
     let s = test.s;
-    let inbox = Inbox::new(test, READ_MS)?;
+    let inbox = Inbox::new(test, READ_MS, false)?;
     let per_second = match s.pace {
         Pace::Max => usize::MAX,
         Pace::PerSecond(rate) => (rate as usize / s.reply_every as usize).saturating_mul(2),

@@ -26,6 +26,7 @@ impl Gauge {
 pub static SENT: Gauge = Gauge(AtomicU64::new(0));
 
 /// The marks of `-a` and `-A`.
+#[derive(Clone)]
 pub struct Activity {
     every: u64,
     table: bool,

@@ -1,6 +1,8 @@
 //! Answers from inside the accelerator's receive callback: the packet never reaches a read.
 
+use std::cell::RefCell;
 use std::ffi::{c_int, c_void};
+use std::rc::Rc;
 
 use libc::{iovec, size_t};
 
@@ -14,19 +16,39 @@ use crate::server::responder::Responder;
 /// What the callback of one socket needs. The library calls it in the thread that polls, which is ours.
 pub struct Filter {
     listener: *const Listener,
-    responder: *mut Responder,
+    /// Not the one of the read loop, which is borrowed while the library runs.
+    responder: Rc<RefCell<Responder>>,
     scratch: Vec<u8>,
 }
 
-/// Registers the callback on every datagram socket. The filters must live as long as the sockets are read.
-pub fn install(listeners: &[Listener], responder: &mut Responder) -> Result<Vec<Box<Filter>>> {
-    let mut filters = Vec::new();
-    for listener in listeners.iter().filter(|l| !l.endpoint.tcp) {
-        let mut filter = Box::new(Filter { listener, responder, scratch: Vec::new() });
-        extra_api::register(listener.socket.fd, on_packet, (&raw mut *filter).cast())?;
-        filters.push(filter);
+/// The callbacks of one thread's sockets; they must live as long as the sockets are read.
+#[derive(Default)]
+pub struct Filters {
+    /// Boxed, because the library holds their addresses.
+    #[allow(clippy::vec_box, reason = "the addresses are registered")]
+    list: Vec<Box<Filter>>,
+}
+
+impl Filters {
+    /// Registers a callback on every datagram socket. `responder` answers.
+    pub fn install(listeners: &[Listener], responder: Responder) -> Result<Filters> {
+        let responder = Rc::new(RefCell::new(responder));
+        let mut filters = Filters::default();
+        for listener in listeners.iter().filter(|l| !l.endpoint.tcp) {
+            let mut filter =
+                Box::new(Filter { listener, responder: Rc::clone(&responder), scratch: Vec::new() });
+            extra_api::register(listener.socket.fd, on_packet, (&raw mut *filter).cast())?;
+            filters.list.push(filter);
+        }
+        Ok(filters)
     }
-    Ok(filters)
+
+    /// Prints what was missing, by client.
+    pub fn summary(&self) {
+        if let Some(filter) = self.list.first() {
+            filter.responder.borrow().summary();
+        }
+    }
 }
 
 extern "C" fn on_packet(
@@ -39,8 +61,8 @@ extern "C" fn on_packet(
     if pieces != 1 || list.is_null() || info.is_null() || context.is_null() {
         return PACKET_RECV;
     }
-    // SAFETY: the library passes valid pointers for the duration of the call, and the context we registered.
-    let (filter, piece, source) = unsafe { (&mut *context.cast::<Filter>(), &*list, (*info).source) };
+    // SAFETY: the library passes valid pointers for the duration of the call.
+    let (piece, source) = unsafe { (&*list, (*info).source) };
     if source.is_null() {
         return PACKET_RECV;
     }
@@ -55,10 +77,13 @@ extern "C" fn on_packet(
     }
     let ip = std::net::Ipv4Addr::from(source.sin_addr.s_addr.to_ne_bytes());
     let from = Address::from_ip((ip, u16::from_be(source.sin_port)).into());
+    // SAFETY: the context is the filter we registered; a nested call leaves before it touches `scratch`.
+    let filter = unsafe { &mut *context.cast::<Filter>() };
+    // Sending the answer may make the library poll, and call again: that packet waits for a read.
+    let Ok(mut responder) = filter.responder.try_borrow_mut() else { return PACKET_RECV };
     filter.scratch.clear();
     filter.scratch.extend_from_slice(bytes);
-    // SAFETY: the callback runs inside this thread's own read call, during which nobody else uses the responder;
-    // listener and responder outlive the filters.
-    unsafe { (*filter.responder).datagram(&*filter.listener, &mut filter.scratch, &from) };
+    // SAFETY: the listener outlives the filters.
+    responder.datagram(unsafe { &*filter.listener }, &mut filter.scratch, &from);
     PACKET_DROP
 }

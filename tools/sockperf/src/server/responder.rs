@@ -3,6 +3,7 @@
 use std::io::ErrorKind;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::{Duration, Instant};
 
 use crate::address::Address;
 use crate::calls::calls;
@@ -19,7 +20,7 @@ use crate::server::peers::Peers;
 use crate::settings::Settings;
 
 /// A client that does not read its answers for so long loses its connection, so that others are served.
-const SEND_PATIENCE_MS: i32 = 3000;
+const SEND_PATIENCE: Duration = Duration::from_secs(3);
 
 /// What each thread has counted, for the side channel and the last line.
 pub struct Totals {
@@ -94,6 +95,19 @@ impl Responder {
             thread,
             messages: 0,
             bytes: 0,
+        }
+    }
+
+    /// Another responder of the same thread, with counters of its own.
+    pub fn beside(&self, s: &Settings) -> Responder {
+        Responder {
+            peers: Peers::new(s.endpoints.len() > 1),
+            activity: self.activity.clone(),
+            totals: Arc::clone(&self.totals),
+            thread: self.thread + s.threads,
+            messages: 0,
+            bytes: 0,
+            ..*self
         }
     }
 
@@ -294,34 +308,43 @@ fn send_from(fd: i32, message: &[u8], to: &Address, source: libc::in_addr) {
 
 #[inline]
 fn send_stream(fd: i32, message: &[u8]) -> bool {
-    let mut rest = message;
-    loop {
-        // SAFETY: `rest` outlives the call.
-        let n = unsafe {
-            (calls().sendto)(fd, rest.as_ptr().cast(), rest.len(), libc::MSG_NOSIGNAL, std::ptr::null(), 0)
-        };
-        if n as usize == rest.len() {
-            return true;
-        }
-        if n >= 0 {
-            rest = &rest[n as usize..];
-        } else if !may_go_on(fd) {
-            return false;
-        }
-    }
+    let n = put(fd, message, 0);
+    n as usize == message.len() || finish(fd, message, n)
 }
 
-/// After a failed send on a connection: waits until there is room, but not for ever.
+#[inline]
+fn put(fd: i32, bytes: &[u8], flags: i32) -> isize {
+    let flags = flags | libc::MSG_NOSIGNAL;
+    // SAFETY: `bytes` outlive the call.
+    unsafe { (calls().sendto)(fd, bytes.as_ptr().cast(), bytes.len(), flags, std::ptr::null(), 0) }
+}
+
+/// The rest of a message, as far as the client takes it within [`SEND_PATIENCE`] of its last sign of reading.
 #[cold]
-fn may_go_on(fd: i32) -> bool {
-    match std::io::Error::last_os_error().kind() {
-        ErrorKind::Interrupted => !crate::signals::stopped(),
-        ErrorKind::WouldBlock => {
+fn finish(fd: i32, message: &[u8], first: isize) -> bool {
+    let (mut rest, mut n) = (message, first);
+    let mut last_progress = Instant::now();
+    loop {
+        if n > 0 {
+            rest = &rest[n as usize..];
+            last_progress = Instant::now();
+            if rest.is_empty() {
+                return true;
+            }
+        } else {
+            let kind = std::io::Error::last_os_error().kind();
+            let patience = SEND_PATIENCE.saturating_sub(last_progress.elapsed());
+            if !matches!(kind, ErrorKind::Interrupted | ErrorKind::WouldBlock)
+                || patience.is_zero()
+                || crate::signals::stopped()
+            {
+                return false;
+            }
             let mut entry = libc::pollfd { fd, events: libc::POLLOUT, revents: 0 };
             // SAFETY: one entry, which outlives the call.
-            unsafe { (calls().poll)(&mut entry, 1, SEND_PATIENCE_MS) > 0 }
+            unsafe { (calls().poll)(&mut entry, 1, patience.as_millis() as i32 + 1) };
         }
-        _ => false,
+        n = put(fd, rest, libc::MSG_DONTWAIT);
     }
 }
 
@@ -332,7 +355,7 @@ pub fn datagram_buffer() -> Vec<u8> {
 
 /// Makes blocking sends of an accepted connection end.
 pub fn limit_sends(socket: &crate::sockets::Socket) {
-    let patience = libc::timeval { tv_sec: i64::from(SEND_PATIENCE_MS / 1000), tv_usec: 0 };
+    let patience = libc::timeval { tv_sec: SEND_PATIENCE.as_secs() as i64, tv_usec: 0 };
     // An accelerator that lacks the option serves well-behaved clients all the same.
     let _ = socket.set(libc::SOL_SOCKET, libc::SO_SNDTIMEO, &patience, "the send time-out");
 }

@@ -161,11 +161,20 @@ unsafe fn destination_of(header: &libc::msghdr) -> Option<libc::in_addr> {
 pub fn streams(s: &Settings, listener: &Listener, responder: &mut Responder) -> Result<()> {
     let mut zero_copy = if s.zcopy_read { Some(ZeroCopy::new()?) } else { None };
     let mut connections: Vec<Connection> = Vec::new();
+    // A receive time-out costs the kernel a timer for each message; a signal from the listener costs nothing.
+    let by_signal = signals::are_reliable() && announce(listener);
     while !signals::stopped() {
+        if by_signal {
+            // Before the look below: a connection that comes after it starts the interruptions anew.
+            signals::interrupt_after(0.0);
+        }
         match connections.as_mut_slice() {
+            [_] if is_pending(listener) => connections.extend(accept(s, listener, responder)?),
             [] => connections.extend(accept(s, listener, responder)?),
             [only] => {
-                only.socket.receive_timeout(LOOK_MS)?;
+                if !by_signal {
+                    only.socket.receive_timeout(LOOK_MS)?;
+                }
                 let mut reads = 0;
                 let mut last = Read::Data;
                 while last == Read::Data && reads < LOOK_READS && !signals::stopped() {
@@ -174,8 +183,6 @@ pub fn streams(s: &Settings, listener: &Listener, responder: &mut Responder) -> 
                 }
                 if last == Read::Closed {
                     connections.clear();
-                } else if is_pending(listener) {
-                    connections.extend(accept(s, listener, responder)?);
                 }
             }
             _ => connections = many::until_one_is_left(s, listener, connections, responder)?,
@@ -208,6 +215,18 @@ pub fn accept(s: &Settings, listener: &Listener, responder: &Responder) -> Resul
     let Ok(socket) = sockets::accepted(s, fd) else { return Ok(None) };
     limit_sends(&socket);
     Ok(Some(Connection { socket, framer: responder.framer(), from }))
+}
+
+/// Lets the listener send SIGIO when a connection waits. The handler repeats it until it was taken, because one
+/// signal may come just before a read blocks.
+fn announce(listener: &Listener) -> bool {
+    // SAFETY: no pointers.
+    unsafe {
+        let fd = listener.socket.fd;
+        let flags = libc::fcntl(fd, libc::F_GETFL);
+        libc::fcntl(fd, libc::F_SETOWN, libc::getpid()) == 0
+            && libc::fcntl(fd, libc::F_SETFL, flags | libc::O_ASYNC) == 0
+    }
 }
 
 fn is_pending(listener: &Listener) -> bool {
