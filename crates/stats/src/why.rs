@@ -90,6 +90,7 @@ impl Why {
                 | InterfaceNotChosen
                 | NoInterface
                 | Inherited
+                | OtherFamily
         )
     }
 

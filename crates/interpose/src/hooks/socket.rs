@@ -3,7 +3,7 @@
 use crate::inside::opening;
 use crate::start::{enabled, ensure, gave, own_process, running};
 use crate::table::hooks;
-use libc::{AF_INET, SOCK_DGRAM, SOCK_STREAM, c_int, c_void, sockaddr, socklen_t};
+use libc::{AF_INET, AF_INET6, SOCK_DGRAM, SOCK_STREAM, c_int, c_void, sockaddr, socklen_t};
 use sockets::{Answer, Stop, Why, calls};
 
 /// The low bits of a socket's type; above them are SOCK_NONBLOCK and SOCK_CLOEXEC.
@@ -12,9 +12,14 @@ const KIND: c_int = 0xf;
 /// Whether the next byte to read is where urgent data was (asm-generic/sockios.h).
 const SIOCATMARK: usize = 0x8905;
 
-/// Whether this could be accelerated, in which case everything starts.
+/// Whether this could be accelerated, in which case everything starts; or, once it has, is worth counting.
 fn candidate(domain: c_int, kind: c_int) -> bool {
-    domain == AF_INET && matches!(kind & KIND, SOCK_STREAM | SOCK_DGRAM) && ensure() && own_process()
+    let started = match domain {
+        AF_INET => ensure,
+        AF_INET6 => running,
+        _ => return false,
+    };
+    matches!(kind & KIND, SOCK_STREAM | SOCK_DGRAM) && started() && own_process()
 }
 
 /// The answer; when it is the kernel's, the descriptor that `genuine` made, which is not ours.

@@ -18,6 +18,10 @@ pub unsafe fn socket(domain: c_int, kind: c_int, protocol: c_int) -> Answer<c_in
     let ours = match (domain, kind & KIND_MASK, protocol) {
         (libc::AF_INET, libc::SOCK_STREAM, 0 | libc::IPPROTO_TCP) => Kind::TcpIdle,
         (libc::AF_INET, libc::SOCK_DGRAM, 0 | libc::IPPROTO_UDP) => Kind::Udp,
+        (libc::AF_INET6, libc::SOCK_STREAM | libc::SOCK_DGRAM, _) => {
+            runtime.count(Why::OtherFamily, format_args!("socket"));
+            return kernel();
+        }
         _ => return kernel(),
     };
     // SAFETY: no pointers.

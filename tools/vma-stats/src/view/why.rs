@@ -38,7 +38,7 @@ pub(crate) fn text(snapshot: &Snapshot, ranges: &[(i32, i32)]) -> String {
             );
         }
     }
-    if accelerated == 0 && left == 0 {
+    if accelerated == 0 && left == 0 && snapshot.sockets.is_empty() {
         out += "The program has not opened a TCP or UDP socket over IPv4 yet.\n";
     }
     out.push('\n');

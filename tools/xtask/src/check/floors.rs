@@ -21,7 +21,7 @@ const MAY_USE: [(&str, &[&str]); 18] = [
     ("sys", &[]),
     ("sim", &["stack", "wire", "stats"]),
     ("rig", &[]),
-    ("tests", &["rig"]),
+    ("tests", &["rig", "stats"]),
     ("sockperf", &[]),
     ("middlebox", &[]),
     ("vma-stats", &["stats", "sys", "config"]),
