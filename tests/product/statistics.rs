@@ -170,3 +170,34 @@ fn the_banner_comes_with_the_first_accelerated_socket_and_not_before() {
     let told = run("", ("VMA_CONFIG_FILE", "/nonexistent/libvma.conf"));
     assert!(told.contains("VMA WARNING: VMA_CONFIG_FILE=/nonexistent/libvma.conf: cannot be read"), "{told}");
 }
+
+/// Opens an accelerated socket and prints IP_MULTICAST_LOOP, and where the background thread may run.
+const PARAMETERS: &str = "\
+import glob,socket,sys,time
+sock = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
+sock.bind((sys.argv[1], int(sys.argv[2])))
+print('loop', sock.getsockopt(socket.IPPROTO_IP, socket.IP_MULTICAST_LOOP))
+begun = time.monotonic()
+join = socket.inet_aton('239.1.2.3') + socket.inet_aton(sys.argv[1])
+sock.setsockopt(socket.IPPROTO_IP, socket.IP_ADD_MEMBERSHIP, join)
+print('waited', time.monotonic() - begun >= 0.3)
+while True:
+    for task in glob.glob('/proc/self/task/*'):
+        status = open(task + '/status').read()
+        if 'sidestep' in status and 'Cpus_allowed_list:\\t0\\n' in status:
+            print('pinned')
+            sys.exit()
+    time.sleep(0.01)
+";
+
+#[test]
+fn parameters_reach_what_they_name() {
+    let Some(world) = world(&Options::default()) else { return };
+    let World { hosts, library } = &world;
+    let program = python(&hosts.right, PARAMETERS, &hosts.right.address.to_string()).preload(Some(library));
+    let program = program.any_cpu().environment("VMA_TX_MC_LOOPBACK", "0");
+    let program = program.environment("VMA_WAIT_AFTER_JOIN_MSEC", "300");
+    let program = program.environment("VMA_INTERNAL_THREAD_AFFINITY", "0");
+    let said = program.run(DEADLINE).and_then(Finished::success).unwrap().stdout;
+    assert_eq!(said, "loop 0\nwaited True\npinned\n");
+}

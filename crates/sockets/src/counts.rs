@@ -31,6 +31,9 @@ static LEFT: AtomicPtr<Left> = AtomicPtr::new(core::ptr::null_mut());
 type Left = sys::Mutex<Vec<(i32, &'static Block)>>;
 static LEFT_COUNT: AtomicUsize = AtomicUsize::new(0);
 
+/// The process is ending, and everything was said.
+static ENDED: AtomicBool = AtomicBool::new(false);
+
 /// Whether this process has emptied VMA_STATS_FILE.
 static FILE_BEGUN: AtomicBool = AtomicBool::new(false);
 
@@ -117,11 +120,34 @@ pub(crate) fn claim(kind: Kind, fd: i32, nonblocking: bool) -> &'static Block {
 }
 
 fn flags(kind: Kind, nonblocking: bool) -> u64 {
-    let protocol = match kind {
-        Kind::Udp => flag::MC_LOOP,
-        _ => flag::TCP,
-    };
+    let protocol = if kind == Kind::Udp { 0 } else { flag::TCP };
     protocol | if nonblocking { flag::NONBLOCKING } else { 0 }
+}
+
+/// A multicast group was joined or left by setsockopt(2) with this value: struct ip_mreq and its kin begin with it.
+pub(crate) fn member(block: &Block, request: &[u8], joins: bool) {
+    let Some(group) = request.first_chunk::<4>().map(|group| u64::from(u32::from_be_bytes(*group))) else {
+        return;
+    };
+    let (from, to) = if joins { (0, group) } else { (group, 0) };
+    let cells = [&block.groups_first, &block.groups_second];
+    let is = |at: usize, wanted: u64| cells[at / 2].value() >> (at % 2 * 32) & 0xffff_ffff == wanted;
+    if block.fd.value() == 0 || joins && (0..4).any(|at| is(at, group)) {
+        return;
+    }
+    // Of more than four, the first four are shown.
+    if let Some(at) = (0..4).find(|at| is(*at, from)) {
+        let shift = at % 2 * 32;
+        cells[at / 2].set(cells[at / 2].value() & !(0xffff_ffff << shift) | to << shift);
+    }
+}
+
+/// Whether the socket's own multicast comes back to this host (IP_MULTICAST_LOOP).
+pub(crate) fn loops(block: &Block, on: bool) {
+    if block.fd.value() != 0 {
+        let others = block.flags.value() & !flag::MC_LOOP;
+        block.flags.set(others | if on { flag::MC_LOOP } else { 0 });
+    }
 }
 
 /// A receive took `bytes` from the engine. Under the lane's lock.
@@ -330,7 +356,11 @@ fn number(state: State) -> u64 {
 /// An accelerated socket is about to be closed: its last words go to VMA_STATS_FILE.
 pub(crate) fn last_words(runtime: &Runtime, object: &'static Object) {
     let path = &runtime.parameters.stats_file;
-    if path.is_empty() || object.counts().fd.value() == 0 || object.leg().is_none() {
+    if path.is_empty()
+        || ENDED.load(Ordering::Relaxed)
+        || object.counts().fd.value() == 0
+        || object.leg().is_none()
+    {
         return;
     }
     describe(object);
@@ -423,6 +453,7 @@ pub(crate) fn exiting(runtime: &Runtime) {
     for object in objects() {
         last_words(runtime, object);
     }
+    ENDED.store(true, Ordering::Relaxed);
     if OWNER.load(Ordering::Relaxed) == sys::process::pid()
         && let Some(path) = path(&runtime.parameters.stats_shmem_dir)
     {
@@ -471,5 +502,21 @@ mod tests {
         left(beyond, 3, Why::Rule);
         assert!(!knows(3));
         assert_eq!(beyond.flags.value(), 0);
+    }
+
+    #[test]
+    fn four_groups_are_shown_and_a_group_that_is_left_makes_room() {
+        let block = Block::new();
+        block.fd.set(4);
+        for last in [1, 2, 2, 3, 4, 5] {
+            member(&block, &[239, 0, 0, last, 10, 0, 0, 1], true);
+        }
+        member(&block, &[239, 0, 0, 2], false);
+        member(&block, &[239, 0, 0, 6], true);
+        member(&block, &[239], true);
+        let shown = report::groups(&block).iter().map(|group| group.octets()[3]).collect::<Vec<_>>();
+        let mut sorted = shown.clone();
+        sorted.sort_unstable();
+        assert_eq!(sorted, [1, 3, 4, 6], "{shown:?}");
     }
 }

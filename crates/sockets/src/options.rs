@@ -2,6 +2,7 @@
 //! meaning for an accelerated socket. Most are read back from the shadow.
 
 use crate::answer::{Answer, Stop, Why};
+use crate::counts;
 use crate::errno::{fail, of_socket};
 use crate::lane::Tx;
 use crate::object::{Kind, Object};
@@ -72,11 +73,16 @@ pub(crate) unsafe fn set(
         (libc::SOL_SOCKET, libc::SO_SNDTIMEO) => object.send_timeout.store(span_of(bytes), Ordering::Relaxed),
         (libc::SOL_SOCKET, libc::SO_LINGER) => set_linger(object, bytes),
         (libc::IPPROTO_IP, libc::IP_ADD_MEMBERSHIP | libc::IP_ADD_SOURCE_MEMBERSHIP) => {
+            counts::member(object.counts(), bytes, true);
             // Switches take a while to learn of a join; programs may want it done when the call returns.
             match u64::from(runtime.parameters.wait_after_join_msec) {
                 0 => {}
                 msec => sys::thread::sleep(msec * 1_000_000),
             }
+        }
+        (libc::IPPROTO_IP, libc::IP_DROP_MEMBERSHIP) => counts::member(object.counts(), bytes, false),
+        (libc::IPPROTO_IP, libc::IP_MULTICAST_LOOP) => {
+            counts::loops(object.counts(), bytes.first().is_some_and(|byte| *byte != 0));
         }
         _ => match object.kind() {
             Kind::Udp => set_udp(runtime, object, level, name, word),
