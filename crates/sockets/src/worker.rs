@@ -152,6 +152,9 @@ impl Worker {
                 self.hurry_seen = hurry;
                 self.hurried_at = now;
             }
+            if self.runtime.lanes().any(|lane| !lane.is_fenced() && lane.look_after_sleepers(now)) {
+                self.hurried_at = now;
+            }
             let next = self.turn_lanes(now);
             if now.saturating_sub(self.attended_at) >= ATTEND_NS {
                 self.attended_at = now;
@@ -187,12 +190,10 @@ impl Worker {
             let Some(mut inner) = lane.try_lock() else { continue };
             let due = inner.stack.next_timer().is_some_and(|due| due.0 <= now);
             if due || lane.gathering.load(Ordering::Relaxed) || is_away(lane, now) {
-                let turned = lane.turned.load(Ordering::Relaxed);
-                inner.turn(now);
-                lane.note(&inner, now);
-                counts::segment().process().background_turns.one();
                 // Being away is measured by the application's turns, not by ours.
-                lane.turned.store(turned, Ordering::Relaxed);
+                inner.turn(now);
+                lane.publish(&inner);
+                counts::segment().process().background_turns.one();
             }
             next = next.min(inner.stack.next_timer().map_or(u64::MAX, |due| due.0));
         }
@@ -227,7 +228,7 @@ impl Worker {
         self.watch_fd(self.monitor.as_ref().map_or(-1, Monitor::descriptor));
         for lane in self.runtime.lanes() {
             if !lane.is_fenced() && is_away(lane, now) {
-                for fd in &lane.descriptors {
+                for fd in &lane.queues {
                     self.watch_fd(*fd);
                 }
             }

@@ -7,6 +7,7 @@
 
 mod counts;
 mod frame;
+mod gate;
 mod requests;
 mod turn;
 
@@ -28,6 +29,10 @@ pub(crate) struct Lane {
     pub name: String,
     /// What to sleep on: readable while frames wait.
     pub descriptors: Vec<i32>,
+    /// The AF_XDP sockets behind them.
+    pub queues: Vec<i32>,
+    /// Whom a packet wakes.
+    pub gate: gate::Gate,
     /// When the last turn ended, for the worker: lanes that the application turns need no help.
     pub turned: AtomicU64,
     /// Sends gather: a later call, or the worker, hands them over.
@@ -100,11 +105,14 @@ impl Lane {
         stack.set_addresses(&addresses);
         let block = crate::counts::segment().lane(slot);
         counts::describe(block, link, &device);
+        let gate = gate::Gate::new(device.descriptors());
         Lane {
             slot,
             link: link.index,
             name: link.name.clone(),
-            descriptors: device.descriptors().to_vec(),
+            descriptors: gate.descriptors(),
+            queues: device.descriptors().to_vec(),
+            gate,
             turned: AtomicU64::new(now.0),
             gathering: AtomicBool::new(false),
             sleepers: AtomicU32::new(0),
@@ -149,7 +157,35 @@ impl Lane {
     /// Publishes what the worker looks at; called before the lock is let go.
     #[inline]
     pub(crate) fn note(&self, inner: &Inner, now: u64) {
+        self.gate.turned(self.turned.load(Ordering::Relaxed));
         self.turned.store(now, Ordering::Relaxed);
+        self.publish(inner);
+    }
+
+    /// A thread is about to sleep on the lane: packets wake it, or those who poll the lane do.
+    pub(crate) fn before_sleep(&self, runtime: &Runtime, now: u64) {
+        if self.gate.is_polled_by_others(self.turned.load(Ordering::Relaxed), now) {
+            runtime.worker_hurry();
+        } else {
+            self.gate.arm();
+        }
+    }
+
+    /// Sleepers whom no packet would wake, and nobody who polls: arms the gate. Whether the worker must look again soon.
+    pub(crate) fn look_after_sleepers(&self, now: u64) -> bool {
+        if self.sleepers.load(Ordering::Acquire) == 0 || self.gate.is_armed() {
+            return false;
+        }
+        if now.saturating_sub(self.turned.load(Ordering::Relaxed)) < gate::POLLED_NS {
+            return true;
+        }
+        self.gate.arm();
+        false
+    }
+
+    /// Whether sends gather; the worker is told when they begin to.
+    #[inline]
+    pub(crate) fn publish(&self, inner: &Inner) {
         let gathering = inner.device.unkicked() > 0 || inner.stack.wants_flush();
         if gathering != self.gathering.load(Ordering::Relaxed) {
             self.gathering.store(gathering, Ordering::Relaxed);

@@ -222,6 +222,9 @@ fn sleep<T>(
     for lane in wait.lanes.each().filter(|_| wait.set.is_none_or(|set| set.is_nested())) {
         fds.extend(lane.descriptors.iter().map(|fd| pollfd { fd: *fd, events: libc::POLLIN, revents: 0 }));
     }
+    for lane in wait.lanes.each() {
+        lane.before_sleep(runtime, now);
+    }
     let left = wait.deadline.map(|deadline| timespec_of(deadline.saturating_sub(now)));
     let timeout = left.as_ref().map_or(core::ptr::null(), core::ptr::from_ref);
     let mask = wait.mask.unwrap_or(asleep.mask);
@@ -230,6 +233,9 @@ fn sleep<T>(
     let set = sigset(mask);
     unsafe { (os.ppoll)(fds.as_mut_ptr(), fds.len() as libc::nfds_t, timeout, &raw const set) };
     drop(asleep);
+    for lane in wait.lanes.each() {
+        lane.gate.woken();
+    }
     sys::fd::clear(eventfd);
     FDS.with(|kept| *kept.borrow_mut() = fds);
     if signals.interrupt(os) {
