@@ -167,6 +167,8 @@ fn the_banner_comes_with_the_first_accelerated_socket_and_not_before() {
     assert_eq!(told.matches("VMA_VERSION: ").count(), 1, "{told}");
     assert!(told.contains("[VMA_RX_POLL]") && !told.contains("[VMA_MSS]"), "{told}");
     assert_eq!(run(bind, ("VMA_TRACELEVEL", "warning")), "");
+    let told = run("", ("VMA_STATS_SHMEM_DIR", "/nonexistent"));
+    assert!(told.contains("VMA WARNING: VMA_STATS_SHMEM_DIR=/nonexistent: no file"), "{told}");
     let told = run("", ("VMA_CONFIG_FILE", "/nonexistent/libvma.conf"));
     assert!(told.contains("VMA WARNING: VMA_CONFIG_FILE=/nonexistent/libvma.conf: cannot be read"), "{told}");
 }

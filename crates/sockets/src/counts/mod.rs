@@ -4,17 +4,20 @@
 //! queues, addresses) is written by the worker twice a second and at the end, so that data calls do not pay for it.
 //! Sockets that found no block, and everything in a process without statistics, count into blocks that nobody reads.
 
+mod describe;
+#[cfg(test)]
+mod tests;
+
+pub(crate) use describe::{attend, describe, last_words, polled};
+
 use crate::answer::{Answer, Stop, Why};
-use crate::fd_table;
 use crate::object::{Kind, Object};
 use crate::runtime::{self, LANES_MAX, Runtime};
 use core::ptr::NonNull;
-use core::sync::atomic::{AtomicBool, AtomicI32, AtomicPtr, AtomicU64, AtomicUsize, Ordering};
+use core::sync::atomic::{AtomicI32, AtomicPtr, AtomicUsize, Ordering};
 use libc::ssize_t;
-use stack::Instant;
-use stack::tcp::State;
-use stats::segment::{address, file_name};
-use stats::{About, Segment, Socket as Block, flag, report};
+use stats::segment::file_name;
+use stats::{About, Segment, Socket as Block, flag};
 use std::ffi::CString;
 
 static NOWHERE: Segment = Segment::nowhere();
@@ -30,12 +33,6 @@ pub(crate) static NOBODY: Block = Block::new();
 static LEFT: AtomicPtr<Left> = AtomicPtr::new(core::ptr::null_mut());
 type Left = sys::Mutex<Vec<(i32, &'static Block)>>;
 static LEFT_COUNT: AtomicUsize = AtomicUsize::new(0);
-
-/// The process is ending, and everything was said.
-static ENDED: AtomicBool = AtomicBool::new(false);
-
-/// Whether this process has emptied VMA_STATS_FILE.
-static FILE_BEGUN: AtomicBool = AtomicBool::new(false);
 
 /// The segment of this process.
 #[inline]
@@ -78,7 +75,17 @@ fn memory(directory: &str, length: usize) -> Option<(NonNull<u8>, usize)> {
         Ok(file) => sys::memory::Mapping::shared(file.raw(), length, 0, false),
         Err(errno) => {
             if errno != 0 {
-                logger::debug!("{directory}: no statistics for vma_stats (errno {errno})");
+                // Asked for by name it is a loss, by default it is not.
+                let asked = directory != config::Parameters::default().stats_shmem_dir;
+                let level = if asked { logger::Level::Warning } else { logger::Level::Debug };
+                if logger::enabled(level) {
+                    logger::write(
+                        level,
+                        format_args!(
+                            "VMA_STATS_SHMEM_DIR={directory}: no file for vma_stats can be made (errno {errno})"
+                        ),
+                    );
+                }
             }
             sys::memory::Mapping::anonymous(length)
         }
@@ -276,184 +283,9 @@ fn forget(range: core::ops::Range<i32>) {
     LEFT_COUNT.store(left.len(), Ordering::Relaxed);
 }
 
-/// Writes what describes a socket. Skips what others hold just now.
-pub(crate) fn describe(object: &'static Object) {
-    let block = object.counts();
-    if block.fd.value() == 0 {
-        return;
-    }
-    let nonblocking = object.nonblocking.load(Ordering::Relaxed);
-    let kept = block.flags.value() & !flag::NONBLOCKING;
-    block.flags.set(kept | if nonblocking { flag::NONBLOCKING } else { 0 });
-    if block.inode.value() == 0 {
-        let fd = object.fd.load(Ordering::Relaxed);
-        block.inode.set(sys::identity::identity(fd).map_or(0, |identity| identity.inode));
-    }
-    if let Some(control) = object.control.try_lock() {
-        block.local.set(control.local.map_or(0, address));
-        block.remote.set(control.remote.map_or(0, address));
-    }
-    if object.kind() == Kind::Udp { describe_udp(object, block) } else { describe_tcp(object, block) }
-}
-
-fn describe_udp(object: &'static Object, block: &Block) {
-    let (mut packets, mut bytes, mut dropped, mut limit) = (0, 0, 0, 0);
-    for (lane, id) in object.legs() {
-        let Some(inner) = lane.try_lock() else { return };
-        let queued = inner.stack.udp_queued(id).unwrap_or_default();
-        packets += queued.packets as u64;
-        bytes += queued.bytes as u64;
-        dropped += inner.stack.udp_dropped(id);
-        limit = inner.stack.udp_options(id).map_or(limit, |options| u64::from(options.receive_buffer));
-        block.lane.set(lane.slot as u64 + 1);
-    }
-    block.rx_queued_packets.set(packets);
-    block.rx_queued_bytes.set(bytes);
-    block.rx_queued_packets_max.seen(packets);
-    block.rx_queued_bytes_max.seen(bytes);
-    block.rx_dropped_packets.follow(dropped);
-    block.rx_bytes_limit.set(limit);
-}
-
-fn describe_tcp(object: &'static Object, block: &Block) {
-    let Some((lane, id)) = object.leg() else { return };
-    let Some(inner) = lane.try_lock() else { return };
-    block.lane.set(lane.slot as u64 + 1);
-    if let Some(state) = inner.stack.tcp_state(id) {
-        block.tcp_state.set(number(state));
-    }
-    if let Some(local) = inner.stack.local(id) {
-        block.local.set(address(local));
-    }
-    if let Some(queued) = inner.stack.tcp_queued(id) {
-        block.rx_queued_bytes.set(queued.receive as u64);
-        block.rx_queued_bytes_max.seen(queued.receive as u64);
-        block.tx_queued_bytes.set(queued.send as u64);
-    }
-    if let Some(info) = inner.stack.tcp_info(Instant(sys::clock::now()), id) {
-        block.tx_retransmits.follow(u64::from(info.total_retrans));
-        block.rx_bytes_limit.set(u64::from(info.rcv_ssthresh));
-    }
-}
-
-/// RFC 9293's states in its order.
-fn number(state: State) -> u64 {
-    match state {
-        State::Closed => 0,
-        State::Listen => 1,
-        State::SynSent => 2,
-        State::SynReceived => 3,
-        State::Established => 4,
-        State::FinWait1 => 5,
-        State::FinWait2 => 6,
-        State::CloseWait => 7,
-        State::Closing => 8,
-        State::LastAck => 9,
-        State::TimeWait => 10,
-    }
-}
-
-/// An accelerated socket is about to be closed: its last words go to VMA_STATS_FILE.
-pub(crate) fn last_words(runtime: &Runtime, object: &'static Object) {
-    let path = &runtime.parameters.stats_file;
-    if path.is_empty()
-        || ENDED.load(Ordering::Relaxed)
-        || object.counts().fd.value() == 0
-        || object.leg().is_none()
-    {
-        return;
-    }
-    describe(object);
-    let text = report::socket(object.counts(), report::Rate::TOTAL) + "\n";
-    let begin = if FILE_BEGUN.swap(true, Ordering::Relaxed) { 0 } else { libc::O_TRUNC };
-    let flags = libc::O_WRONLY | libc::O_CREAT | libc::O_APPEND | libc::O_NOCTTY | libc::O_NONBLOCK | begin;
-    let Ok(path_c) = CString::new(path.as_str()) else { return };
-    match sys::file::open(&path_c, flags, 0o644) {
-        Ok(file) => drop(sys::fd::write(file.raw(), text.as_bytes())),
-        Err(errno) => {
-            static TOLD: logger::Once = logger::Once::new();
-            if TOLD.first() {
-                logger::warning!("VMA_STATS_FILE={path}: cannot be opened (errno {errno}): not written");
-            }
-        }
-    }
-}
-
-/// Nanoseconds spent polling since the worker looked last, with VMA_CPU_USAGE_STATS; and when it looked.
-static POLLED: AtomicU64 = AtomicU64::new(0);
-static POLLED_FROM: AtomicU64 = AtomicU64::new(0);
-
-/// A wait polled for so long before it found something or slept.
-#[inline]
-pub(crate) fn polled(runtime: &Runtime, ns: u64) {
-    if runtime.parameters.cpu_usage_stats {
-        POLLED.fetch_add(ns, Ordering::Relaxed);
-    }
-}
-
-/// The share of one processor's time, over a second and more.
-fn publish_polled(now: u64) {
-    let from = POLLED_FROM.load(Ordering::Relaxed);
-    if now.saturating_sub(from) >= 1_000_000_000 {
-        POLLED_FROM.store(now, Ordering::Relaxed);
-        let share = POLLED.swap(0, Ordering::Relaxed).saturating_mul(100) / (now - from);
-        segment().process().polling_cpu_percent.set(share);
-    }
-}
-
-/// Describes every open socket, and does what readers wish. By the worker, twice a second.
-pub(crate) fn attend(runtime: &Runtime) {
-    for object in objects() {
-        describe(object);
-    }
-    for lane in runtime.lanes() {
-        if let Some(inner) = lane.try_lock() {
-            inner.publish();
-        }
-    }
-    if runtime.parameters.cpu_usage_stats {
-        publish_polled(sys::clock::now());
-    }
-    let control = segment().control();
-    if let Some(level) = control.take_log_level() {
-        logger::set_level(level);
-    }
-    if let Some(details) = control.take_log_details() {
-        logger::set_details(details);
-    }
-    if let Some((fd, level)) = control.take_dump() {
-        dump(fd, level);
-    }
-}
-
-fn objects() -> impl Iterator<Item = &'static Object> {
-    let own = |(fd, object): (i32, &'static Object)| {
-        // Once for each socket, whatever it was duplicated to.
-        (object.fd.load(Ordering::Relaxed) == fd).then_some(object)
-    };
-    (0..fd_table::end()).filter_map(|fd| Some((fd, fd_table::socket(fd)?))).filter_map(own)
-}
-
-fn dump(fd: i32, level: i32) {
-    if level > logger::level() {
-        return;
-    }
-    let level = logger::Level::from_number(level);
-    let Some(object) = fd_table::socket(fd) else {
-        logger::write(level, format_args!("fd {fd}: not an accelerated socket"));
-        return;
-    };
-    for line in report::socket(object.counts(), report::Rate::TOTAL).lines() {
-        logger::write(level, format_args!("{line}"));
-    }
-}
-
 /// The process ends: last words of open sockets, and the file goes, if it is ours.
 pub(crate) fn exiting(runtime: &Runtime) {
-    for object in objects() {
-        last_words(runtime, object);
-    }
-    ENDED.store(true, Ordering::Relaxed);
+    describe::end(runtime);
     if OWNER.load(Ordering::Relaxed) == sys::process::pid()
         && let Some(path) = path(&runtime.parameters.stats_shmem_dir)
     {
@@ -469,54 +301,4 @@ pub(crate) fn after_fork() {
     // A thread of the parent may have been changing the old list.
     LEFT.store(Box::leak(Box::new(sys::Mutex::new(Vec::new()))), Ordering::Release);
     LEFT_COUNT.store(0, Ordering::Relaxed);
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_socket_left_to_the_kernel_keeps_its_block_and_reason_until_its_descriptor_is_closed() {
-        let length = Segment::size(1, 2);
-        let memory = sys::memory::Mapping::anonymous(length).unwrap();
-        let about = About { pid: 1, program: b"test", started_ns: 0 };
-        // SAFETY: fresh zeroed memory that stays mapped.
-        let segment = unsafe { Segment::create(memory.start(), length, 1, 2, about) }.unwrap();
-        core::mem::forget(memory);
-        SEGMENT.store(Box::leak(Box::new(segment)), Ordering::Release);
-
-        let block = claim(Kind::TcpIdle, 700, true);
-        assert_eq!(block.flags.value(), flag::TCP | flag::NONBLOCKING);
-        left(block, 700, Why::Rule);
-        assert_eq!((block.flags.value() & flag::LEFT, block.why.value()), (flag::LEFT, Why::Rule as u64));
-        closed(0..700);
-        assert!(knows(700) && !knows(701));
-        closed(700..701);
-        assert!(!knows(700));
-        assert_eq!(block.fd.value(), 0, "the block is free again");
-
-        // Sockets beyond the blocks share one, which names no descriptor and is nobody's to keep.
-        let (_, _, beyond) =
-            (claim(Kind::Udp, 1, false), claim(Kind::Udp, 2, false), claim(Kind::Udp, 3, false));
-        assert_eq!(beyond.fd.value(), 0);
-        left(beyond, 3, Why::Rule);
-        assert!(!knows(3));
-        assert_eq!(beyond.flags.value(), 0);
-    }
-
-    #[test]
-    fn four_groups_are_shown_and_a_group_that_is_left_makes_room() {
-        let block = Block::new();
-        block.fd.set(4);
-        for last in [1, 2, 2, 3, 4, 5] {
-            member(&block, &[239, 0, 0, last, 10, 0, 0, 1], true);
-        }
-        member(&block, &[239, 0, 0, 2], false);
-        member(&block, &[239, 0, 0, 6], true);
-        member(&block, &[239], true);
-        let shown = report::groups(&block).iter().map(|group| group.octets()[3]).collect::<Vec<_>>();
-        let mut sorted = shown.clone();
-        sorted.sort_unstable();
-        assert_eq!(sorted, [1, 3, 4, 6], "{shown:?}");
-    }
 }

@@ -1,0 +1,199 @@
+//! What describes sockets rather than counts: written by the worker twice a second and when a socket is closed, so that
+//! data calls do not pay for it. And what readers wish of the process.
+
+use super::segment;
+use crate::fd_table;
+use crate::object::{Kind, Object};
+use crate::runtime::Runtime;
+use core::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use stack::Instant;
+use stack::tcp::State;
+use stats::segment::address;
+use stats::{Socket as Block, flag, report};
+use std::ffi::CString;
+
+/// The process is ending, and everything was said.
+static ENDED: AtomicBool = AtomicBool::new(false);
+
+/// Whether this process has emptied VMA_STATS_FILE.
+static FILE_BEGUN: AtomicBool = AtomicBool::new(false);
+
+/// Writes what describes a socket. Skips what others hold just now.
+pub(crate) fn describe(object: &'static Object) {
+    let block = object.counts();
+    if block.fd.value() == 0 {
+        return;
+    }
+    let nonblocking = object.nonblocking.load(Ordering::Relaxed);
+    let kept = block.flags.value() & !flag::NONBLOCKING;
+    block.flags.set(kept | if nonblocking { flag::NONBLOCKING } else { 0 });
+    if block.inode.value() == 0 {
+        let fd = object.fd.load(Ordering::Relaxed);
+        block.inode.set(sys::identity::identity(fd).map_or(0, |identity| identity.inode));
+    }
+    if let Some(control) = object.control.try_lock() {
+        block.local.set(control.local.map_or(0, address));
+        block.remote.set(control.remote.map_or(0, address));
+    }
+    if object.kind() == Kind::Udp { describe_udp(object, block) } else { describe_tcp(object, block) }
+}
+
+fn describe_udp(object: &'static Object, block: &Block) {
+    let (mut packets, mut bytes, mut dropped, mut limit) = (0, 0, 0, 0);
+    for (lane, id) in object.legs() {
+        let Some(inner) = lane.try_lock() else { return };
+        let queued = inner.stack.udp_queued(id).unwrap_or_default();
+        packets += queued.packets as u64;
+        bytes += queued.bytes as u64;
+        dropped += inner.stack.udp_dropped(id);
+        limit = inner.stack.udp_options(id).map_or(limit, |options| u64::from(options.receive_buffer));
+        block.lane.set(lane.slot as u64 + 1);
+    }
+    block.rx_queued_packets.set(packets);
+    block.rx_queued_bytes.set(bytes);
+    block.rx_queued_packets_max.seen(packets);
+    block.rx_queued_bytes_max.seen(bytes);
+    block.rx_dropped_packets.follow(dropped);
+    block.rx_bytes_limit.set(limit);
+}
+
+fn describe_tcp(object: &'static Object, block: &Block) {
+    let Some((lane, id)) = object.leg() else { return };
+    let Some(inner) = lane.try_lock() else { return };
+    block.lane.set(lane.slot as u64 + 1);
+    if let Some(state) = inner.stack.tcp_state(id) {
+        block.tcp_state.set(number(state));
+    }
+    if let Some(local) = inner.stack.local(id) {
+        block.local.set(address(local));
+    }
+    if let Some(queued) = inner.stack.tcp_queued(id) {
+        block.rx_queued_bytes.set(queued.receive as u64);
+        block.rx_queued_bytes_max.seen(queued.receive as u64);
+        block.tx_queued_bytes.set(queued.send as u64);
+    }
+    if let Some(info) = inner.stack.tcp_info(Instant(sys::clock::now()), id) {
+        block.tx_retransmits.follow(u64::from(info.total_retrans));
+        block.rx_bytes_limit.set(u64::from(info.rcv_ssthresh));
+    }
+}
+
+/// RFC 9293's states in its order.
+fn number(state: State) -> u64 {
+    match state {
+        State::Closed => 0,
+        State::Listen => 1,
+        State::SynSent => 2,
+        State::SynReceived => 3,
+        State::Established => 4,
+        State::FinWait1 => 5,
+        State::FinWait2 => 6,
+        State::CloseWait => 7,
+        State::Closing => 8,
+        State::LastAck => 9,
+        State::TimeWait => 10,
+    }
+}
+
+/// An accelerated socket is about to be closed: its last words go to VMA_STATS_FILE.
+pub(crate) fn last_words(runtime: &Runtime, object: &'static Object) {
+    let path = &runtime.parameters.stats_file;
+    if path.is_empty()
+        || ENDED.load(Ordering::Relaxed)
+        || object.counts().fd.value() == 0
+        || object.leg().is_none()
+    {
+        return;
+    }
+    describe(object);
+    let text = report::socket(object.counts(), report::Rate::TOTAL) + "\n";
+    let begin = if FILE_BEGUN.swap(true, Ordering::Relaxed) { 0 } else { libc::O_TRUNC };
+    let flags = libc::O_WRONLY | libc::O_CREAT | libc::O_APPEND | libc::O_NOCTTY | libc::O_NONBLOCK | begin;
+    let Ok(path_c) = CString::new(path.as_str()) else { return };
+    match sys::file::open(&path_c, flags, 0o644) {
+        Ok(file) => drop(sys::fd::write(file.raw(), text.as_bytes())),
+        Err(errno) => {
+            static TOLD: logger::Once = logger::Once::new();
+            if TOLD.first() {
+                logger::warning!("VMA_STATS_FILE={path}: cannot be opened (errno {errno}): not written");
+            }
+        }
+    }
+}
+
+/// Nanoseconds spent polling since the worker looked last, with VMA_CPU_USAGE_STATS; and when it looked.
+static POLLED: AtomicU64 = AtomicU64::new(0);
+static POLLED_FROM: AtomicU64 = AtomicU64::new(0);
+
+/// A wait polled for so long before it found something or slept.
+#[inline]
+pub(crate) fn polled(runtime: &Runtime, ns: u64) {
+    if runtime.parameters.cpu_usage_stats {
+        POLLED.fetch_add(ns, Ordering::Relaxed);
+    }
+}
+
+/// The share of one processor's time, over a second and more.
+fn publish_polled(now: u64) {
+    let from = POLLED_FROM.load(Ordering::Relaxed);
+    if now.saturating_sub(from) >= 1_000_000_000 {
+        POLLED_FROM.store(now, Ordering::Relaxed);
+        let share = POLLED.swap(0, Ordering::Relaxed).saturating_mul(100) / (now - from);
+        segment().process().polling_cpu_percent.set(share);
+    }
+}
+
+/// Describes every open socket, and does what readers wish. By the worker, twice a second.
+pub(crate) fn attend(runtime: &Runtime) {
+    for object in objects() {
+        describe(object);
+    }
+    for lane in runtime.lanes() {
+        if let Some(inner) = lane.try_lock() {
+            inner.publish();
+        }
+    }
+    if runtime.parameters.cpu_usage_stats {
+        publish_polled(sys::clock::now());
+    }
+    let control = segment().control();
+    if let Some(level) = control.take_log_level() {
+        logger::set_level(level);
+    }
+    if let Some(details) = control.take_log_details() {
+        logger::set_details(details);
+    }
+    if let Some((fd, level)) = control.take_dump() {
+        dump(fd, level);
+    }
+}
+
+fn objects() -> impl Iterator<Item = &'static Object> {
+    let own = |(fd, object): (i32, &'static Object)| {
+        // Once for each socket, whatever it was duplicated to.
+        (object.fd.load(Ordering::Relaxed) == fd).then_some(object)
+    };
+    (0..fd_table::end()).filter_map(|fd| Some((fd, fd_table::socket(fd)?))).filter_map(own)
+}
+
+fn dump(fd: i32, level: i32) {
+    if level > logger::level() {
+        return;
+    }
+    let level = logger::Level::from_number(level);
+    let Some(object) = fd_table::socket(fd) else {
+        logger::write(level, format_args!("fd {fd}: not an accelerated socket"));
+        return;
+    };
+    for line in report::socket(object.counts(), report::Rate::TOTAL).lines() {
+        logger::write(level, format_args!("{line}"));
+    }
+}
+
+/// Last words of every open socket.
+pub(super) fn end(runtime: &Runtime) {
+    for object in objects() {
+        last_words(runtime, object);
+    }
+    ENDED.store(true, Ordering::Relaxed);
+}
