@@ -232,6 +232,7 @@ impl Plan {
                     tos: 0,
                     ttl: 64,
                     multicast_ttl: 1,
+                    multicast_all: true,
                     mtu_discover: c.one_of(&[MtuDiscover::Dont, MtuDiscover::Want, MtuDiscover::Want]),
                 },
             };

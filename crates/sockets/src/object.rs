@@ -56,6 +56,8 @@ pub(crate) struct Control {
     pub inherited: Vec<(i32, i32, Vec<u8>)>,
     /// SO_REUSEADDR or other settings that the engine asks about on connect: set by the rules of options.rs.
     pub udp: Option<Box<stack::udp::Options>>,
+    /// Groups of a UDP socket.
+    pub multicast: crate::udp::multicast::Multicast,
     /// A non-blocking connect whose result has not been told yet.
     pub connecting: bool,
     /// The queue length of a listener.
@@ -81,6 +83,8 @@ pub(crate) struct Object {
     pub receive_low_water: AtomicU32,
     /// What recvmsg tells of a datagram beside its bytes, and why sends go through the kernel: see udp/ancillary.rs.
     pub ancillary: AtomicU32,
+    /// The interface that the socket is bound to (SO_BINDTODEVICE); 0: none.
+    pub device: AtomicU32,
     /// Who is sent SIGURG, and SIGIO: F_SETOWN's word; 0: nobody.
     pub owner: AtomicI32,
     /// The signal that tells of readiness (O_ASYNC); 0: none.
@@ -144,6 +148,7 @@ impl Object {
             send_timeout: AtomicU64::new(0),
             receive_low_water: AtomicU32::new(1),
             ancillary: AtomicU32::new(0),
+            device: AtomicU32::new(0),
             owner: AtomicI32::new(0),
             notice: AtomicI32::new(0),
             shadow_ready: AtomicBool::new(false),
@@ -177,6 +182,7 @@ impl Object {
         }
         self.receive_low_water.store(1, Ordering::Relaxed);
         self.ancillary.store(0, Ordering::Relaxed);
+        self.device.store(0, Ordering::Relaxed);
         self.owner.store(0, Ordering::Relaxed);
         self.notice.store(0, Ordering::Relaxed);
         self.shadow_ready.store(false, Ordering::Relaxed);
@@ -267,6 +273,26 @@ impl Object {
     /// Removes all legs (the caller closed them in their engines). Callers hold `control`.
     pub(crate) fn drop_legs(&self) {
         self.leg_count.store(0, Ordering::Release);
+    }
+
+    /// Sends the owner the signals that an edge deserves: SIGURG for urgent data, and with O_ASYNC one for readiness.
+    #[inline]
+    pub(crate) fn tell_owner(&self, edges: stack::Ready) {
+        let owner = self.owner.load(Ordering::Relaxed);
+        if owner != 0 {
+            self.signal_owner(owner, edges);
+        }
+    }
+
+    #[cold]
+    fn signal_owner(&self, owner: i32, edges: stack::Ready) {
+        if edges.has(stack::Ready::PRI) {
+            sys::process::signal(owner, libc::SIGURG);
+        }
+        let notice = self.notice.load(Ordering::Relaxed);
+        if notice != 0 && edges != stack::Ready::default() {
+            sys::process::signal(owner, notice);
+        }
     }
 
     /// In the child of a fork: the legs are the parent's, and only the shadow is left. The flows stay known, so that the

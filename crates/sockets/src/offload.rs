@@ -2,8 +2,9 @@
 
 use crate::answer::{Answer, Stop, Why};
 use crate::lane::Lane;
-use crate::object::Object;
+use crate::object::{Kind, Object};
 use crate::runtime::{Decision, Runtime};
+use crate::udp::ancillary;
 use crate::wait::epoll;
 use crate::{counts, errno, fd_table};
 use config::Role;
@@ -68,9 +69,16 @@ pub(crate) fn steer(
 /// Takes an object's flows out of the steering maps.
 pub(crate) fn unsteer(object: &Object) {
     let flows = core::mem::take(&mut object.control.lock().flows);
+    unsteer_flows(object, flows);
+}
+
+/// As [`unsteer`], for flows that were taken out of the object already.
+pub(crate) fn unsteer_flows(object: &Object, flows: Vec<(u8, xdp::Flow)>) {
     let legs: Vec<_> = object.legs().collect();
     for (leg, flow) in flows {
-        if let Some((lane, _)) = legs.get(usize::from(leg)) {
+        if let Some((lane, _)) = legs.get(usize::from(leg))
+            && !is_shared(object, lane, &flow)
+        {
             lane.lock().device.unsteer(flow);
         }
     }
@@ -101,6 +109,39 @@ fn take_part(object: &Object, part: Part) {
             let _ = lane.lock().device.take_part(*flow, part);
         }
     }
+}
+
+/// Whether another socket of this process needs a flow too: UDP sockets may share a port.
+fn is_shared(object: &Object, lane: &'static Lane, flow: &xdp::Flow) -> bool {
+    if object.ancillary.load(Ordering::Relaxed) & ancillary::SHARES == 0 || flow.remote.is_some() {
+        return false;
+    }
+    (0..fd_table::end()).filter_map(fd_table::socket).any(|other| {
+        !core::ptr::eq(other, object)
+            && other.kind() == Kind::Udp
+            && other.leg_on(lane).is_some()
+            && other.control.lock().flows.iter().any(|(_, known)| known == flow)
+    })
+}
+
+/// Whether a socket may use a lane: one that is bound to a device uses that one.
+pub(crate) fn on_device(object: &Object, lane: &Lane) -> Result<(), Why> {
+    match object.device.load(Ordering::Relaxed) {
+        0 => Ok(()),
+        link if link == lane.link => Ok(()),
+        _ => Err(Why::InterfaceNotChosen),
+    }
+}
+
+/// The lanes of [`lanes_at`] that a socket may use.
+pub(crate) fn lanes_of(
+    runtime: &'static Runtime,
+    object: &Object,
+    local: Ipv4Addr,
+) -> Result<Vec<&'static Lane>, Why> {
+    let mut lanes = lanes_at(runtime, local)?;
+    lanes.retain(|lane| on_device(object, lane).is_ok());
+    if lanes.is_empty() { Err(Why::InterfaceNotChosen) } else { Ok(lanes) }
 }
 
 /// A child of a fork uses a listener or UDP socket of its parent: what arrives goes to the kernel from now on, where

@@ -1,47 +1,21 @@
 //! Socket options: each is set on the kernel's shadow first, which judges it, and then takes effect here where it has a
-//! meaning for an accelerated socket. Most are read back from the shadow.
+//! meaning for an accelerated socket, as the table says. Most are read back from the shadow.
+
+mod table;
 
 use crate::answer::{Answer, Stop, Why};
-use crate::counts;
 use crate::errno::{fail, of_socket};
 use crate::lane::Tx;
 use crate::object::{Kind, Object};
 use crate::runtime::Runtime;
-use crate::{tcp_info, udp};
+use crate::udp::ancillary;
+use crate::{offload, tcp, tcp_info, udp};
 use core::sync::atomic::Ordering;
 use core::time::Duration;
 use libc::{c_int, c_void, socklen_t};
 use stack::Instant;
 use stack::tcp::{Congestion, Options};
-
-/// TCP_* that the libc crate does not name for every target.
-const TCP_NOTSENT_LOWAT: c_int = 25;
-
-/// Options that accepted sockets have from their listener, as in Linux: replayed on the shadows of accepted sockets so
-/// that getsockopt tells the same.
-const INHERITED: [(c_int, c_int); 21] = [
-    (libc::SOL_SOCKET, libc::SO_KEEPALIVE),
-    (libc::SOL_SOCKET, libc::SO_LINGER),
-    (libc::SOL_SOCKET, libc::SO_OOBINLINE),
-    (libc::SOL_SOCKET, libc::SO_RCVBUF),
-    (libc::SOL_SOCKET, libc::SO_SNDBUF),
-    (libc::SOL_SOCKET, libc::SO_RCVLOWAT),
-    (libc::SOL_SOCKET, libc::SO_RCVTIMEO),
-    (libc::SOL_SOCKET, libc::SO_SNDTIMEO),
-    (libc::SOL_SOCKET, libc::SO_REUSEADDR),
-    (libc::SOL_SOCKET, libc::SO_REUSEPORT),
-    (libc::SOL_SOCKET, libc::SO_PRIORITY),
-    (libc::IPPROTO_TCP, libc::TCP_NODELAY),
-    (libc::IPPROTO_TCP, libc::TCP_MAXSEG),
-    (libc::IPPROTO_TCP, libc::TCP_KEEPIDLE),
-    (libc::IPPROTO_TCP, libc::TCP_KEEPINTVL),
-    (libc::IPPROTO_TCP, libc::TCP_KEEPCNT),
-    (libc::IPPROTO_TCP, libc::TCP_CONGESTION),
-    (libc::IPPROTO_TCP, libc::TCP_USER_TIMEOUT),
-    (libc::IPPROTO_TCP, TCP_NOTSENT_LOWAT),
-    (libc::IPPROTO_IP, libc::IP_TOS),
-    (libc::IPPROTO_IP, libc::IP_TTL),
-];
+use table::{Get, SO_BINDTOIFINDEX, SO_RCVTIMEO_NEW, SO_SNDTIMEO_NEW, Set};
 
 /// setsockopt(2).
 ///
@@ -56,6 +30,10 @@ pub(crate) unsafe fn set(
     value: *const c_void,
     len: socklen_t,
 ) -> Answer<c_int> {
+    if table::find(level, name).is_some_and(|row| row.set == Set::Refused) && refuses(level, name, value, len)
+    {
+        return fail(libc::EOPNOTSUPP);
+    }
     // SAFETY: the application's pointer, passed on.
     if unsafe { (runtime.os.setsockopt)(fd, level, name, value, len) } != 0 {
         return fail(runtime.os.errno());
@@ -64,27 +42,34 @@ pub(crate) unsafe fn set(
     let bytes = unsafe {
         core::slice::from_raw_parts(value.cast::<u8>(), if value.is_null() { 0 } else { len as usize })
     };
-    remember(object, level, name, bytes);
-    let word = bytes.first_chunk::<4>().map(|four| c_int::from_ne_bytes(*four));
-    match (level, name) {
-        (libc::SOL_SOCKET, libc::SO_RCVTIMEO) => {
-            object.receive_timeout.store(span_of(bytes), Ordering::Relaxed)
+    let word = match bytes {
+        [byte] => Some(c_int::from(*byte)),
+        _ => bytes.first_chunk::<4>().map(|four| c_int::from_ne_bytes(*four)),
+    };
+    let group_option = level == libc::IPPROTO_IP && udp::multicast::is_option(name);
+    let Some(row) = table::find(level, name) else {
+        if group_option && object.kind() == Kind::Udp {
+            udp::multicast::set(runtime, object, name, bytes);
+            return Ok(0);
         }
-        (libc::SOL_SOCKET, libc::SO_SNDTIMEO) => object.send_timeout.store(span_of(bytes), Ordering::Relaxed),
-        (libc::SOL_SOCKET, libc::SO_LINGER) => set_linger(object, bytes),
-        (libc::IPPROTO_IP, libc::IP_ADD_MEMBERSHIP | libc::IP_ADD_SOURCE_MEMBERSHIP) => {
-            counts::member(object.counts(), bytes, true);
-            // Switches take a while to learn of a join; programs may want it done when the call returns.
-            match u64::from(runtime.parameters.wait_after_join_msec) {
-                0 => {}
-                msec => sys::thread::sleep(msec * 1_000_000),
+        return unknown(runtime, object, level, name);
+    };
+    if row.inherited {
+        remember(object, level, name, bytes);
+    }
+    match row.set {
+        Set::Shadow | Set::Refused => note_sharing(object, level, name, word),
+        Set::Layer if group_option => {
+            if object.kind() == Kind::Udp {
+                udp::multicast::set(runtime, object, name, bytes);
             }
         }
-        (libc::IPPROTO_IP, libc::IP_DROP_MEMBERSHIP) => counts::member(object.counts(), bytes, false),
-        (libc::IPPROTO_IP, libc::IP_MULTICAST_LOOP) => {
-            counts::loops(object.counts(), bytes.first().is_some_and(|byte| *byte != 0));
+        Set::Layer => return set_layer(runtime, object, fd, level, name, word, bytes),
+        Set::Kernel if bytes.iter().any(|byte| *byte != 0) => {
+            return only_kernel(runtime, object, level, name);
         }
-        _ => match object.kind() {
+        Set::Kernel => {}
+        Set::Engine => match object.kind() {
             Kind::Udp => set_udp(runtime, object, level, name, word),
             Kind::TcpIdle | Kind::Listener | Kind::Stream => {
                 set_tcp(runtime, object, level, name, word, bytes)
@@ -95,8 +80,145 @@ pub(crate) unsafe fn set(
     Ok(0)
 }
 
+/// An option that nobody here has heard of was set on the shadow; VMA_EXCEPTION_HANDLING says what to make of that.
+#[cold]
+fn unknown(runtime: &'static Runtime, object: &'static Object, level: c_int, name: c_int) -> Answer<c_int> {
+    use config::ExceptionHandling::*;
+    let fd = object.fd.load(Ordering::Relaxed);
+    logger::debug!(
+        "setsockopt level {level} name {name} (fd {fd}): not known, passed to the kernel's socket"
+    );
+    match runtime.parameters.exception_handling {
+        Exit | Debug => Ok(0),
+        UnOffloadDebug | UnOffloadError => only_kernel(runtime, object, level, name),
+        ReturnError => fail(libc::EINVAL),
+        Abort => {
+            logger::error!(
+                "setsockopt level {level} name {name}: not known, and VMA_EXCEPTION_HANDLING says abort"
+            );
+            sys::process::signal_self(libc::SIGABRT);
+            Ok(0)
+        }
+    }
+}
+
+/// What the option asks for only the kernel can do. A connection that runs here already cannot move.
+#[cold]
+fn only_kernel(
+    runtime: &'static Runtime,
+    object: &'static Object,
+    level: c_int,
+    name: c_int,
+) -> Answer<c_int> {
+    match object.kind() {
+        Kind::Udp => udp::detach(object),
+        Kind::TcpIdle | Kind::Listener => tcp::detach(object),
+        Kind::Stream => {
+            runtime.count(
+                Why::Unsupported,
+                format_args!("setsockopt level {level} name {name} on a connection"),
+            );
+            return Ok(0);
+        }
+        Kind::Free | Kind::Inherited => return Ok(0),
+    }
+    match offload::leave(runtime, object, Why::Unsupported, "setsockopt") {
+        Err(Stop::Kernel(_)) => Ok(0),
+        other => other,
+    }
+}
+
+/// Options of the socket layer itself.
+fn set_layer(
+    runtime: &'static Runtime,
+    object: &'static Object,
+    fd: c_int,
+    level: c_int,
+    name: c_int,
+    word: Option<c_int>,
+    bytes: &[u8],
+) -> Answer<c_int> {
+    let is_udp = object.kind() == Kind::Udp;
+    let on = word.unwrap_or(0) != 0;
+    match (level, name) {
+        (libc::SOL_SOCKET, libc::SO_RCVTIMEO | SO_RCVTIMEO_NEW) => {
+            object.receive_timeout.store(span_of(bytes), Ordering::Relaxed);
+        }
+        (libc::SOL_SOCKET, libc::SO_SNDTIMEO | SO_SNDTIMEO_NEW) => {
+            object.send_timeout.store(span_of(bytes), Ordering::Relaxed);
+        }
+        (libc::SOL_SOCKET, libc::SO_LINGER) => set_linger(object, bytes),
+        (libc::SOL_SOCKET, libc::SO_BINDTODEVICE | SO_BINDTOIFINDEX) => {
+            return set_device(runtime, object, fd, level, name);
+        }
+        (libc::IPPROTO_IP, libc::IP_RECVERR) if is_udp && on => {
+            return only_kernel(runtime, object, level, name);
+        }
+        (libc::SOL_SOCKET, _)
+            if is_udp && let Some((set, of)) = ancillary::timestamps(name, word.unwrap_or(0)) =>
+        {
+            object.ancillary.fetch_and(!of, Ordering::Relaxed);
+            object.ancillary.fetch_or(set, Ordering::Relaxed);
+        }
+        _ if is_udp => set_bit(object, ancillary::of_option(level, name), on),
+        _ => {}
+    }
+    Ok(0)
+}
+
+fn set_bit(object: &Object, bit: u32, on: bool) {
+    if on {
+        object.ancillary.fetch_or(bit, Ordering::Relaxed);
+    } else {
+        object.ancillary.fetch_and(!bit, Ordering::Relaxed);
+    }
+}
+
+/// SO_REUSEADDR and SO_REUSEPORT: the shadow obeys; we must know that flows may be shared.
+fn note_sharing(object: &Object, level: c_int, name: c_int, word: Option<c_int>) {
+    let bit = ancillary::of_option(level, name);
+    if bit != 0 && word.unwrap_or(0) != 0 {
+        object.ancillary.fetch_or(bit, Ordering::Relaxed);
+    }
+}
+
+/// SO_BINDTODEVICE. A socket that stands on other lanes already is the kernel's from now on.
+fn set_device(
+    runtime: &'static Runtime,
+    object: &'static Object,
+    fd: c_int,
+    level: c_int,
+    name: c_int,
+) -> Answer<c_int> {
+    let mut link = 0u32;
+    let mut len = size_of_val(&link) as socklen_t;
+    // SAFETY: locals of the stated size.
+    let result = unsafe {
+        (runtime.os.getsockopt)(fd, libc::SOL_SOCKET, SO_BINDTOIFINDEX, (&raw mut link).cast(), &raw mut len)
+    };
+    if result != 0 {
+        return only_kernel(runtime, object, level, name);
+    }
+    object.device.store(link, Ordering::Relaxed);
+    object.last_route.store(0, Ordering::Relaxed);
+    if object.legs().any(|(lane, _)| offload::on_device(object, lane).is_err()) {
+        return only_kernel(runtime, object, level, name);
+    }
+    Ok(0)
+}
+
+/// Whether a value of an option that is refused asks for anything: switching it off is always possible.
+fn refuses(level: c_int, name: c_int, value: *const c_void, len: socklen_t) -> bool {
+    if value.is_null() || (len as usize) < size_of::<c_int>() {
+        return false;
+    }
+    // SAFETY: the application's value, at least an int.
+    let value = unsafe { value.cast::<c_int>().read_unaligned() };
+    if (level, name) == (libc::SOL_SOCKET, libc::SO_PEEK_OFF) { value >= 0 } else { value != 0 }
+}
+
 fn remember(object: &Object, level: c_int, name: c_int, bytes: &[u8]) {
-    if object.kind() != Kind::Udp && INHERITED.contains(&(level, name)) {
+    if object.kind() != Kind::Udp {
         let mut control = object.control.lock();
         control.inherited.retain(|(l, n, _)| (*l, *n) != (level, name));
         control.inherited.push((level, name, bytes.to_vec()));
@@ -147,13 +269,7 @@ fn set_udp(
         }
         _ => {}
     };
-    {
-        let mut control = object.control.lock();
-        change(control.udp.get_or_insert_with(|| Box::new(udp::default_options(runtime))));
-    }
-    for (lane, id) in object.legs() {
-        lane.lock().stack.udp_configure(id, change);
-    }
+    udp::configure(runtime, object, change);
 }
 
 fn ttl(runtime: &Runtime, value: c_int) -> u8 {
@@ -181,7 +297,7 @@ fn set_tcp(
         (libc::SOL_SOCKET, libc::SO_SNDBUF | libc::SO_SNDBUFFORCE) => {
             options.send_buffer = Some((value.max(0) as u32).max(2304));
         }
-        (libc::SOL_SOCKET, libc::SO_RCVLOWAT) => options.receive_low_water = value.max(1) as u32,
+        (libc::SOL_SOCKET, libc::SO_RCVLOWAT) => options.receive_low_water = low_water(value),
         (libc::IPPROTO_IP, libc::IP_TOS) => options.tos = value as u8,
         (libc::IPPROTO_IP, libc::IP_TTL) => options.ttl = ttl(runtime, value),
         (libc::IPPROTO_IP, libc::IP_MTU_DISCOVER) => options.discover_mtu = value != libc::IP_PMTUDISC_DONT,
@@ -195,7 +311,7 @@ fn set_tcp(
             options.user_timeout = Duration::from_millis(value.max(0) as u64);
         }
         (libc::IPPROTO_TCP, libc::TCP_MAXSEG) => options.mss_max = value as u16,
-        (libc::IPPROTO_TCP, TCP_NOTSENT_LOWAT) => options.not_sent_low_water = value as u32,
+        (libc::IPPROTO_TCP, table::TCP_NOTSENT_LOWAT) => options.not_sent_low_water = value as u32,
         (libc::IPPROTO_TCP, libc::TCP_CONGESTION) => {
             // Others that the kernel knows (bbr, ...) are not had here: the nearest is the default.
             options.congestion = match bytes.split(|byte| *byte == 0).next() {
@@ -209,6 +325,9 @@ fn set_tcp(
         let mut control = object.control.lock();
         change(control.tcp.get_or_insert_with(|| Box::new(runtime.tcp_settings.options.clone())));
     }
+    if (level, name) == (libc::SOL_SOCKET, libc::SO_RCVLOWAT) {
+        object.receive_low_water.store(low_water(value), Ordering::Relaxed);
+    }
     let now = Instant(sys::clock::now());
     for (lane, id) in object.legs() {
         let mut guard = lane.lock();
@@ -219,11 +338,17 @@ fn set_tcp(
     }
 }
 
+/// As Linux: 0 is 1, and negative is as much as can be.
+fn low_water(value: c_int) -> u32 {
+    if value < 0 { c_int::MAX as u32 } else { value.max(1) as u32 }
+}
+
 /// getsockopt(2), where the shadow cannot tell.
 ///
 /// # Safety
 /// `len` is valid and `value` has `*len` bytes, or they are null.
 pub(crate) unsafe fn get(
+    runtime: &'static Runtime,
     object: &'static Object,
     level: c_int,
     name: c_int,
@@ -231,7 +356,7 @@ pub(crate) unsafe fn get(
     len: *mut socklen_t,
 ) -> Answer<c_int> {
     let from_kernel = Err(Stop::Kernel(Why::NotOurs));
-    if value.is_null() || len.is_null() {
+    if value.is_null() || len.is_null() || table::find(level, name).is_none_or(|row| row.get == Get::Shadow) {
         return from_kernel;
     }
     match (level, name) {
@@ -256,6 +381,27 @@ pub(crate) unsafe fn get(
             };
             // SAFETY: as above.
             unsafe { put(&tcp_info::bytes(&info, state), value, len) }
+        }
+        (libc::IPPROTO_TCP, libc::TCP_CONGESTION) if object.kind() == Kind::Stream => {
+            let control = object.control.lock();
+            let mut used = [0u8; 16];
+            let name: &[u8] = match control.tcp.as_deref().unwrap_or(&runtime.tcp_settings.options).congestion
+            {
+                Congestion::Cubic => b"cubic",
+                Congestion::NewReno => b"reno",
+                Congestion::None => b"none",
+            };
+            used[..name.len()].copy_from_slice(name);
+            // SAFETY: as above.
+            unsafe { put(&used, value, len) }
+        }
+        (libc::IPPROTO_IP, libc::IP_MTU) if object.kind() == Kind::Stream => {
+            let Some((lane, id)) = object.leg() else { return from_kernel };
+            let Some(info) = lane.lock().stack.tcp_info(Instant(sys::clock::now()), id) else {
+                return from_kernel;
+            };
+            // SAFETY: as above.
+            unsafe { put(&info.pmtu.to_ne_bytes(), value, len) }
         }
         (libc::IPPROTO_TCP, libc::TCP_MAXSEG) if object.kind() == Kind::Stream => {
             let Some((lane, id)) = object.leg() else { return from_kernel };

@@ -208,6 +208,7 @@ impl Worker {
         if logger::enabled(logger::Level::Finer) {
             describe_streams(now);
         }
+        crate::udp::multicast::recheck(self.runtime, now);
         for lane in self.runtime.lanes() {
             if let Some(mut inner) = lane.try_lock() {
                 inner.sweep_orphans();

@@ -83,6 +83,7 @@ fn round(payload: usize, connected: bool, partial: bool) -> u128 {
         tos: 0,
         ttl: 64,
         multicast_ttl: 1,
+        multicast_all: true,
         mtu_discover: MtuDiscover::Want,
     };
     let peer = Endpoint::new(THERE, 2000);

@@ -9,7 +9,14 @@ use std::net::Ipv4Addr;
 const NOW: Instant = Instant(1_000_000);
 
 fn options() -> Options {
-    Options { receive_buffer: 1 << 24, tos: 0, ttl: 64, multicast_ttl: 1, mtu_discover: MtuDiscover::Want }
+    Options {
+        receive_buffer: 1 << 24,
+        tos: 0,
+        ttl: 64,
+        multicast_ttl: 1,
+        multicast_all: true,
+        mtu_discover: MtuDiscover::Want,
+    }
 }
 
 fn open(host: &mut Host, port: u16) -> SocketId {

@@ -118,6 +118,33 @@ pub unsafe fn fcntl(fd: c_int, command: c_int, argument: usize) -> Answer<c_int>
         libc::F_SETFL => {
             if let Entry::Socket(object) = entry {
                 object.nonblocking.store(argument as c_int & libc::O_NONBLOCK != 0, Ordering::Relaxed);
+                set_notice(object, fd, argument as c_int & libc::O_ASYNC != 0);
+            }
+            kernel()
+        }
+        F_SETSIG => {
+            if let Entry::Socket(object) = entry
+                && object.notice.load(Ordering::Relaxed) != 0
+            {
+                let signal = if argument == 0 { libc::SIGIO } else { argument as c_int };
+                object.notice.store(signal, Ordering::Relaxed);
+            }
+            kernel()
+        }
+        libc::F_SETOWN => {
+            if let Entry::Socket(object) = entry {
+                object.owner.store(argument as c_int, Ordering::Relaxed);
+            }
+            kernel()
+        }
+        F_SETOWN_EX => {
+            if let Entry::Socket(object) = entry
+                && argument != 0
+            {
+                // SAFETY: this command takes a struct f_owner_ex: what is meant, and its number.
+                let [kind, number] = unsafe { (argument as *const [c_int; 2]).read_unaligned() };
+                let owner = if kind == F_OWNER_PGRP { -number } else { number };
+                object.owner.store(owner, Ordering::Relaxed);
             }
             kernel()
         }
@@ -129,6 +156,27 @@ pub unsafe fn fcntl(fd: c_int, command: c_int, argument: usize) -> Answer<c_int>
         }
         _ => kernel(),
     }
+}
+
+/// Commands of fcntl that the libc crate does not name for every target.
+const F_SETSIG: c_int = 10;
+const F_GETSIG: c_int = 11;
+const F_SETOWN_EX: c_int = 15;
+const F_OWNER_PGRP: c_int = 2;
+
+/// O_ASYNC: the signal that F_SETSIG chose, or SIGIO.
+fn set_notice(object: &Object, fd: c_int, on: bool) {
+    let Some(runtime) = runtime::get().filter(|_| on || object.notice.load(Ordering::Relaxed) != 0) else {
+        return;
+    };
+    // SAFETY: no pointers.
+    let chosen = if on { unsafe { (runtime.os.fcntl)(fd, F_GETSIG, 0) } } else { 0 };
+    let signal = match (on, chosen) {
+        (false, _) => 0,
+        (true, 1..) => chosen,
+        (true, _) => libc::SIGIO,
+    };
+    object.notice.store(signal, Ordering::Relaxed);
 }
 
 fn duplicated(runtime: &Runtime, entry: Entry, copy: c_int) -> Answer<c_int> {
@@ -170,6 +218,16 @@ pub unsafe fn ioctl(fd: c_int, request: usize, argument: usize) -> Answer<c_int>
             object.nonblocking.store(unsafe { result.read_unaligned() } != 0, Ordering::Relaxed);
             return kernel();
         }
+        (FIOSETOWN | SIOCSPGRP, _) => {
+            // SAFETY: these take a pointer to int.
+            object.owner.store(unsafe { result.read_unaligned() }, Ordering::Relaxed);
+            return kernel();
+        }
+        (FIOASYNC, _) => {
+            // SAFETY: as above.
+            set_notice(object, fd, unsafe { result.read_unaligned() } != 0);
+            return kernel();
+        }
         (libc::FIONREAD, Kind::Stream) => queued().map(|queued| queued.receive),
         (libc::TIOCOUTQ, Kind::Stream) => queued().map(|queued| queued.send),
         (libc::FIONREAD, Kind::Udp) => next_datagram(object),
@@ -185,6 +243,9 @@ pub unsafe fn ioctl(fd: c_int, request: usize, argument: usize) -> Answer<c_int>
     Ok(0)
 }
 
+const FIOSETOWN: u64 = 0x8901;
+const SIOCSPGRP: u64 = 0x8902;
+const FIOASYNC: u64 = 0x5452;
 const SIOCATMARK: u64 = 0x8905;
 const SIOCOUTQNSD: u64 = 0x894b;
 

@@ -60,6 +60,7 @@ pub unsafe fn socket(domain: c_int, kind: c_int, protocol: c_int) -> Answer<c_in
     let object = Object::new(ours, fd, kind & libc::SOCK_NONBLOCK != 0);
     if ours == Kind::Udp {
         counts::loops(object.counts(), runtime.parameters.tx_mc_loopback);
+        object.control.lock().multicast.silent = !runtime.parameters.tx_mc_loopback;
     }
     if !fd_table::enter_socket(fd, object) {
         object.release();
@@ -182,7 +183,7 @@ pub unsafe fn getsockopt(
     value: *mut c_void,
     len: *mut socklen_t,
 ) -> Answer<c_int> {
-    let (_, object) = ours(fd)?;
+    let (runtime, object) = ours(fd)?;
     // SAFETY: the application's pointers.
-    unsafe { options::get(object, level, name, value, len) }
+    unsafe { options::get(runtime, object, level, name, value, len) }
 }

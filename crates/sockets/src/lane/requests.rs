@@ -36,7 +36,8 @@ impl Inner {
                 if matches!(route.kind, RouteKind::Unicast | RouteKind::Multicast | RouteKind::Broadcast) =>
             {
                 let mtu = route.mtu.filter(|mtu| *mtu > 0).unwrap_or(self.device.mtu());
-                Ok(Path { next_hop: route.gateway.unwrap_or(to), mtu })
+                let next_hop = route.gateway.filter(|_| !to.is_multicast()).unwrap_or(to);
+                Ok(Path { next_hop, mtu })
             }
             Ok(_) => Err(SocketError::HostUnreachable),
             Err(libc::EHOSTUNREACH) => Err(SocketError::HostUnreachable),

@@ -129,6 +129,7 @@ impl Inner {
         while let Some(event) = self.stack.take_event() {
             // SAFETY: tokens are set by this crate only: an object's, or 0.
             if let Some(object) = unsafe { Object::of_token(event.token) } {
+                object.tell_owner(event.edges);
                 object.watch.edge(object, event.edges);
             }
         }

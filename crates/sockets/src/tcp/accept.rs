@@ -153,7 +153,10 @@ unsafe fn take(
         unsafe { (runtime.os.close)(fd) };
         return None;
     };
-    let inherited = listener.control.lock().inherited.clone();
+    let (inherited, linger, options) = {
+        let control = listener.control.lock();
+        (control.inherited.clone(), control.linger, control.tcp.clone())
+    };
     for (level, name, value) in &inherited {
         // SAFETY: our own copy of the value.
         unsafe {
@@ -165,6 +168,8 @@ unsafe fn take(
         control.local = Some(local);
         control.remote = Some(remote);
         control.inherited = inherited;
+        control.linger = linger;
+        control.tcp = options;
         object.add_leg(lane, child);
     }
     for (mine, theirs) in
@@ -172,6 +177,7 @@ unsafe fn take(
     {
         mine.store(theirs.load(Ordering::Relaxed), Ordering::Relaxed);
     }
+    object.receive_low_water.store(listener.receive_low_water.load(Ordering::Relaxed), Ordering::Relaxed);
     // The exact flow, so that the connection outlives its listener. A full map leaves it to the listener's entry.
     let _ = offload::steer(object, lane, 0, libc::IPPROTO_TCP as u8, local, Some(remote));
     object.set_kind(Kind::Stream);

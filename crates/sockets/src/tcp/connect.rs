@@ -41,7 +41,12 @@ pub(crate) unsafe fn connect(
     };
     let bound = object.control.lock().local;
     let decided = offload::allowed(runtime, Role::TcpClient, bound, Some(remote)).and_then(|()| {
-        if remote.port() == 0 { Err(Why::NoRoute) } else { offload::lane_to(runtime, *remote.ip()) }
+        if remote.port() == 0 {
+            return Err(Why::NoRoute);
+        }
+        let found = offload::lane_to(runtime, *remote.ip())?;
+        offload::on_device(object, found.0)?;
+        Ok(found)
     });
     let (lane, source) = match decided {
         Ok(found) => found,
@@ -87,7 +92,7 @@ fn again(object: &'static Object, named: Named) -> Option<Answer<c_int>> {
 
 /// The local endpoint: the port that the application bound, or one that the kernel reserves now.
 fn own_port(
-    runtime: &Runtime,
+    runtime: &'static Runtime,
     object: &Object,
     fd: c_int,
     bound: Option<SocketAddrV4>,
@@ -96,10 +101,15 @@ fn own_port(
     let at = |local: SocketAddrV4| {
         if local.ip().is_unspecified() { SocketAddrV4::new(source, local.port()) } else { local }
     };
-    if let Some(local) = bound {
+    if let Some(local) = bound.filter(|local| local.port() != 0) {
         return Ok(at(local));
     }
-    let any = address::to_sockaddr(SocketAddrV4::new(source, 0));
+    // Bound to an address only (IP_BIND_ADDRESS_NO_PORT): the port is due now.
+    let (address, set_port_later) = match bound {
+        Some(local) => (*at(local).ip(), Some(PortNow::begin(runtime, fd))),
+        None => (source, None),
+    };
+    let any = address::to_sockaddr(SocketAddrV4::new(address, 0));
     // SAFETY: a local of the stated size.
     if unsafe { (runtime.os.bind)(fd, (&raw const any).cast(), size_of_val(&any) as socklen_t) } != 0 {
         return match runtime.os.errno() {
@@ -109,9 +119,32 @@ fn own_port(
             errno => fail(errno),
         };
     }
+    drop(set_port_later);
     let local = address::of_shadow(&runtime.os, fd)?;
     object.control.lock().local = Some(local);
     Ok(at(local))
+}
+
+/// While this lives, bind(2) of the shadow takes a port whatever IP_BIND_ADDRESS_NO_PORT says.
+struct PortNow(&'static Runtime, c_int);
+
+impl PortNow {
+    fn begin(runtime: &'static Runtime, fd: c_int) -> PortNow {
+        set_no_port(runtime, fd, 0);
+        PortNow(runtime, fd)
+    }
+}
+
+impl Drop for PortNow {
+    fn drop(&mut self) {
+        set_no_port(self.0, self.1, 1);
+    }
+}
+
+fn set_no_port(runtime: &Runtime, fd: c_int, on: c_int) {
+    let (value, len) = ((&raw const on).cast(), size_of_val(&on) as socklen_t);
+    // SAFETY: a local of the stated size.
+    unsafe { (runtime.os.setsockopt)(fd, libc::IPPROTO_IP, libc::IP_BIND_ADDRESS_NO_PORT, value, len) };
 }
 
 /// Steers the flow first, so that the answer to the SYN is not lost, then sends the SYN.

@@ -107,7 +107,7 @@ fn stand(
 ) -> Result<(), Why> {
     object.control.lock().local = Some(local);
     offload::allowed(runtime, Role::TcpServer, Some(local), None)?;
-    let lanes = offload::lanes_at(runtime, *local.ip())?;
+    let lanes = offload::lanes_of(runtime, object, *local.ip())?;
     lanes.into_iter().try_for_each(|lane| leg(runtime, object, lane, local, queue))
 }
 

@@ -26,13 +26,18 @@ pub(crate) const TIMESTAMPING: u32 = 1 << 7;
 /// SO_RXQ_OVFL.
 pub(crate) const OVERFLOW: u32 = 1 << 8;
 
+/// All of these.
+pub(crate) const TOLD: u32 = (1 << 9) - 1;
+
 /// Sends go through the kernel as long as one of these is set: UDP_CORK, data behind MSG_MORE, UDP_SEGMENT.
 pub(crate) const CORK: u32 = 1 << 16;
 /// See `CORK`.
 pub(crate) const MORE: u32 = 1 << 17;
 /// See `CORK`.
 pub(crate) const SEGMENT: u32 = 1 << 18;
-/// All of them.
+/// Other sockets may be bound to the same port (SO_REUSEADDR, SO_REUSEPORT).
+pub(crate) const SHARES: u32 = 1 << 19;
+/// Why sends go through the kernel.
 pub(crate) const KERNEL_SENDS: u32 = CORK | MORE | SEGMENT;
 
 /// The bit of an option that asks recvmsg to tell more.
@@ -43,6 +48,7 @@ pub(crate) fn of_option(level: c_int, name: c_int) -> u32 {
         (libc::IPPROTO_IP, libc::IP_RECVTOS) => TOS,
         (libc::IPPROTO_IP, libc::IP_RECVORIGDSTADDR) => DESTINATION,
         (libc::SOL_SOCKET, libc::SO_RXQ_OVFL) => OVERFLOW,
+        (libc::SOL_SOCKET, libc::SO_REUSEADDR | libc::SO_REUSEPORT) => SHARES,
         (libc::IPPROTO_UDP, libc::UDP_CORK) => CORK,
         (libc::IPPROTO_UDP, libc::UDP_SEGMENT) => SEGMENT,
         _ => 0,

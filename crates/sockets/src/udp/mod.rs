@@ -5,6 +5,7 @@
 //! a receive looks at both.
 
 pub(crate) mod ancillary;
+pub(crate) mod multicast;
 mod recv;
 mod send;
 
@@ -41,6 +42,11 @@ pub(crate) unsafe fn bind(
     }
     let local = address::of_shadow(&runtime.os, fd)?;
     object.control.lock().local = Some(local);
+    if local.ip().is_multicast() {
+        // Stands where it joins.
+        multicast::refresh(runtime, object);
+        return Ok(0);
+    }
     done(stand(runtime, object, local, "UDP bind"))
 }
 
@@ -71,7 +77,7 @@ pub(crate) unsafe fn connect(
                 control.remote = Some(remote);
             }
             let decided = offload::allowed(runtime, Role::UdpConnect, Some(local), Some(remote))
-                .and_then(|()| offload::lane_to(runtime, *remote.ip()));
+                .and_then(|()| way_to(runtime, object, *remote.ip()));
             match decided.and_then(|(lane, _)| leg(runtime, object, lane, local, Some(remote))) {
                 Ok(()) => {
                     epoll::follow(&runtime.os, object, None);
@@ -105,12 +111,13 @@ fn done(answer: Answer<()>) -> Answer<c_int> {
 fn stand(runtime: &'static Runtime, object: &'static Object, local: SocketAddrV4, what: &str) -> Answer<()> {
     detach(object);
     let lanes = offload::allowed(runtime, Role::UdpReceiver, Some(local), None)
-        .and_then(|()| offload::lanes_at(runtime, *local.ip()));
+        .and_then(|()| offload::lanes_of(runtime, object, *local.ip()));
     let stood = lanes
         .and_then(|lanes| lanes.into_iter().try_for_each(|lane| leg(runtime, object, lane, local, None)));
     match stood {
         Ok(()) => {
             epoll::follow(&runtime.os, object, None);
+            multicast::refresh(runtime, object);
             Ok(())
         }
         Err(why) => {
@@ -128,24 +135,60 @@ fn leg(
     local: SocketAddrV4,
     remote: Option<SocketAddrV4>,
 ) -> Result<(), Why> {
+    let (Some(index), id) = open_leg(runtime, object, lane, local)? else { return Ok(()) };
+    if remote.is_some() {
+        lane.lock().stack.udp_connect(id, local, remote);
+    }
+    offload::steer(object, lane, index, libc::IPPROTO_UDP as u8, local, remote)
+}
+
+/// A leg that hears nothing yet: its index, `None` if the object has too many.
+fn open_leg(
+    runtime: &'static Runtime,
+    object: &'static Object,
+    lane: &'static Lane,
+    local: SocketAddrV4,
+) -> Result<(Option<u8>, stack::SocketId), Why> {
     let options = options(runtime, object);
-    let id = {
-        let mut inner = lane.lock();
-        let id = inner.stack.udp_open(local, &options, object.token()).ok_or(Why::EngineFull)?;
-        if remote.is_some() {
-            inner.stack.udp_connect(id, local, remote);
-        }
-        id
-    };
+    let id = lane.lock().stack.udp_open(local, &options, object.token()).ok_or(Why::EngineFull)?;
     let index = {
         let _control = object.control.lock();
         object.add_leg(lane, id)
     };
-    let Some(index) = index else {
+    if index.is_none() {
         lane.lock().stack.udp_close(id);
-        return Ok(());
-    };
-    offload::steer(object, lane, index, libc::IPPROTO_UDP as u8, local, remote)
+    }
+    Ok((index, id))
+}
+
+/// The lane to a destination, a group or not, and the source address.
+fn way_to(
+    runtime: &'static Runtime,
+    object: &Object,
+    to: Ipv4Addr,
+) -> Result<(&'static Lane, Ipv4Addr), Why> {
+    let found = if to.is_multicast() {
+        multicast::way_out(runtime, object, to)
+    } else {
+        offload::lane_to(runtime, to)
+    }?;
+    offload::on_device(object, found.0)?;
+    Ok(found)
+}
+
+/// Changes options of the socket, where it stands and where it will.
+pub(crate) fn configure(
+    runtime: &'static Runtime,
+    object: &Object,
+    change: impl Fn(&mut stack::udp::Options),
+) {
+    {
+        let mut control = object.control.lock();
+        change(control.udp.get_or_insert_with(|| Box::new(default_options(runtime))));
+    }
+    for (lane, id) in object.legs() {
+        lane.lock().stack.udp_configure(id, &change);
+    }
 }
 
 fn options(runtime: &Runtime, object: &Object) -> stack::udp::Options {
@@ -160,6 +203,7 @@ pub(crate) fn default_options(runtime: &Runtime) -> stack::udp::Options {
         tos: 0,
         ttl: runtime.tcp_settings.options.ttl,
         multicast_ttl: 1,
+        multicast_all: true,
         mtu_discover: stack::udp::MtuDiscover::Want,
     }
 }
@@ -185,7 +229,8 @@ pub(crate) fn detach(object: &'static Object) {
         inner.stack.set_token(id, 0);
         inner.stack.udp_close(id);
     }
-    let _control = object.control.lock();
+    let mut control = object.control.lock();
+    control.multicast.unplugged();
     object.drop_legs();
 }
 

@@ -154,7 +154,7 @@ unsafe fn told(
     let control = message.msg_controllen;
     // SAFETY: the caller's promise.
     let received = unsafe { deliver(datagram, message, into, flags) }?;
-    let wanted = object.ancillary.load(Ordering::Relaxed) & !ancillary::KERNEL_SENDS;
+    let wanted = object.ancillary.load(Ordering::Relaxed) & ancillary::TOLD;
     if wanted != 0 {
         message.msg_controllen = control;
         let local = ancillary::specific(datagram.to, addresses);

@@ -21,6 +21,9 @@ use std::net::{Ipv4Addr, SocketAddrV4};
 /// Flags that have no accelerated form: the kernel sends such a datagram, from the same port.
 const KERNEL_FLAGS: c_int = libc::MSG_OOB | libc::MSG_MORE;
 
+/// In the place of a lane in `last_route`: the kernel sends to this group.
+const KERNEL: u64 = 0xffff;
+
 /// Sends one datagram, to `to` or to the peer.
 #[inline]
 pub(crate) fn send(
@@ -145,6 +148,9 @@ fn route(
     let last = object.last_route.load(Ordering::Relaxed);
     let source = object.last_source.load(Ordering::Relaxed);
     // Each word names its destination, so that words of two threads' sends are never mixed.
+    if last & !0xffff == key && (source >> 32) as u32 == u32::from(*to.ip()) && last & 0xffff == KERNEL {
+        return Err(Stop::Kernel(Why::GroupAddress));
+    }
     if last & !0xffff == key
         && (source >> 32) as u32 == u32::from(*to.ip())
         && let Some(lane) = (last & 0xffff).checked_sub(1).and_then(|slot| runtime.lane(slot as usize))
@@ -154,7 +160,7 @@ fn route(
     }
     let local = object.control.lock().local;
     let decided = offload::allowed(runtime, Role::UdpSender, local, Some(to))
-        .and_then(|()| offload::lane_to(runtime, *to.ip()));
+        .and_then(|()| super::way_to(runtime, object, *to.ip()));
     match decided {
         Ok((lane, source)) => {
             let words = u64::from(u32::from(*to.ip())) << 32 | u64::from(u32::from(source));
@@ -163,6 +169,10 @@ fn route(
             Ok((lane, source))
         }
         Err(why) => {
+            if to.ip().is_multicast() {
+                object.last_source.store(u64::from(u32::from(*to.ip())) << 32, Ordering::Relaxed);
+                object.last_route.store(key | KERNEL, Ordering::Relaxed);
+            }
             let told = core::mem::replace(&mut object.control.lock().told, true);
             if !told {
                 runtime

@@ -20,6 +20,7 @@ fn listening() -> (Host, SocketId) {
         tos: 0,
         ttl: 64,
         multicast_ttl: 1,
+        multicast_all: true,
         mtu_discover: MtuDiscover::Want,
     };
     let id = host.stack.udp_open(endpoint(Ipv4Addr::UNSPECIFIED, 5), &options, 0).unwrap();

@@ -17,6 +17,7 @@ fn listening() -> (Host, SocketId) {
         tos: 0,
         ttl: 64,
         multicast_ttl: 1,
+        multicast_all: true,
         mtu_discover: MtuDiscover::Want,
     };
     let id = host.stack.udp_open(Endpoint::new(HOST, 5), &options, 0).unwrap();

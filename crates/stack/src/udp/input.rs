@@ -65,7 +65,8 @@ fn to_group<F: Frame>(stack: &mut Stack<F>, datagram: Datagram<F>) -> Result<(),
             // As IP_MULTICAST_ALL, Linux's default: who did not join hears it because another one did; who joined
             // for some sources hears only those.
             let mut own = members.iter().filter(|member| member.id == *id).peekable();
-            own.peek().is_none() || own.any(|member| member.source.is_none_or(|only| only == source))
+            own.peek().is_none() && hears_all(&stack.sockets, *id)
+                || own.any(|member| member.source.is_none_or(|only| only == source))
         };
         receivers.extend(candidates.chain(table.flow(datagram.to, datagram.from)).filter(wants));
     }
@@ -76,6 +77,11 @@ fn to_group<F: Frame>(stack: &mut Stack<F>, datagram: Datagram<F>) -> Result<(),
     stack.receivers = receivers;
     enqueue(stack, last.ok_or(Drop::NoSocket)?, datagram);
     Ok(())
+}
+
+/// IP_MULTICAST_ALL, which concerns groups only.
+fn hears_all<F: Frame>(sockets: &crate::slab::Slab<Socket<F>>, id: SocketId) -> bool {
+    matches!(sockets.get(id), Some(Socket::Udp(udp)) if udp.options.multicast_all)
 }
 
 fn duplicate<F: Frame>(datagram: &Datagram<F>) -> Datagram<F> {

@@ -29,6 +29,8 @@ pub struct Options {
     pub ttl: u8,
     /// IP_MULTICAST_TTL.
     pub multicast_ttl: u8,
+    /// IP_MULTICAST_ALL: groups that other sockets of the port joined are heard too.
+    pub multicast_all: bool,
     /// IP_MTU_DISCOVER.
     pub mtu_discover: MtuDiscover,
 }

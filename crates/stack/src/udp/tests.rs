@@ -7,7 +7,14 @@ use wire::{ethernet, ipv4};
 const NOW: Instant = Instant(1_000_000_000);
 
 fn options() -> Options {
-    Options { receive_buffer: 212_992, tos: 0, ttl: 64, multicast_ttl: 1, mtu_discover: MtuDiscover::Want }
+    Options {
+        receive_buffer: 212_992,
+        tos: 0,
+        ttl: 64,
+        multicast_ttl: 1,
+        multicast_all: true,
+        mtu_discover: MtuDiscover::Want,
+    }
 }
 
 fn endpoint(n: u8, port: u16) -> Endpoint {

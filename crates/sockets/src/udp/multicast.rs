@@ -1,0 +1,448 @@
+//! Multicast: the groups that a socket joined, and the way out to groups.
+//!
+//! Every join is the kernel's too: it sends the IGMP reports and opens the interface's filter. A group is steered to us
+//! on one condition: nobody outside this process is bound to its port, since a packet that we take is not heard by
+//! anybody else. That is looked at anew every second; meanwhile the kernel's copy arrives at the shadow.
+//!
+//! Sends go out by the lane unless the sender wants its own host to hear them (IP_MULTICAST_LOOP, the default) and
+//! somebody on it has joined: only the kernel can make that copy.
+
+use crate::answer::{Answer, Why};
+use crate::counts;
+use crate::fd_table;
+use crate::lane::Lane;
+use crate::object::{Control, Kind, Object};
+use crate::offload;
+use crate::runtime::Runtime;
+use crate::wait::epoll;
+use config::Role;
+use core::net::Ipv4Addr;
+use core::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use libc::c_int;
+use netlink::RouteQuery;
+use std::net::SocketAddrV4;
+
+/// How often it is looked who else has joined, nanoseconds.
+const RECHECK_NS: u64 = 1_000_000_000;
+
+/// Tables of the kernel larger than this are not read: the group stays with the kernel.
+const TABLE_MAX: usize = 4 << 20;
+
+/// Somebody in this process has to do with groups.
+static ACTIVE: AtomicBool = AtomicBool::new(false);
+
+/// What a socket has joined.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Membership {
+    group: Ipv4Addr,
+    link: u32,
+    /// `None`: from any source.
+    source: Option<Ipv4Addr>,
+    /// The engine has it.
+    steered: bool,
+}
+
+/// A socket's part in multicast; under its `control`.
+#[derive(Default)]
+pub(crate) struct Multicast {
+    groups: Vec<Membership>,
+    /// Sources were blocked one by one: the kernel filters.
+    filtered: bool,
+    /// IP_MULTICAST_IF; 0: by the route.
+    link: u32,
+    /// The source address that IP_MULTICAST_IF chose.
+    source: Option<Ipv4Addr>,
+    /// IP_MULTICAST_LOOP is off.
+    pub silent: bool,
+}
+
+impl Multicast {
+    /// The legs are gone, and with them what they had joined.
+    pub(crate) fn unplugged(&mut self) {
+        self.groups.iter_mut().for_each(|one| one.steered = false);
+    }
+}
+
+/// MCAST_* (linux/in.h).
+const MCAST_JOIN_GROUP: c_int = 42;
+const MCAST_BLOCK_SOURCE: c_int = 43;
+const MCAST_UNBLOCK_SOURCE: c_int = 44;
+const MCAST_LEAVE_GROUP: c_int = 45;
+const MCAST_JOIN_SOURCE_GROUP: c_int = 46;
+const MCAST_LEAVE_SOURCE_GROUP: c_int = 47;
+const MCAST_MSFILTER: c_int = 48;
+const IP_MSFILTER: c_int = 41;
+
+/// Whether an option of level IPPROTO_IP is about multicast.
+pub(crate) fn is_option(name: c_int) -> bool {
+    matches!(name, libc::IP_MULTICAST_IF | libc::IP_MULTICAST_LOOP | libc::IP_MULTICAST_ALL | 35..=48)
+}
+
+/// An option that the shadow has accepted.
+pub(crate) fn set(runtime: &'static Runtime, object: &'static Object, name: c_int, bytes: &[u8]) {
+    object.last_route.store(0, Ordering::Relaxed);
+    let change = |control: &mut Control| match name {
+        libc::IP_MULTICAST_LOOP => control.multicast.silent = bytes.first() == Some(&0),
+        libc::IP_MULTICAST_IF => {
+            let (address, index) = match bytes.len() {
+                12.. => (address_at(bytes, 4), word_at(bytes, 8)),
+                8.. => (address_at(bytes, 4), 0),
+                _ => (address_at(bytes, 0), 0),
+            };
+            control.multicast.source = Some(address).filter(|address| !address.is_unspecified());
+            control.multicast.link = interface(runtime, address, index, None);
+        }
+        libc::IP_ADD_MEMBERSHIP
+        | libc::IP_ADD_SOURCE_MEMBERSHIP
+        | MCAST_JOIN_GROUP
+        | MCAST_JOIN_SOURCE_GROUP => {
+            if let Some(one) = parse(runtime, name, bytes) {
+                control.multicast.groups.push(one);
+            }
+        }
+        IP_MSFILTER
+        | MCAST_MSFILTER
+        | MCAST_BLOCK_SOURCE
+        | MCAST_UNBLOCK_SOURCE
+        | libc::IP_BLOCK_SOURCE
+        | libc::IP_UNBLOCK_SOURCE => control.multicast.filtered = true,
+        _ => {}
+    };
+    change(&mut object.control.lock());
+    match name {
+        libc::IP_DROP_MEMBERSHIP
+        | libc::IP_DROP_SOURCE_MEMBERSHIP
+        | MCAST_LEAVE_GROUP
+        | MCAST_LEAVE_SOURCE_GROUP => {
+            if let Some(one) = parse(runtime, name, bytes) {
+                leave(object, &one);
+            }
+        }
+        libc::IP_MULTICAST_ALL => {
+            let all = bytes.first() != Some(&0);
+            super::configure(runtime, object, |options| options.multicast_all = all);
+        }
+        _ => {}
+    }
+    count(runtime, object, name, bytes);
+    ACTIVE.store(true, Ordering::Relaxed);
+    // What others of this process send to the group may have to be heard here now.
+    runtime.route_generation.fetch_add(1, Ordering::AcqRel);
+    refresh(runtime, object);
+}
+
+/// Tells the statistics; and waits after a join as long as the user wants: switches take a while to learn of it.
+fn count(runtime: &'static Runtime, object: &Object, name: c_int, bytes: &[u8]) {
+    match name {
+        libc::IP_ADD_MEMBERSHIP | libc::IP_ADD_SOURCE_MEMBERSHIP => {
+            counts::member(object.counts(), bytes, true);
+            match u64::from(runtime.parameters.wait_after_join_msec) {
+                0 => {}
+                msec => sys::thread::sleep(msec * 1_000_000),
+            }
+        }
+        libc::IP_DROP_MEMBERSHIP => counts::member(object.counts(), bytes, false),
+        libc::IP_MULTICAST_LOOP => counts::loops(object.counts(), bytes.first() != Some(&0)),
+        _ => {}
+    }
+}
+
+/// The membership that an option's value names.
+fn parse(runtime: &'static Runtime, name: c_int, bytes: &[u8]) -> Option<Membership> {
+    let (group, source, near, index) = match name {
+        libc::IP_ADD_MEMBERSHIP | libc::IP_DROP_MEMBERSHIP if bytes.len() >= 8 => {
+            let index = if bytes.len() >= 12 { word_at(bytes, 8) } else { 0 };
+            (address_at(bytes, 0), None, address_at(bytes, 4), index)
+        }
+        libc::IP_ADD_SOURCE_MEMBERSHIP | libc::IP_DROP_SOURCE_MEMBERSHIP if bytes.len() >= 12 => {
+            (address_at(bytes, 0), Some(address_at(bytes, 8)), address_at(bytes, 4), 0)
+        }
+        // struct group_req and group_source_req: an index, then socket addresses of 128 bytes from offset 8 on.
+        MCAST_JOIN_GROUP | MCAST_LEAVE_GROUP if bytes.len() >= 136 => {
+            (address_at(bytes, 12), None, Ipv4Addr::UNSPECIFIED, word_at(bytes, 0))
+        }
+        MCAST_JOIN_SOURCE_GROUP | MCAST_LEAVE_SOURCE_GROUP if bytes.len() >= 264 => {
+            (address_at(bytes, 12), Some(address_at(bytes, 140)), Ipv4Addr::UNSPECIFIED, word_at(bytes, 0))
+        }
+        _ => return None,
+    };
+    let link = interface(runtime, near, index, Some(group));
+    Some(Membership { group, link, source, steered: false })
+}
+
+/// The interface that an application named by index, by address, or not at all. 0: none is known.
+fn interface(runtime: &'static Runtime, address: Ipv4Addr, index: u32, group: Option<Ipv4Addr>) -> u32 {
+    if index != 0 {
+        return index;
+    }
+    if !address.is_unspecified() {
+        let addresses = runtime.netlink(|netlink| netlink.addresses()).unwrap_or_default();
+        return addresses.iter().find(|known| known.address == address).map_or(0, |known| known.link);
+    }
+    let Some(group) = group else { return 0 };
+    runtime.netlink(|netlink| netlink.route(group, RouteQuery::default())).map_or(0, |route| route.link)
+}
+
+fn address_at(bytes: &[u8], at: usize) -> Ipv4Addr {
+    let four: Option<[u8; 4]> = bytes.get(at..at + 4).and_then(|four| four.try_into().ok());
+    four.map_or(Ipv4Addr::UNSPECIFIED, Ipv4Addr::from)
+}
+
+fn word_at(bytes: &[u8], at: usize) -> u32 {
+    bytes.get(at..at + 4).and_then(|four| four.try_into().ok()).map_or(0, u32::from_ne_bytes)
+}
+
+/// Takes over the groups of a socket that can be ours now, and gives back those that no longer can.
+pub(crate) fn refresh(runtime: &'static Runtime, object: &'static Object) {
+    let (groups, local, filtered) = {
+        let control = object.control.lock();
+        if control.multicast.groups.is_empty() || control.remote.is_some() {
+            return;
+        }
+        (control.multicast.groups.clone(), control.local, control.multicast.filtered)
+    };
+    let Some(local) = local.filter(|local| local.port() != 0) else { return };
+    for one in groups {
+        let hears = local.ip().is_unspecified() || *local.ip() == one.group;
+        let may = match decide(runtime, &one, local, filtered) {
+            Ok(lane) if hears => Some(lane),
+            Ok(_) => None,
+            Err(why) => {
+                let told = core::mem::replace(&mut object.control.lock().told, true);
+                if !told {
+                    runtime.count(why, format_args!("group {} at port {}", one.group, local.port()));
+                }
+                None
+            }
+        };
+        match may {
+            Some(lane) if !one.steered => take_over(runtime, object, lane, &one, local),
+            None if one.steered => give_back(object, &one),
+            _ => {}
+        }
+    }
+}
+
+fn decide(
+    runtime: &'static Runtime,
+    one: &Membership,
+    local: SocketAddrV4,
+    filtered: bool,
+) -> Result<&'static Lane, Why> {
+    let at = SocketAddrV4::new(one.group, local.port());
+    offload::allowed(runtime, Role::UdpReceiver, Some(at), None)?;
+    if filtered {
+        return Err(Why::Unsupported);
+    }
+    let lane = runtime.lane_for_link(one.link)?;
+    if others_hear(at) { Err(Why::GroupAddress) } else { Ok(lane) }
+}
+
+fn take_over(
+    runtime: &'static Runtime,
+    object: &'static Object,
+    lane: &'static Lane,
+    one: &Membership,
+    local: SocketAddrV4,
+) {
+    if object.leg_on(lane).is_none() {
+        // A socket bound to every address stands on every lane already; one bound to the group stands where it joined.
+        if local.ip().is_unspecified() || super::open_leg(runtime, object, lane, local).is_err() {
+            return;
+        }
+        epoll::follow(&runtime.os, object, None);
+    }
+    let Some((index, id)) =
+        object.legs().enumerate().find(|(_, (on, _))| core::ptr::eq(*on, lane)).map(|(i, (_, id))| (i, id))
+    else {
+        return;
+    };
+    lane.lock().stack.udp_join(id, one.group, one.source);
+    let at = SocketAddrV4::new(one.group, local.port());
+    let steered = {
+        let known =
+            object.control.lock().flows.iter().any(|(_, flow)| flow.local == at && flow.remote.is_none());
+        known || offload::steer(object, lane, index as u8, libc::IPPROTO_UDP as u8, at, None).is_ok()
+    };
+    mark(object, one, steered);
+    if !steered {
+        lane.lock().stack.udp_leave(id, one.group, one.source);
+    }
+}
+
+fn mark(object: &Object, one: &Membership, steered: bool) {
+    let mut control = object.control.lock();
+    let same = |known: &&mut Membership| {
+        (known.group, known.link, known.source) == (one.group, one.link, one.source)
+    };
+    if let Some(known) = control.multicast.groups.iter_mut().find(same) {
+        known.steered = steered;
+    }
+}
+
+/// The kernel hears the group from now on.
+fn give_back(object: &'static Object, one: &Membership) {
+    for (lane, id) in object.legs().filter(|(lane, _)| lane.link == one.link) {
+        lane.lock().stack.udp_leave(id, one.group, one.source);
+    }
+    mark(object, one, false);
+    let flows: Vec<_> = {
+        let mut control = object.control.lock();
+        if control.multicast.groups.iter().any(|other| other.group == one.group && other.steered) {
+            return;
+        }
+        let flows = core::mem::take(&mut control.flows);
+        let (gone, kept) = flows.into_iter().partition(|(_, flow)| *flow.local.ip() == one.group);
+        control.flows = kept;
+        gone
+    };
+    offload::unsteer_flows(object, flows);
+}
+
+fn leave(object: &'static Object, one: &Membership) {
+    // Without a named source all memberships of the group end; the interface may have been named otherwise on joining.
+    let left: Vec<Membership> = {
+        let control = object.control.lock();
+        let ends = |known: &&Membership| {
+            known.group == one.group
+                && (one.link == 0 || known.link == one.link)
+                && (one.source.is_none() || known.source == one.source)
+        };
+        control.multicast.groups.iter().filter(ends).copied().collect()
+    };
+    for known in left {
+        if known.steered {
+            give_back(object, &known);
+        }
+        object.control.lock().multicast.groups.retain(|other| {
+            (other.group, other.link, other.source) != (known.group, known.link, known.source)
+        });
+    }
+}
+
+/// The lane and the source address for what a socket sends to a group.
+pub(crate) fn way_out(
+    runtime: &'static Runtime,
+    object: &Object,
+    group: Ipv4Addr,
+) -> Result<(&'static Lane, Ipv4Addr), Why> {
+    let (mut link, mut source, silent) = {
+        let control = object.control.lock();
+        (control.multicast.link, control.multicast.source, control.multicast.silent)
+    };
+    ACTIVE.store(true, Ordering::Relaxed);
+    if link == 0 {
+        let route = runtime.netlink(|netlink| netlink.route(group, RouteQuery::default()));
+        let route = route.map_err(|_| Why::NoRoute)?;
+        link = route.link;
+        source = source.or(route.source);
+    }
+    let lane = runtime.lane_for_link(link)?;
+    if !silent && is_joined(link, group) {
+        return Err(Why::GroupAddress);
+    }
+    let source = source.or_else(|| lane.lock().addresses.first().copied()).ok_or(Why::NoRoute)?;
+    Ok((lane, source))
+}
+
+/// Now and then, from the worker: who else has joined meanwhile?
+pub(crate) fn recheck(runtime: &'static Runtime, now: u64) {
+    static LAST: AtomicU64 = AtomicU64::new(0);
+    if !ACTIVE.load(Ordering::Relaxed) || now.saturating_sub(LAST.load(Ordering::Relaxed)) < RECHECK_NS {
+        return;
+    }
+    LAST.store(now, Ordering::Relaxed);
+    runtime.route_generation.fetch_add(1, Ordering::AcqRel);
+    for fd in 0..fd_table::end() {
+        let Some(object) = fd_table::socket(fd).filter(|object| object.kind() == Kind::Udp) else { continue };
+        if object.fd.load(Ordering::Relaxed) != fd {
+            continue;
+        }
+        refresh(runtime, object);
+        let to = object.control.lock().remote.filter(|to| to.ip().is_multicast());
+        if let Some(to) = to
+            && let Err(why) = way_out(runtime, object, *to.ip())
+        {
+            super::detach(object);
+            let _: Answer<()> = offload::leave(runtime, object, why, "UDP send to a group");
+        }
+    }
+}
+
+/// Whether a socket outside this process is bound so that it hears `at`. Every UDP socket of ours has its shadow in
+/// the kernel's table.
+fn others_hear(at: SocketAddrV4) -> bool {
+    let Ok(table) = sys::file::read_whole(c"/proc/net/udp", TABLE_MAX) else { return true };
+    let hears = |local: SocketAddrV4| {
+        local.port() == at.port() && (local.ip().is_unspecified() || local.ip() == at.ip())
+    };
+    let all = bound_sockets(&String::from_utf8_lossy(&table)).filter(|local| hears(*local)).count();
+    let is_ours = |fd: &c_int| {
+        fd_table::socket(*fd).is_some_and(|object| {
+            object.fd.load(Ordering::Relaxed) == *fd
+                && object.kind() == Kind::Udp
+                && object.control.lock().local.is_some_and(hears)
+        })
+    };
+    all > (0..fd_table::end()).filter(is_ours).count()
+}
+
+/// The local endpoints in /proc/net/udp.
+fn bound_sockets(table: &str) -> impl Iterator<Item = SocketAddrV4> + '_ {
+    table.lines().skip(1).filter_map(|line| {
+        let (address, port) = line.split_whitespace().nth(1)?.split_once(':')?;
+        Some(SocketAddrV4::new(native(address)?, u16::from_str_radix(port, 16).ok()?))
+    })
+}
+
+/// Whether anybody on this host has joined a group on an interface.
+fn is_joined(link: u32, group: Ipv4Addr) -> bool {
+    let Ok(table) = sys::file::read_whole(c"/proc/net/igmp", TABLE_MAX) else { return true };
+    joined(&String::from_utf8_lossy(&table), link, group)
+}
+
+/// In /proc/net/igmp a line of its own names each interface, and lines that begin with blanks follow, one a group.
+fn joined(table: &str, link: u32, group: Ipv4Addr) -> bool {
+    let mut here = false;
+    table.lines().skip(1).any(|line| {
+        let first = line.split_whitespace().next().unwrap_or_default();
+        if !line.starts_with(char::is_whitespace) {
+            here = first.parse() == Ok(link);
+            return false;
+        }
+        here && native(first) == Some(group)
+    })
+}
+
+/// An address as the kernel prints it: its word in memory as one number.
+fn native(hex: &str) -> Option<Ipv4Addr> {
+    u32::from_str_radix(hex, 16).ok().map(|word| Ipv4Addr::from(word.to_ne_bytes()))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn groups_are_found_on_their_interface_only() {
+        let table = "Idx\tDevice    : Count Querier\tGroup    Users Timer\tReporter\n\
+            1\tlo        :     1      V3\n\t\t\t\t010000E0     1 0:00000000\t\t0\n\
+            7\tnet0      :     2      V3\n\t\t\t\t0A0101EF     1 0:00000000\t\t0\n";
+        let group = Ipv4Addr::new(239, 1, 1, 10);
+        assert!(joined(table, 7, group) && !joined(table, 1, group));
+        assert!(!joined(table, 7, Ipv4Addr::new(224, 0, 0, 1)));
+    }
+
+    #[test]
+    fn local_endpoints_are_read_from_the_table_of_sockets() {
+        let table = "  sl  local_address rem_address   st\n 12: 0A0101EF:1B58 00000000:0000 07 0 0\n";
+        let all: Vec<_> = bound_sockets(table).collect();
+        assert_eq!(all, [SocketAddrV4::new(Ipv4Addr::new(239, 1, 1, 10), 7000)]);
+    }
+
+    #[test]
+    fn an_index_goes_before_an_address_in_a_membership() {
+        let bytes = [239, 1, 1, 10, 10, 0, 0, 1, 7, 0, 0, 0];
+        assert_eq!((address_at(&bytes, 0), word_at(&bytes, 8)), (Ipv4Addr::new(239, 1, 1, 10), 7));
+    }
+}
