@@ -29,6 +29,7 @@ mod message;
 mod object;
 mod offload;
 mod options;
+mod relay;
 mod runtime;
 mod settings;
 mod tcp;

@@ -30,6 +30,10 @@ pub(crate) enum Kind {
     /// A listener or UDP socket in the child of a fork. Used there, a listener stands on lanes of the child too, and a
     /// UDP socket is the kernel's.
     Inherited,
+    /// A connection in the child of a fork: claimed from the parent when the child uses it.
+    Lent,
+    /// A connection that another process relays: the descriptor is a kernel socket, the names are the connection's.
+    Relayed,
 }
 
 /// A socket of one lane's engine.
@@ -107,6 +111,8 @@ pub(crate) struct Object {
     accelerated: AtomicBool,
     /// A listener that was not asked for connections since this process forked: those who do ask come first.
     pub resting: AtomicBool,
+    /// Users of a connection beside the descriptors of this process (see relay.rs).
+    pub holders: AtomicU32,
     legs: [Leg; LEGS_MAX],
     leg_count: AtomicU32,
     /// See [`Control`].
@@ -160,6 +166,7 @@ impl Object {
             counts: AtomicPtr::new(nobody()),
             accelerated: AtomicBool::new(false),
             resting: AtomicBool::new(false),
+            holders: AtomicU32::new(0),
             legs: Default::default(),
             leg_count: AtomicU32::new(0),
             control: sys::Mutex::new(Control::default()),
@@ -192,6 +199,7 @@ impl Object {
             counts::segment().process().sockets_open.subtract(1);
         }
         self.resting.store(false, Ordering::Relaxed);
+        self.holders.store(0, Ordering::Relaxed);
         self.spin.store(0, Ordering::Relaxed);
         self.shut.store(0, Ordering::Relaxed);
         *self.control.lock() = Control::default();
@@ -226,6 +234,8 @@ impl Object {
             3 => Kind::Listener,
             4 => Kind::Stream,
             5 => Kind::Inherited,
+            6 => Kind::Lent,
+            7 => Kind::Relayed,
             _ => Kind::Free,
         }
     }
@@ -305,6 +315,19 @@ impl Object {
         self.accelerated.store(false, Ordering::Relaxed);
         self.resting.store(false, Ordering::Relaxed);
         self.set_kind(Kind::Inherited);
+    }
+
+    /// In the child of a fork: a connection of the parent.
+    pub(crate) fn lend(&self) {
+        // SAFETY: the child has one thread, and it is here.
+        unsafe { self.control.force_unlock() };
+        self.watch.after_fork();
+        self.set_counts(&counts::NOBODY);
+        self.accelerated.store(false, Ordering::Relaxed);
+        self.holders.store(0, Ordering::Relaxed);
+        self.drop_legs();
+        self.control.lock().flows.clear();
+        self.set_kind(Kind::Lent);
     }
 
     /// The object as the token of its engine sockets.

@@ -34,6 +34,10 @@ pub(crate) unsafe fn set(
     {
         return fail(libc::EOPNOTSUPP);
     }
+    // The connection is in another process, and this a Unix socket.
+    if object.kind() == Kind::Relayed && matches!(level, libc::IPPROTO_TCP | libc::IPPROTO_IP) {
+        return Ok(0);
+    }
     // SAFETY: the application's pointer, passed on.
     if unsafe { (runtime.os.setsockopt)(fd, level, name, value, len) } != 0 {
         return fail(runtime.os.errno());
@@ -74,7 +78,7 @@ pub(crate) unsafe fn set(
             Kind::TcpIdle | Kind::Listener | Kind::Stream => {
                 set_tcp(runtime, object, level, name, word, bytes)
             }
-            Kind::Free | Kind::Inherited => {}
+            Kind::Free | Kind::Inherited | Kind::Lent | Kind::Relayed => {}
         },
     }
     Ok(0)
@@ -120,7 +124,7 @@ fn only_kernel(
             );
             return Ok(0);
         }
-        Kind::Free | Kind::Inherited => return Ok(0),
+        Kind::Free | Kind::Inherited | Kind::Lent | Kind::Relayed => return Ok(0),
     }
     match offload::leave(runtime, object, Why::Unsupported, "setsockopt") {
         Err(Stop::Kernel(_)) => Ok(0),
@@ -360,6 +364,10 @@ pub(crate) unsafe fn get(
         return from_kernel;
     }
     match (level, name) {
+        (libc::IPPROTO_TCP | libc::IPPROTO_IP, _) if object.kind() == Kind::Relayed => {
+            // SAFETY: the application's pointers.
+            unsafe { put(&0i32.to_ne_bytes(), value, len) }
+        }
         (libc::SOL_SOCKET, libc::SO_ERROR) => {
             let Some(error) = pending(object) else {
                 return if object.kind() == Kind::Stream {

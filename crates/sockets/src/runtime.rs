@@ -3,6 +3,7 @@
 use crate::answer::Why;
 use crate::lane::Lane;
 use crate::os::Os;
+use crate::relay::Relays;
 use crate::wait::spin::Budget;
 use crate::{settings, worker};
 use config::{Interfaces, Parameters, ProcessRules};
@@ -50,6 +51,8 @@ pub(crate) struct Runtime {
     inherited: sys::Mutex<Vec<xdp::Inherited>>,
     /// Listeners of this process that rest (see `Object::resting`).
     pub resting: AtomicU32,
+    /// Connections that children of a fork use.
+    pub relays: Relays,
     /// The background thread.
     pub worker: worker::Handle,
 }
@@ -114,6 +117,7 @@ impl Runtime {
             fenced: AtomicBool::new(false),
             inherited: sys::Mutex::new(Vec::new()),
             resting: AtomicU32::new(0),
+            relays: Relays::new(),
             worker: worker::Handle::new(),
         }
     }
@@ -343,11 +347,13 @@ impl Runtime {
 
     /// Before a fork: takes the locks that the child needs to find free, in the order of `lane/mod.rs`.
     pub(crate) fn locks_for_fork(&self) -> ForkLocks<'_> {
+        let relays = self.relays.fork_begins();
         let links = self.links.lock();
         let routes = self.routes.lock();
         let inherited = self.inherited.lock();
         let lanes = self.lanes().map(|lane| lane.lock()).collect();
         ForkLocks {
+            _relays: relays,
             _links: links,
             _routes: routes,
             _inherited: inherited,
@@ -362,6 +368,7 @@ impl Runtime {
 
 /// See [`Runtime::locks_for_fork`].
 pub(crate) struct ForkLocks<'a> {
+    _relays: sys::MutexGuard<'a, crate::relay::State>,
     _links: sys::MutexGuard<'a, Vec<(u32, Result<usize, Why>)>>,
     _routes: sys::MutexGuard<'a, HashMap<Ipv4Addr, Decision>>,
     _inherited: sys::MutexGuard<'a, Vec<xdp::Inherited>>,

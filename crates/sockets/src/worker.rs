@@ -78,6 +78,11 @@ impl Handle {
         }
     }
 
+    /// There is something new to look at.
+    pub(crate) fn look(&self) {
+        self.wake();
+    }
+
     fn wake(&self) {
         let wake = self.wake.load(Ordering::Acquire);
         if wake >= 0 {
@@ -156,6 +161,9 @@ impl Worker {
                 self.hurried_at = now;
             }
             let next = self.turn_lanes(now);
+            if self.runtime.relays.are_busy() {
+                self.runtime.relays.serve(self.runtime, self.wake.raw());
+            }
             if now.saturating_sub(self.attended_at) >= ATTEND_NS {
                 self.attended_at = now;
                 counts::attend(self.runtime);
@@ -189,6 +197,7 @@ impl Worker {
             // A held lock means that somebody is turning it right now.
             let Some(mut inner) = lane.try_lock() else { continue };
             let due = inner.stack.next_timer().is_some_and(|due| due.0 <= now);
+            let due = due || self.relays_on(lane);
             if due || lane.gathering.load(Ordering::Relaxed) || is_away(lane, now) {
                 // Being away is measured by the application's turns, not by ours.
                 inner.turn(now);
@@ -228,11 +237,14 @@ impl Worker {
         self.watch_fd(self.wake.raw());
         self.watch_fd(self.monitor.as_ref().map_or(-1, Monitor::descriptor));
         for lane in self.runtime.lanes() {
-            if !lane.is_fenced() && is_away(lane, now) {
+            if !lane.is_fenced() && (is_away(lane, now) || self.relays_on(lane)) {
                 for fd in &lane.queues {
                     self.watch_fd(*fd);
                 }
             }
+        }
+        if self.runtime.relays.are_busy() {
+            self.runtime.relays.watch(&mut self.fds);
         }
         let handle = &self.runtime.worker;
         if now.saturating_sub(self.hurried_at) < HURRY_SPAN_NS {
@@ -252,6 +264,11 @@ impl Worker {
         if self.fds[1].revents != 0 {
             self.follow();
         }
+    }
+
+    /// Connections are relayed, and nobody sleeps on this lane who would take their packets in.
+    fn relays_on(&self, lane: &Lane) -> bool {
+        self.runtime.relays.are_pumping() && lane.sleepers.load(Ordering::Relaxed) == 0
     }
 
     fn watch_fd(&mut self, fd: i32) {

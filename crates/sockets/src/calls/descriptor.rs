@@ -48,11 +48,15 @@ fn names(fd: c_int, object: &Object) -> bool {
 }
 
 fn end(runtime: &'static Runtime, object: &'static Object, fd: c_int) {
+    if object.kind() == Kind::Stream && runtime.relays.keep(object, fd) {
+        return;
+    }
     counts::last_words(runtime, object);
     match object.kind() {
         Kind::Udp => udp::detach(object),
         Kind::TcpIdle | Kind::Listener | Kind::Stream => tcp::close(runtime, object, fd),
-        Kind::Free | Kind::Inherited => {}
+        Kind::Lent => runtime.relays.decline(object),
+        Kind::Free | Kind::Inherited | Kind::Relayed => {}
     }
     object.watch.wake_all(object);
     object.release();
@@ -150,6 +154,7 @@ pub unsafe fn fcntl(fd: c_int, command: c_int, argument: usize) -> Answer<c_int>
         }
         libc::F_DUPFD | libc::F_DUPFD_CLOEXEC => {
             let Some(runtime) = runtime::get() else { return kernel() };
+            let _ = ours(fd);
             // SAFETY: these commands take a number.
             let copy = unsafe { (runtime.os.fcntl)(fd, command, argument) };
             duplicated(runtime, entry, copy)
@@ -261,6 +266,7 @@ fn next_datagram(object: &Object) -> Option<usize> {
 /// dup(2).
 pub unsafe fn dup(fd: c_int) -> Answer<c_int> {
     let (Some(entry), Some(runtime)) = (fd_table::entry(fd), runtime::get()) else { return kernel() };
+    let _ = ours(fd);
     // SAFETY: no pointers.
     let copy = unsafe { (runtime.os.dup)(fd) };
     duplicated(runtime, entry, copy)
@@ -273,6 +279,7 @@ pub unsafe fn dup3(fd: c_int, to: c_int, flags: c_int) -> Answer<c_int> {
     if fd == to || (entry.is_none() && fd_table::entry(to).is_none()) {
         return kernel();
     }
+    let _ = ours(fd);
     // SAFETY: no pointers.
     let copy = unsafe { (runtime.os.dup3)(fd, to, flags.max(0)) };
     if copy < 0 {

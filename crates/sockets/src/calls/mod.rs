@@ -31,7 +31,12 @@ use libc::c_int;
 #[inline]
 fn ours(fd: c_int) -> Answer<(&'static Runtime, &'static Object)> {
     match (fd_table::socket(fd), runtime::get()) {
-        (Some(object), Some(runtime)) => Ok((runtime, object)),
+        (Some(object), Some(runtime)) => {
+            if object.kind() == Kind::Lent {
+                runtime.relays.claim(runtime, object);
+            }
+            Ok((runtime, object))
+        }
         _ => Err(Stop::Kernel(Why::NotOurs)),
     }
 }

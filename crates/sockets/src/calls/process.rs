@@ -38,17 +38,21 @@ pub fn fork_begins() {
 /// After fork, in parent and child: releases what `fork_begins` took.
 pub fn fork_done() {
     FORKING.with(|locks| *locks.borrow_mut() = None);
+    if let Some(runtime) = runtime::get() {
+        runtime.relays.fork_done(runtime);
+    }
 }
 
 /// In the child of fork, right after `fork_done`, before anything else runs there: lanes and connections are the
 /// parent's. The child's copies of descriptors are the kernel's shadows; a listener that the child uses listens on lanes
-/// of the child, too (`tcp::adopt`).
+/// of the child, too (`tcp::adopt`), and a connection is claimed from the parent (`relay.rs`).
 pub fn forked_child() {
     let Some(runtime) = runtime::get() else { return };
     // What `fork_begins` took in the parent is held by this copy of its thread, and is needed below.
     fork_done();
     sys::clock::after_fork();
     let mut listens = false;
+    runtime.relays.after_fork();
     for fd in 0..fd_table::end() {
         match fd_table::entry(fd) {
             Some(Entry::Epoll(set)) => set.after_fork(),
@@ -58,6 +62,10 @@ pub fn forked_child() {
                 object.inherit();
                 listens |= object.control.lock().backlog.is_some();
             }
+            Some(Entry::Socket(object)) if matches!(object.kind(), Kind::Stream | Kind::Lent) => {
+                object.lend()
+            }
+            Some(Entry::Socket(object)) if object.kind() == Kind::Relayed => {}
             Some(Entry::Socket(_)) => drop(fd_table::remove(fd)),
             None => {}
         }

@@ -78,7 +78,7 @@ pub unsafe fn bind(fd: c_int, address: *const sockaddr, len: socklen_t) -> Answe
         Kind::TcpIdle => unsafe { tcp::bind(runtime, object, fd, address, len) },
         // As the kernel says of a socket that has an address.
         Kind::Stream => fail(libc::EINVAL),
-        Kind::Listener | Kind::Free | Kind::Inherited => kernel(),
+        Kind::Listener | Kind::Free | Kind::Inherited | Kind::Lent | Kind::Relayed => kernel(),
     }
 }
 
@@ -90,7 +90,7 @@ pub unsafe fn connect(fd: c_int, address: *const sockaddr, len: socklen_t) -> An
         Kind::Udp => unsafe { udp::connect(runtime, object, fd, address, len) },
         // SAFETY: as above.
         Kind::TcpIdle | Kind::Stream => unsafe { tcp::connect(runtime, object, fd, address, len) },
-        Kind::Listener | Kind::Free | Kind::Inherited => kernel(),
+        Kind::Listener | Kind::Free | Kind::Inherited | Kind::Lent | Kind::Relayed => kernel(),
     }
 }
 
@@ -100,7 +100,7 @@ pub unsafe fn listen(fd: c_int, backlog: c_int) -> Answer<c_int> {
     match object.kind() {
         Kind::TcpIdle | Kind::Listener => tcp::listen(runtime, object, fd, backlog),
         Kind::Stream => fail(libc::EINVAL),
-        Kind::Udp | Kind::Free | Kind::Inherited => kernel(),
+        Kind::Udp | Kind::Free | Kind::Inherited | Kind::Lent | Kind::Relayed => kernel(),
     }
 }
 
@@ -126,7 +126,12 @@ pub unsafe fn shutdown(fd: c_int, how: c_int) -> Answer<c_int> {
 
 /// getsockname(2).
 pub unsafe fn getsockname(fd: c_int, address: *mut sockaddr, len: *mut socklen_t) -> Answer<c_int> {
-    let (_, object) = ours(fd)?;
+    let Some(object) = fd_table::socket(fd) else { return kernel() };
+    if matches!(object.kind(), Kind::Lent | Kind::Relayed) {
+        let known = object.control.lock().local;
+        // SAFETY: the application's pointers.
+        return unsafe { name(known, address, len) };
+    }
     let Some((lane, id)) = object.leg().filter(|_| object.kind() == Kind::Stream) else { return kernel() };
     let local = lane.lock().stack.local(id).or(object.control.lock().local);
     // SAFETY: the application's pointers.
@@ -135,7 +140,12 @@ pub unsafe fn getsockname(fd: c_int, address: *mut sockaddr, len: *mut socklen_t
 
 /// getpeername(2).
 pub unsafe fn getpeername(fd: c_int, address: *mut sockaddr, len: *mut socklen_t) -> Answer<c_int> {
-    let (_, object) = ours(fd)?;
+    let Some(object) = fd_table::socket(fd) else { return kernel() };
+    if matches!(object.kind(), Kind::Lent | Kind::Relayed) {
+        let known = object.control.lock().remote;
+        // SAFETY: the application's pointers.
+        return unsafe { name(known, address, len) };
+    }
     let Some((lane, id)) = object.leg().filter(|_| object.kind() == Kind::Stream) else { return kernel() };
     {
         use stack::tcp::State::*;
