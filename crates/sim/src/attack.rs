@@ -17,12 +17,29 @@ pub struct Victim {
     pub acked: u32,
     /// Both acknowledged the other's SYN. Before, a SYN that nobody can tell from the peer's makes a simultaneous open.
     pub stands: bool,
+    /// The newest timestamp that reached the destination, if they use them.
+    pub stamp: Option<u32>,
 }
 
 /// A frame that must not matter.
 pub fn forge(c: &mut Chance, v: &Victim) -> Vec<u8> {
     let far = |c: &mut Chance| c.within(1 << 24, 1 << 29) as u32;
     let garbage = c.below(64) as usize;
+    if let Some(stamp) = v.stamp
+        && c.one_in(8)
+    {
+        // A duplicate of long ago whose numbers have come round again: only its timestamp tells (RFC 7323, 5).
+        let mut frame = segment(v, v.expected, ACK, v.acked, garbage + 1, c);
+        let at = 54;
+        frame.truncate(at);
+        frame[46] = 8 << 4;
+        frame.extend_from_slice(&[1, 1, 8, 10]);
+        frame.extend_from_slice(&stamp.wrapping_sub(c.within(1, 1 << 30) as u32).to_be_bytes());
+        frame.extend_from_slice(&[0; 4]);
+        frame.extend((0..=garbage).map(|_| c.next() as u8));
+        merge::seal(&mut frame, false);
+        return frame;
+    }
     match c.below(10) {
         0 => segment(v, c_next(c), RST, c_next(c), 0, c),
         1 => segment(v, v.expected.wrapping_add(c.within(1, 1000) as u32), RST, 0, 0, c),

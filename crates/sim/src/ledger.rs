@@ -26,6 +26,8 @@ pub struct End {
     pub read: u64,
     /// It read the end of the stream.
     pub saw_end: bool,
+    /// It has no congestion control.
+    pub unlimited: bool,
     /// It is done with its socket.
     pub done: bool,
     /// The error that it was told.
@@ -39,6 +41,8 @@ pub struct Conversation {
     pub ends: [End; 2],
     /// Its plan makes errors and lost ends legitimate.
     pub rude: bool,
+    /// What a round trip takes at least, ns.
+    pub round_trip_min: u64,
     /// The listener's queue may overflow. SYN cookies then may lose the beginning and reset what follows.
     pub crowded: bool,
 }
@@ -107,6 +111,17 @@ impl Ledger {
                     "conversation {conversation}: end of stream after {read} bytes; the other side sent {accepted}, \
                      closed {finished}"
                 )
+            });
+        }
+    }
+
+    /// What `side` measured of its round trips, ns.
+    pub fn on_round_trip(&mut self, conversation: usize, side: usize, measured: u64) {
+        let least = self.conversations[conversation].round_trip_min;
+        // Timestamps count milliseconds.
+        if measured != 0 && measured + 1_000_000 < least {
+            self.alarm(|| {
+                format!("conversation {conversation}: side {side} measured {measured} ns for a round trip of {least}")
             });
         }
     }

@@ -61,6 +61,8 @@ pub struct Plan {
     pub doubles: bool,
     /// When an attacker forges a packet, ns.
     pub attacks: Vec<u64>,
+    /// The canary: the network changes a byte of a stream and mends the checksum. Such a world must fail.
+    pub lies: bool,
     /// Frames that are lost, counted over the whole world from 0.
     pub lose_frames: Vec<u64>,
     pub faults: String,
@@ -167,6 +169,7 @@ impl Plan {
                 true => (0..c.magnitude(1, 300)).map(|_| c.below(heals_at)).collect(),
                 false => Vec::new(),
             },
+            lies: false,
             lose_frames: Vec::new(),
             faults: swarm.names(),
         };
@@ -198,6 +201,7 @@ impl Plan {
             black_hole: false,
             doubles: false,
             attacks: Vec::new(),
+            lies: false,
             lose_frames: Vec::new(),
             faults: String::new(),
         };

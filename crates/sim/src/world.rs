@@ -34,6 +34,7 @@ struct Settings {
     heals_at: u64,
     black_hole: bool,
     lose_frames: Vec<u64>,
+    lies: bool,
 }
 
 /// What a run was like.
@@ -107,6 +108,8 @@ impl World {
             faults.enumerate().map(|(i, f)| Link::new(f, plan.heals_at, stream(kind, i))).collect::<Vec<_>>()
         };
         let (up, down) = (wires(0), wires(1));
+        let delays: Vec<u64> = plan.hosts.iter().map(|h| h.up.delay + h.down.delay).collect();
+        let delay = |address: &u32| delays[(address & 0xff) as usize - 1];
         let hosts = plan.hosts.into_iter().enumerate().map(|(i, h)| Host::new(i, h, stream(2, i)));
         let mut world = World {
             now: 0,
@@ -123,6 +126,7 @@ impl World {
                     .map(|(i, rude)| Conversation {
                         rude: *rude,
                         crowded: plan.crowded.contains(&i),
+                        round_trip_min: plan.places[i].iter().map(|(address, _)| delay(address)).sum(),
                         ..Conversation::default()
                     })
                     .collect(),
@@ -136,6 +140,7 @@ impl World {
                 heals_at: plan.heals_at,
                 black_hole: plan.black_hole,
                 lose_frames: plan.lose_frames,
+                lies: plan.lies,
             },
             trace,
             report: Report::default(),
@@ -286,8 +291,12 @@ impl World {
         self.finish_turn(host);
     }
 
-    fn deliver(&mut self, host: usize, frame: Vec<u8>, tag: Tag) {
+    fn deliver(&mut self, host: usize, mut frame: Vec<u8>, tag: Tag) {
         self.ledger.host = host;
+        if self.plan.lies && crate::merge::may_begin(&frame) {
+            *frame.last_mut().expect("a segment with payload") ^= 1;
+            crate::merge::seal(&mut frame, false);
+        }
         self.checker.on_delivered(&frame, tag);
         if self.hosts[host].receive(self.now, frame) {
             let span = self.chance.below(30_000) + 1;

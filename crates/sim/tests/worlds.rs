@@ -47,6 +47,16 @@ fn streams_survive_random_worlds() {
     assert!(sum.bytes_read > 1_000_000 && sum.conversations_done > 300, "little happened");
 }
 
+/// The canary: a simulator that finds nothing here would find nothing anywhere.
+#[test]
+fn a_network_that_lies_is_found_out() {
+    let mut plan = Plan::quiet(1, [500, 500]);
+    plan.lies = true;
+    let (report, _) = sim::world::run(plan, Trace::default());
+    let what = report.violation.expect("must fail").what;
+    assert!(what.contains("read is not the one sent"), "{what}");
+}
+
 #[test]
 fn a_quiet_world_sends_no_byte_twice() {
     for seed in 0..50 {

@@ -35,6 +35,8 @@ pub mod census;
 pub mod error;
 pub mod event;
 pub mod frame;
+#[doc(hidden)]
+pub mod mutation;
 pub mod tcp;
 #[cfg(any(test, feature = "testing"))]
 pub mod testing;

@@ -48,6 +48,13 @@ impl Listener {
             self.served.push((client, cx.ledger.conversations[conversation].rude));
             let token = cx.next + cx.born.len() + 1;
             cx.stack.set_token(accepted, token as u64);
+            let wanted = &plan.options;
+            let change = |options: &mut Options| {
+                options.nodelay = wanted.nodelay;
+                options.cork = wanted.cork;
+                options.quickack = wanted.quickack;
+            };
+            cx.stack.tcp_configure(cx.now, accepted, change, cx.ring);
             cx.born.push(App::Talker(Box::new(Talker::accepted(conversation, accepted, plan))));
         }
     }

@@ -117,6 +117,8 @@ impl Talker {
 
     fn connect(&mut self, cx: &mut Cx<'_>) {
         let Some((local, remote)) = self.endpoints else { return };
+        cx.ledger.conversations[self.conversation].ends[0].unlimited =
+            self.plan.options.congestion == stack::tcp::Congestion::None;
         let token = cx.token();
         match cx.stack.tcp_connect(cx.now, local, remote, &self.plan.options, token, cx.ring) {
             Ok(id) => self.id = Some(id),
@@ -254,6 +256,9 @@ impl Talker {
             self.finish(cx);
         }
         if let Some(id) = self.id.take() {
+            if let Some(info) = cx.stack.tcp_info(cx.now, id) {
+                cx.ledger.on_round_trip(self.conversation, self.side, info.min_rtt.as_nanos() as u64);
+            }
             cx.stack.tcp_close(cx.now, id, how, cx.ring);
         }
         self.done = true;

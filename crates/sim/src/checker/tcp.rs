@@ -46,6 +46,12 @@ struct Stream {
     generation: u32,
     offered: Options,
     sent_end: u64,
+    /// Highest acknowledgement that reached the sender.
+    ack_known: u64,
+    /// Segments of the peer that reached the sender: each may tell of a delivery.
+    answers: u64,
+    /// How often the sender sent its oldest byte in vain.
+    in_vain: u32,
     fin_at: Option<u64>,
     tsval: Option<u32>,
     /// What reached the receiver.
@@ -127,6 +133,9 @@ impl Flows {
             sent: their_isn.wrapping_add(theirs.sent_end as u32),
             acked: their_isn.wrapping_add(theirs.acked as u32),
             stands: mine.acked > 0 && theirs.acked > 0,
+            stamp: mine.delivered_tsval.filter(|_| {
+                mine.offered.timestamps.is_some() && theirs.offered.timestamps.is_some() && theirs.acked > 0
+            }),
         })
     }
 
@@ -156,11 +165,19 @@ impl Flows {
         };
         let result = check_data(mine, theirs, t, begin, side, ledger)
             .and_then(|()| check_ack(mine, theirs, t))
-            .and_then(|()| check_timestamps(mine, theirs, t));
+            .and_then(|current| if current { check_timestamps(mine, theirs, t) } else { Ok(()) });
         if let Err(why) = result {
             ledger.alarm(|| format!("{}: {why}", crate::trace::describe_tcp(packet, t)));
         }
         let end = begin + u64::from(t.span());
+        if t.span() > 0 && begin < mine.sent_end && begin <= mine.ack_known {
+            mine.in_vain += 1;
+            if mine.in_vain > IN_VAIN_MAX {
+                ledger.alarm(|| {
+                    format!("position {begin} was sent {IN_VAIN_MAX} times: the timeout does not double")
+                });
+            }
+        }
         self.resent +=
             t.payload.len() as u64 - (end.max(mine.sent_end) - mine.sent_end).min(t.payload.len() as u64);
         mine.sent_end = mine.sent_end.max(end);
@@ -194,6 +211,12 @@ impl Flows {
         if let Some(ack) = ack
             && (ack <= theirs.sent_end || !t.has(ACK))
         {
+            // SACK blocks may tell of many deliveries at once.
+            theirs.answers += if t.options.sack_count > 0 { 1000 } else { 1 };
+            if t.has(ACK) && ack > theirs.ack_known {
+                theirs.ack_known = ack;
+                theirs.in_vain = 0;
+            }
             let edge = ack + (u64::from(t.window) << scale(mine, theirs, t));
             theirs.edge_known = theirs.edge_known.max(edge);
         }
@@ -224,6 +247,8 @@ fn check_data(
         return Err("data in the SYN's place".to_string());
     }
     let end = begin + len;
+    let unlimited =
+        side.is_some_and(|(conversation, side)| ledger.conversations[conversation].ends[side].unlimited);
     let carries = len > 0 || t.has(FIN);
     if let Some(fin) = mine.fin_at
         && (end > fin + u64::from(!carries) || t.has(FIN) && end != fin)
@@ -236,6 +261,9 @@ fn check_data(
             return Err(format!("ends at {end}, the window that reached it ends at {}", mine.edge_known));
         }
         let room = u64::from(theirs.offered.mss.unwrap_or(536));
+        if mine.ack_known <= 1 && !unlimited && end > 1 + (INITIAL_WINDOW + mine.answers) * room {
+            return Err(format!("{end} bytes before anything is acknowledged, MSS {room}"));
+        }
         if len + t.options_len as u64 > room {
             return Err(format!("{len} bytes and {} of options, MSS {room}", t.options_len));
         }
@@ -280,13 +308,14 @@ fn check_syn(theirs: &Stream, t: &Tcp<'_>) -> Result<(), String> {
     Ok(())
 }
 
-fn check_ack(mine: &Stream, theirs: &mut Stream, t: &Tcp<'_>) -> Result<(), String> {
+/// Checks the acknowledgement; `Ok(false)`: it is about an earlier connection.
+fn check_ack(mine: &Stream, theirs: &mut Stream, t: &Tcp<'_>) -> Result<bool, String> {
     if !t.has(ACK) {
-        return if t.has(SYN) { Ok(()) } else { Err("neither SYN nor ACK".to_string()) };
+        return if t.has(SYN) { Ok(true) } else { Err("neither SYN nor ACK".to_string()) };
     }
     let Some(ack) = theirs.position(t.ack) else {
         return if theirs.is_old(t.ack) {
-            Ok(())
+            Ok(false)
         } else {
             Err("acknowledges nothing that was sent".to_string())
         };
@@ -294,7 +323,7 @@ fn check_ack(mine: &Stream, theirs: &mut Stream, t: &Tcp<'_>) -> Result<(), Stri
     if ack > theirs.delivered.prefix() {
         if theirs.is_old(t.ack) {
             // Of a connection whose numbers lie just before this one's.
-            return Ok(());
+            return Ok(false);
         }
         return Err(format!("acknowledges {ack}, {} was delivered", theirs.delivered.prefix()));
     }
@@ -323,7 +352,7 @@ fn check_ack(mine: &Stream, theirs: &mut Stream, t: &Tcp<'_>) -> Result<(), Stri
             return Err(format!("SACK {from}..{to} is not above the acknowledgement {ack}"));
         }
     }
-    Ok(())
+    Ok(true)
 }
 
 fn check_timestamps(mine: &mut Stream, theirs: &Stream, t: &Tcp<'_>) -> Result<(), String> {
@@ -344,5 +373,9 @@ fn check_timestamps(mine: &mut Stream, theirs: &Stream, t: &Tcp<'_>) -> Result<(
     Ok(())
 }
 
+/// Retransmissions of one thing: doubling from 200 ms to two minutes makes less than these in a world's time.
+const IN_VAIN_MAX: u32 = 24;
+/// Segments before the first acknowledgement: ten (RFC 6928) and a probe.
+const INITIAL_WINDOW: u64 = 11;
 /// Streams of a world are shorter than this; initial numbers of two connections are further apart, nearly always.
 const NEAR: u32 = 1 << 23;

@@ -5,6 +5,7 @@ use super::retransmit::Kind;
 use super::scoreboard::Delivered;
 use super::segment::Segment;
 use super::seq::Seq;
+use crate::mutation::planted;
 use crate::{Duration, Frame, Outlet};
 
 impl<F: Frame> Tcb<F> {
@@ -51,8 +52,10 @@ impl<F: Frame> Tcb<F> {
         let newer = self.snd_wl1.before(seg.seq)
             || (self.snd_wl1 == seg.seq && !seg.ack.before(self.snd_wl2))
             || seg.ack.after(self.snd_una);
+        let newer = newer && !(planted!(WindowUpdateIgnored) && seg.ack == self.snd_una);
         if newer && !seg.ack.before(self.snd_una) {
-            self.snd_wnd = u32::from(seg.window) << self.snd_wscale;
+            let extra = if planted!(WindowScaledTwice) { self.snd_wscale } else { 0 };
+            self.snd_wnd = u32::from(seg.window) << (self.snd_wscale + extra);
             self.snd_wl1 = seg.seq;
             self.snd_wl2 = seg.ack;
             self.snd_wnd_max = self.snd_wnd_max.max(self.snd_wnd);

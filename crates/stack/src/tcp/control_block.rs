@@ -22,6 +22,7 @@ use super::shared::Shared;
 use super::{Options, Settings, State};
 use crate::budget::Budget;
 use crate::event_queue::Events;
+use crate::mutation::planted;
 use crate::net::{Net, Route};
 use crate::timers::Timers;
 use crate::{Duration, Endpoint, Frame, Instant, Ready, SocketError, SocketId};
@@ -518,7 +519,7 @@ impl<F: Frame> Tcb<F> {
     /// Tells the application that there is room again after there was none.
     #[inline]
     pub(crate) fn tell_room<O>(&mut self, cx: &mut Cx<'_, O>) {
-        if self.starved && self.is_writable() {
+        if self.starved && self.is_writable() && !planted!(NoRoomEvent) {
             self.starved = false;
             cx.events.raise(cx.id, Ready::OUT);
         }

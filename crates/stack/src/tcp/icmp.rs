@@ -5,6 +5,7 @@ use super::State;
 use super::control_block::Fate;
 use super::seq::Seq;
 use crate::icmp::{IcmpError, Kind};
+use crate::mutation::planted;
 use crate::stack::Socket;
 use crate::{Frame, Instant, Outlet, SocketId, Stack};
 
@@ -23,6 +24,7 @@ pub(crate) fn on_error<F: Frame>(
     };
     match error.kind {
         Kind::Ignored => {}
+        Kind::TooBig(_) if planted!(NoPathMtu) => {}
         Kind::TooBig(mtu) => {
             let Some(mtu) = stack.net.lower_mtu(now, remote, mtu) else { return };
             stack.with_tcp(now, id, out, |tcb, cx| {

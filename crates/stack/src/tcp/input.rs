@@ -7,6 +7,7 @@ use super::seq::Seq;
 use super::time_wait::Outcome;
 use super::{State, listen};
 use crate::ingress::{Drop, IpMeta};
+use crate::mutation::planted;
 use crate::net::Ip;
 use crate::stack::Socket;
 use crate::{Duration, Endpoint, Frame, Instant, Outlet, Ready, SocketError, Stack};
@@ -197,6 +198,9 @@ impl<F: Frame> Tcb<F> {
             return self.on_reset(cx, seg);
         }
         if seg.has(Flags::SYN) {
+            if planted!(SynInWindow) {
+                return self.finish(cx, Some(SocketError::Reset));
+            }
             // RFC 5961, 4: a SYN proves nothing; a peer that restarted answers our ACK with RST.
             self.challenge(cx);
             return Fate::Stays;
@@ -237,7 +241,11 @@ impl<F: Frame> Tcb<F> {
     /// PAWS (RFC 7323, 5): a segment with an older timestamp than the last is an old duplicate.
     fn check_timestamp<O: Outlet>(&mut self, cx: &mut Cx<'_, O>, seg: &Segment) -> bool {
         let Some((value, _)) = seg.options.timestamps else { return true };
-        if !self.ts_ok || seg.has(Flags::RST) || (value.wrapping_sub(self.ts_recent) as i32) >= 0 {
+        if planted!(SkipPaws)
+            || !self.ts_ok
+            || seg.has(Flags::RST)
+            || (value.wrapping_sub(self.ts_recent) as i32) >= 0
+        {
             return true;
         }
         if cx.now.since(self.ts_recent_at) > PAWS_IDLE {
@@ -272,7 +280,7 @@ impl<F: Frame> Tcb<F> {
 
     /// Second step (RFC 5961, 3): only the exact number resets; another one in the window is challenged.
     fn on_reset<O: Outlet>(&mut self, cx: &mut Cx<'_, O>, seg: &Segment) -> Fate {
-        if seg.seq != self.rcv_nxt {
+        if seg.seq != self.rcv_nxt && !planted!(RstInWindow) {
             if !seg.seq.before(self.rcv_nxt) {
                 self.challenge(cx);
             }
@@ -288,11 +296,11 @@ impl<F: Frame> Tcb<F> {
 
     /// Fifth step, its check: RFC 5961, 5.
     fn check_ack<O: Outlet>(&mut self, cx: &mut Cx<'_, O>, seg: &Segment) -> bool {
-        if seg.ack.after(self.snd_nxt) {
+        if seg.ack.after(self.snd_nxt) && !planted!(AckOfUnsent) {
             self.challenge(cx);
             return false;
         }
-        if seg.ack.before(self.snd_una - self.snd_wnd_max.max(1)) {
+        if seg.ack.before(self.snd_una - self.snd_wnd_max.max(1)) && !planted!(AncientAck) {
             self.challenge(cx);
             return false;
         }
@@ -400,7 +408,7 @@ impl<F: Frame> Tcb<F> {
         if self.urgent.expected {
             self.take_urgent_byte();
         }
-        if self.is_readable() {
+        if self.is_readable() && !(planted!(NoDataEvent) && bytes > u64::from(segment_len)) {
             cx.events.raise(cx.id, Ready::IN);
         }
     }
@@ -436,6 +444,7 @@ impl<F: Frame> Tcb<F> {
             return None;
         }
         match self.state {
+            State::FinWait1 if planted!(FinAckLost) => None,
             State::FinWait1 => {
                 self.state = State::FinWait2;
                 if self.orphan {

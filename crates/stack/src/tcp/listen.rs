@@ -11,6 +11,7 @@ use super::segment::{self, Segment};
 use super::seq::Seq;
 use super::{Options, Settings, State, cookie};
 use crate::ingress::IpMeta;
+use crate::mutation::planted;
 use crate::net::{Ip, Route};
 use crate::stack::Socket;
 use crate::{Duration, Endpoint, Frame, Instant, Outlet, Ready, SocketError, SocketId, Stack};
@@ -436,6 +437,9 @@ impl<F: Frame> Stack<F> {
     pub(crate) fn expire_half_open(&mut self, now: Instant, id: SocketId, out: &mut impl Outlet) {
         let retries_max = self.tcp.settings.synack_retries;
         let Some(Socket::HalfOpen(half)) = self.sockets.get_mut(id) else { return };
+        if planted!(NoHalfOpenTimer) {
+            return;
+        }
         if half.retries >= retries_max {
             return self.drop_half_open(id);
         }

@@ -4,6 +4,7 @@ use super::control_block::{Awaits, CORK_TIME, Cx, NEVER, Recovery, Tcb, Timer};
 use super::receive::SACK_BLOCKS;
 use super::seq::Seq;
 use super::{State, segment};
+use crate::mutation::planted;
 use crate::net::{Ip, Sent};
 use crate::stack::Socket;
 use crate::{Duration, Frame, Instant, Outlet, SocketId, Stack};
@@ -53,7 +54,7 @@ impl<F: Frame> Tcb<F> {
         if self.unsent() > 0 || (self.fin_queued && !self.fin_sent) {
             self.send_new(cx);
         }
-        if before != self.snd_nxt || self.awaits == Awaits::Nothing {
+        if (before != self.snd_nxt || self.awaits == Awaits::Nothing) && !planted!(NoRetransmissionTimer) {
             self.arm_after_sending(cx);
         }
         // What was sent counts no more as unsent (TCP_NOTSENT_LOWAT).
@@ -73,12 +74,12 @@ impl<F: Frame> Tcb<F> {
         while !self.board.is_full() {
             let unsent = self.unsent();
             let room = self.segment_room();
-            let fin = self.fin_queued && !self.fin_sent && unsent <= room;
+            let fin = self.fin_queued && !self.fin_sent && (unsent <= room || planted!(EarlyFin));
             if unsent == 0 && !fin {
                 break;
             }
             let Some(len) = self.new_segment_len(cx, unsent, room, fin) else { break };
-            let fin = fin && len == unsent;
+            let fin = fin && (len == unsent || planted!(EarlyFin));
             let mut flags = Flags::ACK;
             if len == unsent {
                 flags = flags | Flags::PSH;
@@ -111,7 +112,8 @@ impl<F: Frame> Tcb<F> {
 
     /// Length of the next new segment, or `None`: not now. Windows, silly windows (RFC 9293, 3.8.6.2.1), Nagle, corks.
     fn new_segment_len<O>(&mut self, cx: &mut Cx<'_, O>, unsent: u32, room: u32, fin: bool) -> Option<u32> {
-        let window = (self.snd_una + self.snd_wnd).distance_from(self.snd_nxt).max(0) as u32;
+        let from = if planted!(WindowFromNext) { self.snd_nxt } else { self.snd_una };
+        let window = (from + self.snd_wnd).distance_from(self.snd_nxt).max(0) as u32;
         let mut len = unsent.min(room);
         if len + u32::from(fin && len == unsent) > window {
             let fits = window.min(len);
@@ -122,7 +124,7 @@ impl<F: Frame> Tcb<F> {
             len = fits;
         }
         let in_flight = self.in_flight();
-        if in_flight > 0 && in_flight + len > self.control.window() {
+        if in_flight > 0 && in_flight + len > self.control.window() && !planted!(NoCongestionWindow) {
             self.cwnd_limited = true;
             return None;
         }
@@ -201,7 +203,7 @@ impl<F: Frame> Tcb<F> {
         }
         if self.ack_now {
             self.send_ack(cx);
-        } else if self.deadline[Timer::DelayedAck as usize] == NEVER {
+        } else if self.deadline[Timer::DelayedAck as usize] == NEVER && !planted!(NoDelayedAckTimer) {
             self.set_timer(cx, Timer::DelayedAck, Instant(cx.now.0 + segment::DELAYED_ACK_NS));
         }
     }
@@ -244,6 +246,7 @@ impl<F: Frame> Tcb<F> {
     /// Moves `rcv_adv`.
     fn select_window(&mut self) -> u16 {
         let told = self.rcv_adv.distance_from(self.rcv_nxt).max(0) as u32;
+        let told = if planted!(WindowShrinks) { 0 } else { told };
         let window = self.window_on_offer().max(told);
         let largest = 65_535 << self.rcv_wscale;
         let unit = 1u32 << self.rcv_wscale;
@@ -266,6 +269,7 @@ impl<F: Frame> Tcb<F> {
         let mut count = 0;
         for &(start, end) in self.dsack.iter().chain(self.rx.ranges()) {
             if count < blocks.len() {
+                let end = end + u64::from(planted!(SackTooLong));
                 blocks[count] = (self.seq_of(start).0, self.seq_of(end).0);
                 count += 1;
             }
@@ -316,11 +320,12 @@ impl<F: Frame> Tcb<F> {
         };
         let total = HEADER_LEN + options_len + len as usize;
         let (tx, una) = (&self.tx, self.snd_una);
+        let shift = usize::from(planted!(ResendShifted) && seq.before(self.snd_nxt) && seq != una && len > 1);
         let (local, remote) = (*self.local.ip(), *self.remote.ip());
         let went = cx.net.send(cx.now, cx.id, &mut self.route, &ip, total, cx.out, |bytes| {
             let fill = |payload: &mut [u8]| {
                 if !payload.is_empty() {
-                    tx.copy_out((seq - una) as usize, payload);
+                    tx.copy_out((seq - una) as usize - shift, payload);
                 }
             };
             if plain {

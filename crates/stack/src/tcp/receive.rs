@@ -11,6 +11,7 @@
 
 use super::send_buffer::{BLOCK, Block, Pool};
 use crate::budget::Budget;
+use crate::mutation::planted;
 use crate::{Frame, Sink};
 use std::collections::{BTreeMap, VecDeque};
 
@@ -193,7 +194,9 @@ impl<F: Frame> ReceiveQueue<F> {
             return;
         }
         piece.end = piece.start + (end - at) as u32;
-        piece.start += (start - at) as u32;
+        if !planted!(OverlapShifted) {
+            piece.start += (start - at) as u32;
+        }
         if start == self.next && self.later.first_key_value().is_none_or(|(stored, _)| *stored >= end) {
             self.next = end;
             self.push(hold, piece);
@@ -434,6 +437,7 @@ impl<F: Frame> ReceiveQueue<F> {
     fn pop(&mut self, hold: &mut Hold<'_>) {
         let Some(piece) = self.ready.pop_front() else { return };
         match piece.data {
+            Data::Frame(_) if planted!(BudgetLeak) => {}
             Data::Frame(frame) => hold.budget.release(&frame, &mut self.frames),
             Data::Block(block) => hold.pool.give(block),
             Data::Bytes(_) => {}

@@ -4,6 +4,7 @@
 use super::control_block::{Awaits, Cx, Fate, NEVER, Recovery, Reduction, Tcb, Timer};
 use super::scoreboard::Delivered;
 use super::segment::Segment;
+use crate::mutation::planted;
 use crate::{Duration, Frame, Instant, Outlet, SocketError};
 
 /// Duplicate ACKs that mean a loss without SACK (RFC 5681, 3.2).
@@ -275,6 +276,9 @@ impl<F: Frame> Tcb<F> {
     }
 
     fn arm_persist<O>(&mut self, cx: &mut Cx<'_, O>) {
+        if planted!(NoPersistTimer) {
+            return;
+        }
         self.await_at(cx, Awaits::Persist, cx.now + self.rtt.rto_backed_off(self.probes));
     }
 
@@ -321,7 +325,7 @@ impl<F: Frame> Tcb<F> {
         self.recovery = Recovery::Timeout { high: self.snd_nxt };
         self.tlp = None;
         self.dup_acks = 0;
-        self.backoff = self.backoff.saturating_add(1);
+        self.backoff = if planted!(NoBackoff) { 1 } else { self.backoff.saturating_add(1) };
         if let Some(first) = self.board.next_lost() {
             self.send_again(cx, first.start, first.len);
         }

@@ -8,6 +8,7 @@
 
 use super::seq::Seq;
 use crate::Instant;
+use crate::mutation::planted;
 use std::collections::VecDeque;
 
 /// Segments in flight at most, whatever the windows say: bounds what one ACK can make us walk.
@@ -242,7 +243,7 @@ impl Scoreboard {
 
     fn note(&mut self, segment: &Sent, delivered: &mut Delivered) {
         delivered.bytes += segment.len;
-        if !segment.ambiguous {
+        if !segment.ambiguous || planted!(NoKarn) {
             delivered.sent_once_at = delivered.sent_once_at.max(Some(segment.at));
             delivered.original = true;
         }

@@ -6,6 +6,7 @@ use super::segment::{self, Segment};
 use super::seq::Seq;
 use super::{Settings, listen};
 use crate::ingress::IpMeta;
+use crate::mutation::planted;
 use crate::net::Ip;
 use crate::stack::Socket;
 use crate::{Duration, Endpoint, Frame, Instant, Outlet, SocketId, Stack};
@@ -78,7 +79,9 @@ impl<F: Frame> Stack<F> {
         }
         let Some(id) = self.open(Socket::TimeWait(Box::new(rest)), 0) else { return };
         self.demux.tcp.insert_flow(local, remote, id);
-        self.timers.set(id, Some(until));
+        if !planted!(NoTimeWaitTimer) {
+            self.timers.set(id, Some(until));
+        }
         self.tcp.time_wait.push_back(id);
     }
 

@@ -2,6 +2,7 @@
 
 use super::State;
 use super::control_block::{Cx, Fate, NEVER, Tcb, Timer};
+use crate::mutation::planted;
 use crate::stack::Socket;
 use crate::{Frame, Instant, Outlet, SocketId, Stack};
 
@@ -35,6 +36,7 @@ impl<F: Frame> Tcb<F> {
 
     fn on_timer<O: Outlet>(&mut self, cx: &mut Cx<'_, O>, timer: Timer) -> Fate {
         match timer {
+            Timer::Retransmit if planted!(NoSynTimer) && self.state == State::SynSent => Fate::Stays,
             Timer::Retransmit if matches!(self.state, State::SynSent | State::SynReceived) => {
                 self.on_syn_timer(cx)
             }
