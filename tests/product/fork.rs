@@ -1,0 +1,178 @@
+//! Servers of several processes: workers that share a listener, a process for each connection, nginx.
+
+use std::path::Path;
+use std::process::Command;
+use std::time::Duration;
+
+use rig::skip::{skipped, test_name};
+use rig::{Finished, Host, Options, Protocol, Running};
+use tests::{DEADLINE, World, assert_host_bypassed, compile, world};
+
+const PORT: u16 = 9400;
+const PYTHON: &str = "/usr/bin/python3";
+
+/// Opens connections one after the other: prints the line that each begins with, and checks an echo.
+const ASK: &str = "\
+import socket,sys
+for _ in range(int(sys.argv[3])):
+    peer = socket.create_connection((sys.argv[1], int(sys.argv[2])), timeout=20)
+    lines = peer.makefile('rb')
+    print(lines.readline().decode().strip())
+    peer.sendall(b'echo\\n')
+    assert lines.readline() == b'echo\\n'
+    lines.close()
+    peer.close()
+";
+
+/// The process ids that answered, in order.
+fn ask(host: &Host, address: &str, count: u32) -> Vec<u32> {
+    let program = host.program(PYTHON).words("-u -c").argument(ASK).argument(address);
+    let asked = program.argument(PORT.to_string()).argument(count.to_string()).run(DEADLINE);
+    let said = asked.and_then(Finished::success).unwrap().stdout;
+    said.lines().map(|line| line.parse().unwrap()).collect()
+}
+
+fn distinct(answers: &[u32]) -> Vec<u32> {
+    let mut all = answers.to_vec();
+    all.sort_unstable();
+    all.dedup();
+    all
+}
+
+#[test]
+fn all_workers_of_a_listener_are_accelerated_and_the_others_go_on_when_one_is_killed() {
+    let Some(world) = world(&Options::default()) else { return };
+    let World { hosts, library } = &world;
+    let address = hosts.right.address.to_string();
+    let server = compile("apps/prefork.c").unwrap();
+    let program = hosts.right.program(server.path()).argument(&address).argument(PORT.to_string());
+    let mut server = program.preload(Some(library)).start().unwrap();
+    server.wait_for_port(Protocol::Tcp, PORT, DEADLINE).unwrap();
+    // Workers open their lanes when they first wait for a connection.
+    std::thread::sleep(Duration::from_millis(500));
+    let before = hosts.right.counters().unwrap();
+    let workers = distinct(&ask(&hosts.left, &address, 60));
+    assert_eq!(workers.len(), 3, "{workers:?} answered");
+    assert_host_bypassed("server", &hosts.right.counters().unwrap().since(&before));
+
+    for round in 0..2 {
+        let victim = workers[round].to_string();
+        assert!(Command::new("kill").args(["-9", &victim]).status().unwrap().success());
+        let answers = distinct(&ask(&hosts.left, &address, 40));
+        assert!(!answers.contains(&workers[round]));
+        // Until the survivors have noticed, some come through the kernel; after that, none.
+        std::thread::sleep(Duration::from_millis(2500));
+        let before = hosts.right.counters().unwrap();
+        ask(&hosts.left, &address, 40);
+        assert_host_bypassed("server", &hosts.right.counters().unwrap().since(&before));
+    }
+    let last = workers[2].to_string();
+    assert!(Command::new("kill").args(["-9", &last]).status().unwrap().success());
+    server.finish(DEADLINE).and_then(Finished::success).unwrap();
+    std::thread::sleep(Duration::from_millis(500));
+    assert!(!hosts.right.has_xdp_program().unwrap(), "the program outlives the last process");
+}
+
+const FORKING: &str = "\
+import socketserver,sys
+class Echo(socketserver.StreamRequestHandler):
+    def handle(self):
+        assert self.request.getpeername() == self.client_address
+        while True:
+            data = self.request.recv(65536)
+            if not data:
+                break
+            self.request.sendall(data)
+class Server(socketserver.ForkingTCPServer):
+    allow_reuse_address = True
+    request_queue_size = 64
+Server((sys.argv[1], int(sys.argv[2])), Echo).serve_forever()
+";
+
+/// Sends a megabyte on several connections at a time, ends its side, and reads all of it back.
+const MIRROR: &str = "\
+import os,socket,sys,threading
+failed = []
+def one():
+    try:
+        data = os.urandom(1 << 20)
+        peer = socket.create_connection((sys.argv[1], int(sys.argv[2])), timeout=20)
+        def send():
+            peer.sendall(data)
+            peer.shutdown(socket.SHUT_WR)
+        sender = threading.Thread(target=send)
+        sender.start()
+        back = b''.join(iter(lambda: peer.recv(65536), b''))
+        sender.join()
+        assert back == data, len(back)
+    except BaseException as error:
+        failed.append(repr(error))
+threads = [threading.Thread(target=one) for _ in range(8)]
+for thread in threads: thread.start()
+for thread in threads: thread.join()
+sys.exit(' '.join(failed) or 0)
+";
+
+#[test]
+fn a_server_that_forks_for_each_connection_echoes_every_byte() {
+    let Some(world) = world(&Options::default()) else { return };
+    let World { hosts, library } = &world;
+    let address = hosts.right.address.to_string();
+    let script = |host: &Host, text: &str| {
+        let program = host.program(PYTHON).words("-u -c").argument(text);
+        program.argument(&address).argument(PORT.to_string())
+    };
+    let mut server = script(&hosts.right, FORKING).preload(Some(library)).start().unwrap();
+    server.wait_for_port(Protocol::Tcp, PORT, DEADLINE).unwrap();
+    for _ in 0..2 {
+        let before = hosts.right.counters().unwrap();
+        script(&hosts.left, MIRROR).run(DEADLINE).and_then(Finished::success).unwrap();
+        assert_host_bypassed("server", &hosts.right.counters().unwrap().since(&before));
+    }
+    server.kill().unwrap();
+}
+
+/// nginx with two workers over a folder of its own.
+fn nginx(world: &World, folder: &Path) -> Option<Running> {
+    if !Path::new("/usr/sbin/nginx").exists() {
+        skipped(&test_name(), "nginx is not installed: apt-get install nginx-light");
+        return None;
+    }
+    let path = folder.display();
+    let configuration = format!(
+        "user root; worker_processes 2; daemon off; pid {path}/pid; error_log {path}/log;\n\
+         events {{ worker_connections 256; }}\n\
+         http {{ access_log off; sendfile on; client_body_temp_path {path}/tmp;\n\
+         server {{ listen {PORT}; root {path}; }} }}\n"
+    );
+    std::fs::write(folder.join("conf"), configuration).unwrap();
+    let program = world.hosts.right.program("/usr/sbin/nginx").words("-c").argument(folder.join("conf"));
+    let mut server = program.preload(Some(&world.library)).start().unwrap();
+    server.wait_for_port(Protocol::Tcp, PORT, DEADLINE).unwrap();
+    std::thread::sleep(Duration::from_millis(500));
+    Some(server)
+}
+
+#[test]
+fn nginx_with_two_workers_sends_a_large_file_intact() {
+    let Some(world) = world(&Options::default()) else { return };
+    let folder = std::env::temp_dir().join(format!("rig-{}-nginx", std::process::id()));
+    std::fs::create_dir_all(&folder).unwrap();
+    let content: Vec<u8> =
+        (0..50_000_000u32).map(|index| (index.wrapping_mul(2_654_435_761) >> 13) as u8).collect();
+    std::fs::write(folder.join("file"), &content).unwrap();
+    if let Some(server) = nginx(&world, &folder) {
+        let before = world.hosts.right.counters().unwrap();
+        for number in 0..4 {
+            let fetched = folder.join(format!("fetched{number}"));
+            let words = format!("-sS --max-time 30 http://{}:{PORT}/file -o", world.hosts.right.address);
+            let curl = world.hosts.left.program("curl").words(&words).argument(&fetched);
+            curl.run(DEADLINE).and_then(Finished::success).unwrap();
+            assert!(std::fs::read(&fetched).unwrap() == content, "the file that arrived differs");
+        }
+        assert_host_bypassed("server", &world.hosts.right.counters().unwrap().since(&before));
+        server.signal(15).unwrap();
+        server.finish(DEADLINE).unwrap();
+    }
+    let _ = std::fs::remove_dir_all(&folder);
+}
