@@ -60,6 +60,8 @@ pub(crate) struct Control {
     pub inherited: Vec<(i32, i32, Vec<u8>)>,
     /// SO_REUSEADDR or other settings that the engine asks about on connect: set by the rules of options.rs.
     pub udp: Option<Box<stack::udp::Options>>,
+    /// A duplicate of the shadow, for calls that still wait on a closed descriptor.
+    pub kept: Option<sys::Fd>,
     /// Groups of a UDP socket.
     pub multicast: crate::udp::multicast::Multicast,
     /// A non-blocking connect whose result has not been told yet.
@@ -83,6 +85,10 @@ pub(crate) struct Object {
     pub receive_timeout: AtomicU64,
     /// See `receive_timeout`.
     pub send_timeout: AtomicU64,
+    /// Calls that wait on it (wait/using.rs).
+    pub users: AtomicU32,
+    /// Its last descriptor was closed meanwhile.
+    pub ending: AtomicBool,
     /// SO_RCVLOWAT, bytes.
     pub receive_low_water: AtomicU32,
     /// What recvmsg tells of a datagram beside its bytes, and why sends go through the kernel: see udp/ancillary.rs.
@@ -152,6 +158,8 @@ impl Object {
             nonblocking: AtomicBool::new(false),
             receive_timeout: AtomicU64::new(0),
             send_timeout: AtomicU64::new(0),
+            users: AtomicU32::new(0),
+            ending: AtomicBool::new(false),
             receive_low_water: AtomicU32::new(1),
             ancillary: AtomicU32::new(0),
             device: AtomicU32::new(0),
@@ -187,6 +195,8 @@ impl Object {
         ] {
             atomic.store(0, Ordering::Relaxed);
         }
+        self.users.store(0, Ordering::Relaxed);
+        self.ending.store(false, Ordering::Relaxed);
         self.receive_low_water.store(1, Ordering::Relaxed);
         self.ancillary.store(0, Ordering::Relaxed);
         self.device.store(0, Ordering::Relaxed);
@@ -285,6 +295,11 @@ impl Object {
         self.leg_count.store(0, Ordering::Release);
     }
 
+    /// The shadow, for a call that came with `fd`: that number may have been closed meanwhile and given out again.
+    pub(crate) fn shadow(&self, fd: i32) -> i32 {
+        if self.ending.load(Ordering::SeqCst) { self.fd.load(Ordering::SeqCst) } else { fd }
+    }
+
     /// Sends the owner the signals that an edge deserves: SIGURG for urgent data, and with O_ASYNC one for readiness.
     #[inline]
     pub(crate) fn tell_owner(&self, edges: stack::Ready) {
@@ -314,6 +329,8 @@ impl Object {
         self.set_counts(&counts::NOBODY);
         self.accelerated.store(false, Ordering::Relaxed);
         self.resting.store(false, Ordering::Relaxed);
+        self.users.store(0, Ordering::Relaxed);
+        self.ending.store(false, Ordering::Relaxed);
         self.set_kind(Kind::Inherited);
     }
 

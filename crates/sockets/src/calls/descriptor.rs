@@ -6,6 +6,7 @@ use crate::errno::fail;
 use crate::fd_table::{self, Entry};
 use crate::object::{Kind, Object};
 use crate::runtime::{self, Runtime};
+use crate::wait::using;
 use crate::{counts, tcp, udp};
 use core::sync::atomic::Ordering;
 use libc::{c_int, c_uint};
@@ -33,7 +34,10 @@ fn let_go(runtime: &'static Runtime, entry: Entry, fd: c_int) {
                 set.forget_fd(object, fd);
             }
             if object.fds.fetch_sub(1, Ordering::AcqRel) == 1 {
-                end(runtime, object, fd);
+                if object.users.load(Ordering::SeqCst) > 0 {
+                    using::forget(object);
+                }
+                end_unless_used(runtime, object, fd);
             } else if object.fd.load(Ordering::Relaxed) == fd {
                 let other = (0..fd_table::end()).find(|other| names(*other, object));
                 object.fd.store(other.unwrap_or(-1), Ordering::Relaxed);
@@ -45,6 +49,32 @@ fn let_go(runtime: &'static Runtime, entry: Entry, fd: c_int) {
 
 fn names(fd: c_int, object: &Object) -> bool {
     fd_table::socket(fd).is_some_and(|known| core::ptr::eq(known, object))
+}
+
+/// Ends a socket that no descriptor names any more, or leaves that to the calls that wait on it. They get a duplicate
+/// of the shadow: the descriptor's number may soon mean something else.
+fn end_unless_used(runtime: &'static Runtime, object: &'static Object, fd: c_int) {
+    if object.users.load(Ordering::SeqCst) > 0
+        && let Ok(shadow) = sys::Fd::duplicate_of(fd)
+    {
+        let number = shadow.raw();
+        object.control.lock().kept = Some(shadow);
+        object.fd.store(number, Ordering::SeqCst);
+        object.ending.store(true, Ordering::SeqCst);
+        object.watch.wake_all(object);
+        if object.users.load(Ordering::SeqCst) > 0 || !object.ending.swap(false, Ordering::SeqCst) {
+            return;
+        }
+        return end(runtime, object, number);
+    }
+    end(runtime, object, fd);
+}
+
+/// The last call that waited on a closed socket returns.
+pub(crate) fn end_deferred(object: &'static Object) {
+    if let Some(runtime) = runtime::get() {
+        end(runtime, object, object.fd.load(Ordering::SeqCst));
+    }
 }
 
 fn end(runtime: &'static Runtime, object: &'static Object, fd: c_int) {

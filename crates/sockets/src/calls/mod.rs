@@ -12,6 +12,7 @@ mod socket;
 mod wait;
 
 pub use data::{readv, recvfrom, recvmmsg, recvmsg, sendfile64, sendmmsg, sendmsg, sendto, splice, writev};
+pub(crate) use descriptor::end_deferred;
 pub use descriptor::{close, close_range, dup, dup3, fcntl, ioctl, is_internal, knows, recycled};
 pub use process::{exiting, fork_begins, fork_done, forked_child, panicked, start};
 pub use socket::{

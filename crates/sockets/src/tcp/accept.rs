@@ -94,7 +94,7 @@ unsafe fn attempt(
     object.shadow_looked.store(now, Ordering::Relaxed);
     object.shadow_ready.store(false, Ordering::Relaxed);
     // SAFETY: as the caller's.
-    unsafe { accept_in_kernel(runtime, fd, address, len, flags) }
+    unsafe { accept_in_kernel(runtime, object.shadow(fd), address, len, flags) }
 }
 
 /// The shadow may be blocking, and accept has no MSG_DONTWAIT: one thread at a time looks, then takes.

@@ -92,7 +92,7 @@ unsafe fn attempt(
     object.shadow_looked.store(now, Ordering::Relaxed);
     object.shadow_ready.store(false, Ordering::Relaxed);
     // SAFETY: the application's message; MSG_DONTWAIT because this is a look.
-    let got = unsafe { (runtime.os.recvmsg)(fd, message, flags | libc::MSG_DONTWAIT) };
+    let got = unsafe { (runtime.os.recvmsg)(object.shadow(fd), message, flags | libc::MSG_DONTWAIT) };
     if got >= 0 {
         object.counts().rx_os_packets.one();
         object.counts().rx_os_bytes.add(got as u64);

@@ -2,6 +2,7 @@
 
 use super::Lanes;
 use super::spin::Budget;
+use super::using::Using;
 use crate::counts;
 use crate::object::Object;
 use crate::os::Os;
@@ -98,6 +99,7 @@ pub(crate) fn until<T>(
     mut attempt: impl FnMut(u64) -> Option<T>,
 ) -> Result<T, Stopped> {
     let os = &runtime.os;
+    let _using = Using::begin(wait.objects);
     let begun = sys::clock::now();
     let signals = Signals { before: (os.handled)(), restartable: wait.restartable };
     let span = wait.budget.span(wait.memory);
@@ -218,6 +220,13 @@ fn sleep<T>(
     let mut fds: Vec<pollfd> = FDS.with(|fds| core::mem::take(&mut *fds.borrow_mut()));
     fds.clear();
     fds.extend_from_slice(wait.kernel);
+    if let ([object], [_]) = (wait.objects, wait.kernel)
+        && object.ending.load(Ordering::SeqCst)
+    {
+        // Closed by another thread: the number that the call came with may be another file's now.
+        let shadow = object.fd.load(Ordering::SeqCst);
+        fds.iter_mut().filter(|polled| polled.fd >= 0).for_each(|polled| polled.fd = shadow);
+    }
     fds.push(pollfd { fd: eventfd, events: libc::POLLIN, revents: 0 });
     for lane in wait.lanes.each().filter(|_| wait.set.is_none_or(|set| set.is_nested())) {
         fds.extend(lane.descriptors.iter().map(|fd| pollfd { fd: *fd, events: libc::POLLIN, revents: 0 }));

@@ -8,6 +8,7 @@ pub(crate) mod epoll;
 pub(crate) mod poll;
 pub(crate) mod select;
 pub(crate) mod spin;
+pub(crate) mod using;
 pub(crate) mod watch;
 
 use crate::lane::Lane;
