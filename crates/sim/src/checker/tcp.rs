@@ -170,7 +170,7 @@ impl Flows {
             ledger.alarm(|| format!("{}: {why}", crate::trace::describe_tcp(packet, t)));
         }
         let end = begin + u64::from(t.span());
-        if t.span() > 0 && begin < mine.sent_end && begin <= mine.ack_known {
+        if t.span() > 0 && begin < mine.sent_end && begin == mine.ack_known {
             mine.in_vain += 1;
             if mine.in_vain > IN_VAIN_MAX {
                 ledger.alarm(|| {
