@@ -88,7 +88,8 @@ impl Report {
         }
         for name in &self.differing {
             let program = name.split("::").next().unwrap_or_default();
-            let reason = differences.iter().find(|one| one.program == program).map_or("", |one| &one.reason);
+            let is_it = |one: &&Difference| one.program == program || one.program == *name;
+            let reason = differences.iter().find(is_it).map_or("", |one| &one.reason);
             println!("declared difference: {name}: {reason}");
         }
         let outcome = if self.failures.is_empty() { "ok" } else { "FAILED" };

@@ -1,5 +1,5 @@
 //! The rows, by what they are about. Files in reading order: [`socket`], [`data`], [`wait`], [`descriptor`],
-//! [`process`], [`signal`]; then the same functions under other names: [`fortified`], [`aliases`].
+//! [`process`], [`signal`], [`stream`]; then the same functions under other names: [`fortified`], [`aliases`].
 
 mod aliases;
 pub(crate) mod data;
@@ -8,6 +8,7 @@ mod fortified;
 mod process;
 pub(crate) mod signal;
 pub(crate) mod socket;
+mod stream;
 pub(crate) mod wait;
 
 /// Every exported name; a test compares it with what the linker exported.
@@ -23,6 +24,7 @@ pub fn symbols() -> impl Iterator<Item = &'static str> {
         process::first::SYMBOLS,
         process::SYMBOLS,
         signal::SYMBOLS,
+        stream::SYMBOLS,
         fortified::SYMBOLS,
         aliases::SYMBOLS,
     ]

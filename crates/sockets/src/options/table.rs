@@ -108,7 +108,7 @@ pub(super) const TABLE: &[Row] = &[
     row(SOL_SOCKET, libc::SO_OOBINLINE, Engine).inherited(),
     row(SOL_SOCKET, libc::SO_PEEK_OFF, Refused),
     row(SOL_SOCKET, libc::SO_PREFER_BUSY_POLL, Shadow),
-    row(SOL_SOCKET, libc::SO_PRIORITY, Shadow).inherited(),
+    row(SOL_SOCKET, libc::SO_PRIORITY, Shadow),
     row(SOL_SOCKET, libc::SO_PROTOCOL, Shadow),
     row(SOL_SOCKET, libc::SO_RCVBUF, Engine).inherited(),
     row(SOL_SOCKET, libc::SO_RCVBUFFORCE, Engine).inherited(),
