@@ -16,6 +16,66 @@ pub(crate) enum Named {
     Other,
 }
 
+/// An address that the application passed in, read once.
+#[derive(Clone, Copy)]
+pub(crate) struct Given {
+    pointer: *const sockaddr,
+    len: socklen_t,
+    /// What it names.
+    pub(crate) named: Named,
+}
+
+impl Given {
+    /// # Safety
+    /// `pointer` is null or points to `len` readable bytes, for as long as this lives.
+    pub(crate) unsafe fn new(pointer: *const sockaddr, len: socklen_t) -> Given {
+        // SAFETY: the caller's contract.
+        Given { pointer, len, named: unsafe { read(pointer, len) } }
+    }
+
+    pub(crate) fn pointer(&self) -> *const sockaddr {
+        self.pointer
+    }
+
+    pub(crate) fn len(&self) -> socklen_t {
+        self.len
+    }
+}
+
+/// Where the application wants an address written, if it does.
+#[derive(Clone, Copy)]
+pub(crate) struct Wanted {
+    address: *mut sockaddr,
+    len: *mut socklen_t,
+}
+
+impl Wanted {
+    /// # Safety
+    /// Both are null or valid, and `address` has room for `*len` bytes, for as long as this lives.
+    pub(crate) unsafe fn new(address: *mut sockaddr, len: *mut socklen_t) -> Wanted {
+        Wanted { address, len }
+    }
+
+    /// An address without a length is EFAULT.
+    pub(crate) fn lacks_length(&self) -> bool {
+        !self.address.is_null() && self.len.is_null()
+    }
+
+    pub(crate) fn address(&self) -> *mut sockaddr {
+        self.address
+    }
+
+    pub(crate) fn len(&self) -> *mut socklen_t {
+        self.len
+    }
+
+    /// Writes it there.
+    pub(crate) fn write(&self, endpoint: SocketAddrV4) -> Answer<()> {
+        // SAFETY: the contract of `new`.
+        unsafe { write(endpoint, self.address, self.len) }
+    }
+}
+
 /// Reads an address.
 ///
 /// # Safety

@@ -24,6 +24,7 @@ mod counts;
 mod device;
 mod errno;
 mod fd_table;
+mod genuine;
 mod lane;
 mod message;
 mod object;

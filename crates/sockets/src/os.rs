@@ -69,12 +69,3 @@ pub struct Handled {
     /// Those installed without SA_RESTART.
     pub without_restart: u32,
 }
-
-impl Os {
-    /// Errno of the calling thread.
-    #[inline]
-    pub fn errno(&self) -> c_int {
-        // SAFETY: reads a thread-local.
-        unsafe { (self.errno)() }
-    }
-}

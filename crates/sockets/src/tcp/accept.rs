@@ -1,6 +1,6 @@
 //! accept(2): connections of the engine first, then those that came through the kernel.
 
-use crate::address;
+use crate::address::Wanted;
 use crate::answer::{Answer, Stop, Why};
 use crate::errno::fail;
 use crate::fd_table;
@@ -11,19 +11,15 @@ use crate::runtime::Runtime;
 use crate::wait::block::{self, Polling, Stopped, Wait};
 use crate::wait::{LOOK_NS, Lanes};
 use core::sync::atomic::Ordering;
-use libc::{c_int, pollfd, sockaddr, socklen_t};
+use libc::{c_int, pollfd};
 use stack::{Ready, SocketId};
 
 /// accept4(2).
-///
-/// # Safety
-/// `address` and `len` are the application's, valid as the call demands.
-pub(crate) unsafe fn accept4(
+pub(crate) fn accept4(
     runtime: &'static Runtime,
     object: &'static Object,
     fd: c_int,
-    address: *mut sockaddr,
-    len: *mut socklen_t,
+    name: Wanted,
     flags: c_int,
 ) -> Answer<c_int> {
     if object.kind() != Kind::Listener {
@@ -32,11 +28,10 @@ pub(crate) unsafe fn accept4(
     if flags & !(libc::SOCK_NONBLOCK | libc::SOCK_CLOEXEC) != 0 {
         return fail(libc::EINVAL);
     }
-    if !address.is_null() && len.is_null() {
+    if name.lacks_length() {
         return fail(libc::EFAULT);
     }
-    // SAFETY: the application's pointers.
-    let attempt = |now| unsafe { attempt(runtime, object, fd, address, len, flags, now) };
+    let attempt = |now| attempt(runtime, object, fd, name, flags, now);
     if object.nonblocking.load(Ordering::Relaxed) {
         // A non-blocking accept always looks at the kernel too: the caller may have been told of its client by poll.
         object.shadow_ready.store(true, Ordering::Relaxed);
@@ -62,12 +57,11 @@ pub(crate) unsafe fn accept4(
     }
 }
 
-unsafe fn attempt(
+fn attempt(
     runtime: &'static Runtime,
     object: &'static Object,
     fd: c_int,
-    address: *mut sockaddr,
-    len: *mut socklen_t,
+    name: Wanted,
     flags: c_int,
     now: u64,
 ) -> Option<Answer<c_int>> {
@@ -81,8 +75,7 @@ unsafe fn attempt(
     for (lane, id) in object.legs() {
         lane.turn(now);
         if lane.lock().stack.ready(id).has(Ready::IN)
-            // SAFETY: as the caller's.
-            && let Some(answer) = unsafe { take(runtime, object, lane, id, address, len, flags) }
+            && let Some(answer) = take(runtime, object, lane, id, name, flags)
         {
             return Some(answer);
         }
@@ -93,16 +86,14 @@ unsafe fn attempt(
     }
     object.shadow_looked.store(now, Ordering::Relaxed);
     object.shadow_ready.store(false, Ordering::Relaxed);
-    // SAFETY: as the caller's.
-    unsafe { accept_in_kernel(runtime, object.shadow(fd), address, len, flags) }
+    accept_in_kernel(runtime, object.shadow(fd), name, flags)
 }
 
 /// The shadow may be blocking, and accept has no MSG_DONTWAIT: one thread at a time looks, then takes.
-unsafe fn accept_in_kernel(
+fn accept_in_kernel(
     runtime: &Runtime,
     fd: c_int,
-    address: *mut sockaddr,
-    len: *mut socklen_t,
+    name: Wanted,
     flags: c_int,
 ) -> Option<Answer<c_int>> {
     static ONE: sys::Mutex<()> = sys::Mutex::new(());
@@ -110,34 +101,30 @@ unsafe fn accept_in_kernel(
     if !sys::poll::readable(fd) {
         return None;
     }
-    // SAFETY: the application's pointers, passed on.
-    let accepted = unsafe { (runtime.os.accept4)(fd, address, len, flags) };
-    if accepted >= 0 {
-        crate::calls::recycled(accepted);
-        return Some(Ok(accepted));
-    }
-    match runtime.os.errno() {
-        libc::EAGAIN => None,
-        errno => Some(fail(errno)),
+    match runtime.os.accept_from(fd, name, flags) {
+        Ok(accepted) => {
+            crate::calls::recycled(accepted);
+            Some(Ok(accepted))
+        }
+        Err(libc::EAGAIN) => None,
+        Err(errno) => Some(fail(errno)),
     }
 }
 
 /// Makes a descriptor for the oldest established connection. The descriptor first: a connection taken from the queue
 /// could not be put back. `None`: another thread was faster.
-unsafe fn take(
+fn take(
     runtime: &'static Runtime,
     listener: &'static Object,
     lane: &'static Lane,
     id: SocketId,
-    address: *mut sockaddr,
-    len: *mut socklen_t,
+    name: Wanted,
     flags: c_int,
 ) -> Option<Answer<c_int>> {
-    // SAFETY: no pointers.
-    let fd = unsafe { (runtime.os.socket)(libc::AF_INET, libc::SOCK_STREAM | flags, 0) };
-    if fd < 0 {
-        return Some(fail(runtime.os.errno()));
-    }
+    let fd = match runtime.os.inet_socket(libc::SOCK_STREAM | flags) {
+        Ok(fd) => fd,
+        Err(errno) => return Some(fail(errno)),
+    };
     let object = Object::new(Kind::TcpIdle, fd, flags & libc::SOCK_NONBLOCK != 0);
     let taken = {
         let mut inner = lane.lock();
@@ -149,8 +136,7 @@ unsafe fn take(
     };
     let Some((child, Some(local), Some(remote))) = taken else {
         object.release();
-        // SAFETY: the descriptor made above.
-        unsafe { (runtime.os.close)(fd) };
+        runtime.os.close_descriptor(fd);
         return None;
     };
     let (inherited, linger, options) = {
@@ -158,10 +144,7 @@ unsafe fn take(
         (control.inherited.clone(), control.linger, control.tcp.clone())
     };
     for (level, name, value) in &inherited {
-        // SAFETY: our own copy of the value.
-        unsafe {
-            (runtime.os.setsockopt)(fd, *level, *name, value.as_ptr().cast(), value.len() as socklen_t)
-        };
+        let _ = runtime.os.set_option(fd, *level, *name, value);
     }
     {
         let mut control = object.control.lock();
@@ -183,9 +166,5 @@ unsafe fn take(
     object.set_kind(Kind::Stream);
     crate::calls::recycled(fd);
     fd_table::enter_socket(fd, object);
-    // SAFETY: the application's pointers.
-    match unsafe { address::write(remote, address, len) } {
-        Ok(()) => Some(Ok(fd)),
-        Err(stop) => Some(Err(stop)),
-    }
+    Some(name.write(remote).map(|()| fd))
 }
