@@ -31,7 +31,7 @@ impl Chance {
 
     /// A number below `end`; zero if `end` is zero.
     pub fn below(&mut self, end: u64) -> u64 {
-        (u128::from(self.next()) * u128::from(end) >> 64) as u64
+        ((u128::from(self.next()) * u128::from(end)) >> 64) as u64
     }
 
     /// A number from `low` to `high`, both included.

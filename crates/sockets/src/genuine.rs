@@ -4,7 +4,7 @@
 
 use crate::address::{self, Given, Wanted};
 use crate::os::Os;
-use crate::wait::block::{sigset, timespec_of};
+use crate::wait::arguments::{sigset, timespec_of};
 use libc::{c_int, epoll_event, nfds_t, pollfd, socklen_t};
 use std::net::SocketAddrV4;
 
@@ -42,6 +42,12 @@ impl Os {
         unsafe { (self.close)(fd) };
     }
 
+    /// dup3(2).
+    pub(crate) fn duplicate_onto(&self, fd: c_int, onto: c_int, flags: c_int) {
+        // SAFETY: no pointers.
+        unsafe { (self.dup3)(fd, onto, flags) };
+    }
+
     /// bind(2) to what the application named.
     pub(crate) fn bind_given(&self, fd: c_int, given: &Given) -> Result<c_int, Errno> {
         // SAFETY: `Given` vouches for its pointer and length.
@@ -74,9 +80,17 @@ impl Os {
     }
 
     /// setsockopt(2) with a value of ours.
-    pub(crate) fn set_option(&self, fd: c_int, level: c_int, name: c_int, value: &[u8]) -> Result<c_int, Errno> {
+    pub(crate) fn set_option(
+        &self,
+        fd: c_int,
+        level: c_int,
+        name: c_int,
+        value: &[u8],
+    ) -> Result<c_int, Errno> {
         // SAFETY: the value is as long as said.
-        self.result(unsafe { (self.setsockopt)(fd, level, name, value.as_ptr().cast(), value.len() as socklen_t) })
+        self.result(unsafe {
+            (self.setsockopt)(fd, level, name, value.as_ptr().cast(), value.len() as socklen_t)
+        })
     }
 
     /// Where the next read(2) of a file begins.
@@ -100,7 +114,12 @@ impl Os {
 
     /// ppoll(2): sleeps `timeout` nanoseconds at the most (`None`: for ever), with the kernel's signal mask `mask`.
     /// Handlers run, and cancellation unwinds: no lock may be held where it can sleep.
-    pub(crate) fn poll_all(&self, fds: &mut [pollfd], timeout: Option<u64>, mask: Option<u64>) -> Result<c_int, Errno> {
+    pub(crate) fn poll_all(
+        &self,
+        fds: &mut [pollfd],
+        timeout: Option<u64>,
+        mask: Option<u64>,
+    ) -> Result<c_int, Errno> {
         let timeout = timeout.map(timespec_of);
         let mask = mask.map(sigset);
         let timeout = timeout.as_ref().map_or(core::ptr::null(), core::ptr::from_ref);
@@ -110,7 +129,14 @@ impl Os {
     }
 
     /// epoll_ctl(2).
-    pub(crate) fn epoll_control(&self, epoll: c_int, operation: c_int, fd: c_int, events: u32, data: u64) -> Result<c_int, Errno> {
+    pub(crate) fn epoll_control(
+        &self,
+        epoll: c_int,
+        operation: c_int,
+        fd: c_int,
+        events: u32,
+        data: u64,
+    ) -> Result<c_int, Errno> {
         let mut event = epoll_event { events, u64: data };
         // SAFETY: a local event.
         self.result(unsafe { (self.epoll_ctl)(epoll, operation, fd, &raw mut event) })

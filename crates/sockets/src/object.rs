@@ -322,10 +322,9 @@ impl Object {
 
     /// In the child of a fork: the legs are the parent's, and only the shadow is left. The flows stay known, so that the
     /// child can have them steered back to the kernel when it uses the shadow.
-    pub(crate) fn inherit(&self) {
-        // SAFETY: the child has one thread, and it is here.
-        unsafe { self.control.force_unlock() };
-        self.watch.after_fork();
+    pub(crate) fn inherit(&self, child: &sys::InChild) {
+        self.control.force_unlock(child);
+        self.watch.after_fork(child);
         self.set_counts(&counts::NOBODY);
         self.accelerated.store(false, Ordering::Relaxed);
         self.resting.store(false, Ordering::Relaxed);
@@ -335,10 +334,9 @@ impl Object {
     }
 
     /// In the child of a fork: a connection of the parent.
-    pub(crate) fn lend(&self) {
-        // SAFETY: the child has one thread, and it is here.
-        unsafe { self.control.force_unlock() };
-        self.watch.after_fork();
+    pub(crate) fn lend(&self, child: &sys::InChild) {
+        self.control.force_unlock(child);
+        self.watch.after_fork(child);
         self.set_counts(&counts::NOBODY);
         self.accelerated.store(false, Ordering::Relaxed);
         self.holders.store(0, Ordering::Relaxed);

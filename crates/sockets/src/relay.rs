@@ -10,14 +10,14 @@
 //!
 //! While a child may still claim a connection, or has, the parent's close does not end it.
 
+use crate::Stop;
 use crate::fd_table;
-use crate::message;
 use crate::object::{Kind, Object};
 use crate::runtime::Runtime;
 use crate::tcp;
-use crate::{Answer, Stop};
 use core::sync::atomic::{AtomicBool, Ordering};
-use libc::{c_int, c_void};
+use libc::c_int;
+use stack::RecvError;
 use sys::Fd;
 use sys::poll::pollfd;
 
@@ -132,9 +132,8 @@ impl Relays {
     }
 
     /// In the child: what the parent relays is the parent's. True: connections can be claimed.
-    pub(crate) fn after_fork(&self) -> bool {
-        // SAFETY: the child has one thread.
-        unsafe { self.parent.force_unlock() };
+    pub(crate) fn after_fork(&self, child: &sys::InChild) -> bool {
+        self.parent.force_unlock(child);
         // With the rest go our copies of the parent's descriptors.
         let pending = core::mem::take(&mut *self.state.lock()).pending;
         self.busy.store(false, Ordering::Relaxed);
@@ -175,8 +174,7 @@ impl Relays {
             if fd_table::socket(fd).is_some_and(|known| core::ptr::eq(known, object)) {
                 let flags = sys::fd::fcntl(fd, libc::F_GETFD, 0).unwrap_or(0);
                 let cloexec = if flags & libc::FD_CLOEXEC != 0 { libc::O_CLOEXEC } else { 0 };
-                // SAFETY: no pointers.
-                unsafe { (runtime.os.dup3)(near.raw(), fd, cloexec) };
+                runtime.os.duplicate_onto(near.raw(), fd, cloexec);
             }
         }
     }
@@ -308,7 +306,7 @@ impl Channel {
 impl Pump {
     /// Moves what can be moved. False: it is over.
     fn step(&mut self, runtime: &'static Runtime) -> bool {
-        while self.out(runtime) | self.back(runtime) {}
+        while self.out() | self.back(runtime) {}
         let near_over = self.to_far.ended && self.to_far.told;
         let far_over = self.to_near.ended && self.to_near.told;
         if near_over && far_over {
@@ -322,18 +320,15 @@ impl Pump {
     }
 
     /// From the engine to the far side. True: something moved.
-    fn out(&mut self, runtime: &'static Runtime) -> bool {
+    fn out(&mut self) -> bool {
         let pipe = &mut self.to_far;
         let mut moved = false;
         if pipe.is_empty() && !pipe.ended {
             pipe.bytes.resize(BUFFER, 0);
-            let piece = message::piece(pipe.bytes.as_ptr().cast(), BUFFER);
-            // SAFETY: our own buffer.
-            let got = unsafe { message::one(&piece) }
-                .and_then(|mut into| tcp::recv(runtime, self.object, &mut into, libc::MSG_DONTWAIT));
+            let got = tcp::take_now(self.object, &mut pipe.bytes);
             pipe.from = 0;
-            pipe.bytes.truncate(got.map_or(0, |n| n as usize));
-            pipe.ended = !matches!(got, Err(Stop::Errno(libc::EAGAIN))) && pipe.bytes.is_empty();
+            pipe.bytes.truncate(got.unwrap_or(0));
+            pipe.ended = got != Err(RecvError::WouldBlock) && pipe.bytes.is_empty();
             moved = !pipe.is_empty();
         }
         while !pipe.is_empty() {
@@ -368,13 +363,9 @@ impl Pump {
             moved = !pipe.is_empty();
         }
         while !pipe.is_empty() {
-            let rest = &pipe.bytes[pipe.from..];
-            let piece = message::piece(rest.as_ptr().cast::<c_void>(), rest.len());
+            let mut rest = &pipe.bytes[pipe.from..];
             let flags = libc::MSG_DONTWAIT | libc::MSG_NOSIGNAL;
-            // SAFETY: our own buffer.
-            let sent: Answer<_> = unsafe { message::one(&piece) }
-                .and_then(|mut data| tcp::send(runtime, self.object, &mut data, flags));
-            match sent {
+            match tcp::send(runtime, self.object, &mut rest, flags) {
                 Ok(n) => pipe.from += n as usize,
                 Err(Stop::Errno(libc::EAGAIN)) => return false,
                 Err(_) => {
@@ -402,7 +393,5 @@ fn is_gone(fd: i32) -> bool {
 }
 
 fn shut_down(fd: i32) {
-    // SAFETY: no pointers.
-    let _ =
-        unsafe { sys::raw::syscall(libc::SYS_shutdown, [fd as usize, libc::SHUT_WR as usize, 0, 0, 0, 0]) };
+    let _ = sys::socket::shutdown(fd, libc::SHUT_WR);
 }

@@ -319,15 +319,15 @@ impl Runtime {
 
     /// In the child of a fork: engines, netlink and worker are the parent's; lanes are opened anew when a socket needs
     /// one. `listens`: it will, perhaps after it gave up the privilege for it.
-    pub(crate) fn after_fork(&self, listens: bool) {
+    pub(crate) fn after_fork(&self, listens: bool, child: &sys::InChild) {
         {
             let mut all = self.inherited.lock();
             for inherited in all.iter() {
-                inherited.after_fork();
+                inherited.after_fork(child);
             }
             for lane in self.lanes() {
                 lane.disown();
-                let inherited = lane.lock().device.inherit();
+                let inherited = lane.lock().device.inherit(child);
                 all.retain(|known| known.index() != inherited.index());
                 all.push(inherited);
             }
@@ -342,7 +342,7 @@ impl Runtime {
         self.routes.lock().clear();
         self.route_generation.fetch_add(1, Ordering::AcqRel);
         self.worker.after_fork();
-        crate::counts::after_fork();
+        crate::counts::after_fork(child);
     }
 
     /// Before a fork: takes the locks that the child needs to find free, in the order of `lane/mod.rs`.

@@ -109,7 +109,10 @@ impl<F: Frame> Reassembly<F> {
     ) -> Result<Option<(IpMeta, Vec<Piece<F>>)>, Drop> {
         let key = Key { src: meta.src, dst: meta.dst, protocol: meta.protocol, ident: place.ident };
         let len = frame.bytes().len();
-        if len == 0 || place.more && len % 8 != 0 || place.offset + len > ipv4::LEN_MAX - ipv4::HEADER_LEN {
+        if len == 0
+            || place.more && !len.is_multiple_of(8)
+            || place.offset + len > ipv4::LEN_MAX - ipv4::HEADER_LEN
+        {
             return Err(Drop::Fragments);
         }
         let at = match self.partial.iter().position(|partial| partial.key == key) {

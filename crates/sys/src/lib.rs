@@ -24,7 +24,7 @@ pub mod socket;
 pub mod thread;
 
 pub use fd::Fd;
-pub use mutex::{Mutex, MutexGuard};
+pub use mutex::{InChild, Mutex, MutexGuard};
 
 /// The outcome of a system call: a value, or errno.
 pub type Result<T> = core::result::Result<T, i32>;

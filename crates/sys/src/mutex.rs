@@ -27,6 +27,17 @@ unsafe impl<T: ?Sized + Send> Sync for Mutex<T> {}
 // SAFETY: owning the lock is owning the value.
 unsafe impl<T: ?Sized + Send> Send for Mutex<T> {}
 
+/// Proof that this is the child of a fork, that it has one thread, and that this is it: nobody is inside any lock.
+pub struct InChild(());
+
+impl InChild {
+    /// # Safety
+    /// As the type says, and no guard of the calling thread may be in use.
+    pub unsafe fn new() -> InChild {
+        InChild(())
+    }
+}
+
 impl<T> Mutex<T> {
     /// A free lock.
     pub const fn new(value: T) -> Mutex<T> {
@@ -64,12 +75,9 @@ impl<T: ?Sized> Mutex<T> {
         self.value.get_mut()
     }
 
-    /// Frees the lock whoever holds it: for the child of a fork, where the holder was a thread of the parent.
-    ///
-    /// # Safety
-    /// No thread of this process may be inside the lock; the value may be half changed and must be repaired or never
-    /// used again.
-    pub unsafe fn force_unlock(&self) {
+    /// Frees the lock whoever holds it: for the child of a fork, where the holder was a thread of the parent. The value
+    /// may be half changed: the caller repairs it or does not use it again.
+    pub fn force_unlock(&self, _proof: &InChild) {
         self.state.store(FREE, Ordering::Release);
     }
 
@@ -153,7 +161,7 @@ mod tests {
         core::mem::forget(lock.lock());
         assert!(lock.try_lock().is_none());
         // SAFETY: the guard was forgotten, nobody is inside.
-        unsafe { lock.force_unlock() };
+        lock.force_unlock(&unsafe { InChild::new() });
         assert_eq!(*lock.lock(), 7);
     }
 }

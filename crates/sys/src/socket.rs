@@ -21,6 +21,12 @@ pub fn bind<A: Copy>(fd: i32, address: &A) -> Result<()> {
     unsafe { syscall(libc::SYS_bind, [int(fd), pointer, size_of::<A>(), 0, 0, 0]) }.map(|_| ())
 }
 
+/// shutdown(2).
+pub fn shutdown(fd: i32, how: i32) -> Result<()> {
+    // SAFETY: no pointers.
+    unsafe { syscall(libc::SYS_shutdown, [int(fd), int(how), 0, 0, 0, 0]) }.map(|_| ())
+}
+
 /// connect(2).
 pub fn connect<A: Copy>(fd: i32, address: &A) -> Result<()> {
     let pointer = core::ptr::from_ref(address) as usize;

@@ -135,11 +135,11 @@ impl Device {
     /// In the child of a fork, first of all: closes the child's copies of the sockets, so that they end with the
     /// parent, and tells what a device of its own is opened from. Of this one only [`Device::unsteer`] is of use: it takes
     /// a flow from the parent.
-    pub fn inherit(&mut self) -> Inherited {
+    pub fn inherit(&mut self, child: &sys::InChild) -> Inherited {
         self.queues.clear();
         self.descriptors.clear();
         self.pool.arena.after_fork();
-        Inherited::new(&self.shared)
+        Inherited::new(&self.shared, child)
     }
 
     /// Is it one of several that share the arena?

@@ -30,7 +30,7 @@ impl Chance {
 
     /// A number below `end`; zero if `end` is zero.
     pub(crate) fn below(&mut self, end: u64) -> u64 {
-        (u128::from(self.next()) * u128::from(end) >> 64) as u64
+        ((u128::from(self.next()) * u128::from(end)) >> 64) as u64
     }
 }
 

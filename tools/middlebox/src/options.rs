@@ -130,7 +130,7 @@ fn burst(value: &str) -> Result<(f64, f64, f64), &'static str> {
 fn scaled(value: &str, units: &[(&str, u64)]) -> Option<u64> {
     let (suffix, factor) = units.iter().find(|(suffix, _)| value.ends_with(suffix))?;
     let number: f64 = value.strip_suffix(suffix)?.parse().ok()?;
-    (number >= 0.0 && number * (*factor as f64) < 1e18).then(|| (number * *factor as f64) as u64)
+    (number >= 0.0 && number * (*factor as f64) < 1e18).then_some((number * *factor as f64) as u64)
 }
 
 fn span(value: &str) -> Result<u64, &'static str> {

@@ -83,8 +83,7 @@ pub unsafe fn recvmsg(fd: c_int, message: *mut msghdr, flags: c_int) -> Answer<s
     match object.kind() {
         Kind::Stream => {
             // SAFETY: the application's iovecs.
-            let mut into =
-                unsafe { message::buffers(message.msg_iov, message.msg_iovlen as usize, libc::EMSGSIZE) }?;
+            let mut into = unsafe { message::buffers(message.msg_iov, message.msg_iovlen, libc::EMSGSIZE) }?;
             let result = counts::receive(object, tcp::recv(runtime, object, &mut into, flags))?;
             message.msg_namelen = 0;
             message.msg_controllen = 0;
@@ -113,7 +112,9 @@ pub unsafe fn recvmmsg(
         return fail(libc::EFAULT);
     }
     // SAFETY: null or valid.
-    let Ok(deadline) = (unsafe { crate::wait::block::deadline(timeout) }) else { return fail(libc::EINVAL) };
+    let Ok(deadline) = (unsafe { crate::wait::arguments::deadline(timeout) }) else {
+        return fail(libc::EINVAL);
+    };
     let mut flags = flags;
     let one_is_enough = flags & libc::MSG_WAITFORONE != 0;
     flags &= !libc::MSG_WAITFORONE;
@@ -220,7 +221,7 @@ pub unsafe fn sendmsg(fd: c_int, message: *const msghdr, flags: c_int) -> Answer
     }
     // SAFETY: not null, hence valid.
     let message = unsafe { &*message };
-    let asked = match message.msg_controllen as usize {
+    let asked = match message.msg_controllen {
         0 => Asked::default(),
         _ if object.kind() != Kind::Udp => Asked::default(),
         // SAFETY: the application's message.
@@ -231,7 +232,7 @@ pub unsafe fn sendmsg(fd: c_int, message: *const msghdr, flags: c_int) -> Answer
     };
     // SAFETY: the application's iovecs and address.
     let (mut data, to) = unsafe {
-        let data = message::buffers(message.msg_iov, message.msg_iovlen as usize, libc::EMSGSIZE)?;
+        let data = message::buffers(message.msg_iov, message.msg_iovlen, libc::EMSGSIZE)?;
         (data, destination(object, message.msg_name.cast(), message.msg_namelen)?)
     };
     transmit(runtime, object, fd, to, &mut data, flags, &asked)
@@ -273,8 +274,14 @@ pub unsafe fn writev(fd: c_int, pieces: *const iovec, count: c_int) -> Answer<ss
 /// sendfile(2).
 pub unsafe fn sendfile64(out: c_int, input: c_int, offset: *mut i64, count: size_t) -> Answer<ssize_t> {
     let (runtime, object) = ours(out)?;
-    // SAFETY: the application's pointer.
-    unsafe { tcp::send_file(runtime, object, input, offset, count) }
+    // SAFETY: null or valid.
+    let mut at = (!offset.is_null()).then(|| unsafe { offset.read_unaligned() });
+    let result = tcp::send_file(runtime, object, input, &mut at, count);
+    if let Some(at) = at {
+        // SAFETY: valid, since `at` came from it.
+        unsafe { offset.write_unaligned(at) };
+    }
+    result
 }
 
 /// splice(2), when one end may be a socket of ours: the kernel would move bytes of the shadow. EINVAL is its answer for

@@ -51,26 +51,28 @@ pub fn forked_child() {
     // What `fork_begins` took in the parent is held by this copy of its thread, and is needed below.
     fork_done();
     sys::clock::after_fork();
+    // SAFETY: a fresh child has the one thread that forked, and it holds nothing any more.
+    let child = &unsafe { sys::InChild::new() };
     let mut listens = false;
-    runtime.relays.after_fork();
+    runtime.relays.after_fork(child);
     for fd in 0..fd_table::end() {
         match fd_table::entry(fd) {
-            Some(Entry::Epoll(set)) => set.after_fork(),
+            Some(Entry::Epoll(set)) => set.after_fork(child),
             Some(Entry::Socket(object))
                 if matches!(object.kind(), Kind::Listener | Kind::Udp | Kind::Inherited) =>
             {
-                object.inherit();
+                object.inherit(child);
                 listens |= object.control.lock().backlog.is_some();
             }
             Some(Entry::Socket(object)) if matches!(object.kind(), Kind::Stream | Kind::Lent) => {
-                object.lend()
+                object.lend(child)
             }
             Some(Entry::Socket(object)) if object.kind() == Kind::Relayed => {}
             Some(Entry::Socket(_)) => drop(fd_table::remove(fd)),
             None => {}
         }
     }
-    runtime.after_fork(listens);
+    runtime.after_fork(listens, child);
 }
 
 /// At exit of the process: pending data gets its bounded time to leave (SIDESTEP_EXIT_LINGER_MSEC).

@@ -1,7 +1,7 @@
 //! Making sockets, naming them, connecting them, and their options.
 
 use super::{hearing, kernel, ours};
-use crate::address;
+use crate::address::{self, Given, Wanted};
 use crate::answer::{Answer, Why};
 use crate::errno::fail;
 use crate::object::{Kind, Object};
@@ -72,10 +72,10 @@ pub unsafe fn socket(domain: c_int, kind: c_int, protocol: c_int) -> Answer<c_in
 pub unsafe fn bind(fd: c_int, address: *const sockaddr, len: socklen_t) -> Answer<c_int> {
     let (runtime, object) = ours(fd)?;
     // SAFETY: the application's pointers.
+    let given = unsafe { Given::new(address, len) };
     match object.kind() {
-        Kind::Udp => unsafe { udp::bind(runtime, object, fd, address, len) },
-        // SAFETY: as above.
-        Kind::TcpIdle => unsafe { tcp::bind(runtime, object, fd, address, len) },
+        Kind::Udp => udp::bind(runtime, object, fd, &given),
+        Kind::TcpIdle => tcp::bind(runtime, object, fd, &given),
         // As the kernel says of a socket that has an address.
         Kind::Stream => fail(libc::EINVAL),
         Kind::Listener | Kind::Free | Kind::Inherited | Kind::Lent | Kind::Relayed => kernel(),
@@ -86,10 +86,10 @@ pub unsafe fn bind(fd: c_int, address: *const sockaddr, len: socklen_t) -> Answe
 pub unsafe fn connect(fd: c_int, address: *const sockaddr, len: socklen_t) -> Answer<c_int> {
     let (runtime, object) = ours(fd)?;
     // SAFETY: the application's pointers.
+    let given = unsafe { Given::new(address, len) };
     match object.kind() {
-        Kind::Udp => unsafe { udp::connect(runtime, object, fd, address, len) },
-        // SAFETY: as above.
-        Kind::TcpIdle | Kind::Stream => unsafe { tcp::connect(runtime, object, fd, address, len) },
+        Kind::Udp => udp::connect(runtime, object, fd, &given),
+        Kind::TcpIdle | Kind::Stream => tcp::connect(runtime, object, fd, &given),
         Kind::Listener | Kind::Free | Kind::Inherited | Kind::Lent | Kind::Relayed => kernel(),
     }
 }
@@ -107,9 +107,12 @@ pub unsafe fn listen(fd: c_int, backlog: c_int) -> Answer<c_int> {
 /// accept4(2).
 pub unsafe fn accept4(fd: c_int, address: *mut sockaddr, len: *mut socklen_t, flags: c_int) -> Answer<c_int> {
     let (runtime, object) = hearing(fd)?;
-    // SAFETY: the application's pointers.
     match object.kind() {
-        Kind::Listener => unsafe { tcp::accept4(runtime, object, fd, address, len, flags) },
+        Kind::Listener => {
+            // SAFETY: the application's pointers.
+            let name = unsafe { Wanted::new(address, len) };
+            tcp::accept4(runtime, object, fd, name, flags)
+        }
         Kind::Stream => fail(libc::EINVAL),
         _ => kernel(),
     }

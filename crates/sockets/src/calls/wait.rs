@@ -6,7 +6,7 @@ use crate::errno::fail;
 use crate::fd_table;
 use crate::runtime;
 use crate::wait::epoll::{self, Set};
-use crate::wait::{block, poll, select};
+use crate::wait::{arguments, poll, select};
 use libc::{c_int, epoll_event, fd_set, nfds_t, pollfd, sigset_t, timespec};
 
 /// poll(2) is this with the timeout converted and no mask.
@@ -32,9 +32,9 @@ pub unsafe fn ppoll(
         }
     }
     // SAFETY: null or valid.
-    let Ok(deadline) = (unsafe { block::deadline(timeout) }) else { return fail(libc::EINVAL) };
+    let Ok(deadline) = (unsafe { arguments::deadline(timeout) }) else { return fail(libc::EINVAL) };
     // SAFETY: as above.
-    poll::poll(runtime, fds, deadline, unsafe { block::mask(mask) })
+    poll::poll(runtime, fds, deadline, unsafe { arguments::mask(mask) })
 }
 
 /// select(2) is this too; the caller converts the timeout and writes back what is left.
@@ -48,9 +48,9 @@ pub unsafe fn pselect(
 ) -> Answer<c_int> {
     let Some(runtime) = runtime::get() else { return kernel() };
     // SAFETY: null or valid.
-    let Ok(deadline) = (unsafe { block::deadline(timeout) }) else { return kernel() };
+    let Ok(deadline) = (unsafe { arguments::deadline(timeout) }) else { return kernel() };
     // SAFETY: the application's sets.
-    unsafe { select::pselect(runtime, count, read, write, except, deadline, block::mask(mask)) }
+    unsafe { select::pselect(runtime, count, read, write, except, deadline, arguments::mask(mask)) }
 }
 
 /// epoll_create1(2).
@@ -74,7 +74,8 @@ pub unsafe fn epoll_ctl(epoll: c_int, operation: c_int, fd: c_int, event: *mut e
     let (Some(runtime), Some(set)) = (runtime::get(), fd_table::epoll(epoll)) else { return kernel() };
     let _ = hearing(fd);
     // SAFETY: the application's event.
-    unsafe { set.control(&runtime.os, operation, fd, event) }
+    let event = (!event.is_null()).then(|| unsafe { event.read_unaligned() });
+    set.control(&runtime.os, operation, fd, event)
 }
 
 /// All waits of epoll: the caller converts the timeout; null: for ever.
@@ -90,7 +91,7 @@ pub unsafe fn epoll_pwait2(
     };
     set.before_wait(runtime);
     // SAFETY: null or valid.
-    let Ok(deadline) = (unsafe { block::deadline(timeout) }) else { return fail(libc::EINVAL) };
+    let Ok(deadline) = (unsafe { arguments::deadline(timeout) }) else { return fail(libc::EINVAL) };
     // SAFETY: the application's array.
-    unsafe { epoll::wait(runtime, set, events, max, deadline, block::mask(mask)) }
+    unsafe { epoll::wait(runtime, set, events, max, deadline, arguments::mask(mask)) }
 }

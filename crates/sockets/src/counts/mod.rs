@@ -294,9 +294,8 @@ pub(crate) fn exiting(runtime: &Runtime) {
 }
 
 /// In the child of a fork: the segment is the parent's, whose memory is shared. The child makes its own when it counts.
-pub(crate) fn after_fork() {
-    // SAFETY: the child has one thread, and it is here.
-    unsafe { OPENING.force_unlock() };
+pub(crate) fn after_fork(child: &sys::InChild) {
+    OPENING.force_unlock(child);
     SEGMENT.store(core::ptr::null_mut(), Ordering::Release);
     // A thread of the parent may have been changing the old list.
     LEFT.store(Box::leak(Box::new(sys::Mutex::new(Vec::new()))), Ordering::Release);

@@ -98,11 +98,11 @@ impl Inner {
                 }
             }
             Update::Link(link) if link.index == self.link => self.stack.set_mtu(self.runtime.mtu(link.mtu)),
-            Update::Address(address) if address.link == self.link => {
-                if !self.addresses.contains(&address.address) {
-                    self.addresses.push(address.address);
-                    self.stack.set_addresses(&self.addresses);
-                }
+            Update::Address(address)
+                if address.link == self.link && !self.addresses.contains(&address.address) =>
+            {
+                self.addresses.push(address.address);
+                self.stack.set_addresses(&self.addresses);
             }
             Update::AddressGone(address) if address.link == self.link => {
                 self.addresses.retain(|known| *known != address.address);

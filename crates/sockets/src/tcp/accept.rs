@@ -90,12 +90,7 @@ fn attempt(
 }
 
 /// The shadow may be blocking, and accept has no MSG_DONTWAIT: one thread at a time looks, then takes.
-fn accept_in_kernel(
-    runtime: &Runtime,
-    fd: c_int,
-    name: Wanted,
-    flags: c_int,
-) -> Option<Answer<c_int>> {
+fn accept_in_kernel(runtime: &Runtime, fd: c_int, name: Wanted, flags: c_int) -> Option<Answer<c_int>> {
     static ONE: sys::Mutex<()> = sys::Mutex::new(());
     let _one = ONE.lock();
     if !sys::poll::readable(fd) {

@@ -1,7 +1,7 @@
 //! connect(2) on TCP.
 
 use super::options;
-use crate::address::{self, Named};
+use crate::address::{self, Given, Named};
 use crate::answer::{Answer, Stop, Why};
 use crate::errno::{fail, of_connect, of_socket};
 use crate::lane::{Lane, Tx};
@@ -12,24 +12,19 @@ use crate::wait::block::{self, Polling, Stopped, Wait};
 use crate::wait::{Lanes, epoll};
 use config::Role;
 use core::sync::atomic::Ordering;
-use libc::{c_int, sockaddr, socklen_t};
+use libc::c_int;
 use stack::Instant;
 use stack::tcp::State;
 use std::net::{Ipv4Addr, SocketAddrV4};
 
 /// connect(2).
-///
-/// # Safety
-/// `address` has `len` bytes.
-pub(crate) unsafe fn connect(
+pub(crate) fn connect(
     runtime: &'static Runtime,
     object: &'static Object,
     fd: c_int,
-    address: *const sockaddr,
-    len: socklen_t,
+    given: &Given,
 ) -> Answer<c_int> {
-    // SAFETY: the application's pointers.
-    let named = unsafe { address::read(address, len) };
+    let named = given.named;
     if object.kind() == Kind::Stream {
         match again(object, named) {
             Some(answer) => return answer,
@@ -109,15 +104,12 @@ fn own_port(
         Some(local) => (*at(local).ip(), Some(PortNow::begin(runtime, fd))),
         None => (source, None),
     };
-    let any = address::to_sockaddr(SocketAddrV4::new(address, 0));
-    // SAFETY: a local of the stated size.
-    if unsafe { (runtime.os.bind)(fd, (&raw const any).cast(), size_of_val(&any) as socklen_t) } != 0 {
-        return match runtime.os.errno() {
-            libc::EADDRINUSE => fail(libc::EADDRNOTAVAIL),
-            // Bound by means that we did not see: ask.
-            libc::EINVAL => Ok(at(address::of_shadow(&runtime.os, fd)?)),
-            errno => fail(errno),
-        };
+    match runtime.os.bind_to(fd, SocketAddrV4::new(address, 0)) {
+        Ok(_) => {}
+        Err(libc::EADDRINUSE) => return fail(libc::EADDRNOTAVAIL),
+        // Bound by means that we did not see: ask.
+        Err(libc::EINVAL) => return Ok(at(address::of_shadow(&runtime.os, fd)?)),
+        Err(errno) => return fail(errno),
     }
     drop(set_port_later);
     let local = address::of_shadow(&runtime.os, fd)?;
@@ -142,9 +134,7 @@ impl Drop for PortNow {
 }
 
 fn set_no_port(runtime: &Runtime, fd: c_int, on: c_int) {
-    let (value, len) = ((&raw const on).cast(), size_of_val(&on) as socklen_t);
-    // SAFETY: a local of the stated size.
-    unsafe { (runtime.os.setsockopt)(fd, libc::IPPROTO_IP, libc::IP_BIND_ADDRESS_NO_PORT, value, len) };
+    let _ = runtime.os.set_option(fd, libc::IPPROTO_IP, libc::IP_BIND_ADDRESS_NO_PORT, &on.to_ne_bytes());
 }
 
 /// Steers the flow first, so that the answer to the SYN is not lost, then sends the SYN.

@@ -3,7 +3,6 @@
 use super::options;
 use crate::address;
 use crate::answer::{Answer, Stop, Why};
-use crate::errno::fail;
 use crate::lane::Lane;
 use crate::object::{Kind, Object};
 use crate::offload;
@@ -91,11 +90,7 @@ pub(crate) fn adopt(runtime: &'static Runtime, object: &'static Object) -> bool 
 }
 
 fn kernel_listen(runtime: &'static Runtime, fd: c_int, backlog: c_int) -> Answer<()> {
-    // SAFETY: no pointers.
-    match unsafe { (runtime.os.listen)(fd, backlog) } {
-        0 => Ok(()),
-        _ => fail(runtime.os.errno()),
-    }
+    runtime.os.listen_on(fd, backlog).map(|_| ()).map_err(Stop::Errno)
 }
 
 /// A listener in the engine of every lane that `local` concerns, steered.

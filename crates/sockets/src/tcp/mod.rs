@@ -14,31 +14,24 @@ pub(crate) use accept::accept4;
 pub(crate) use close::{close, detach, shutdown};
 pub(crate) use connect::connect;
 pub(crate) use listen::{adopt, listen};
-pub(crate) use recv::recv;
+pub(crate) use recv::{recv, take_now};
 pub(crate) use send::{send, send_file};
 
-use crate::address;
-use crate::answer::Answer;
-use crate::errno::fail;
+use crate::address::{self, Given};
+use crate::answer::{Answer, Stop};
+
 use crate::object::Object;
 use crate::runtime::Runtime;
-use libc::{c_int, sockaddr, socklen_t};
+use libc::c_int;
 
 /// bind(2): the kernel's, remembered.
-///
-/// # Safety
-/// `address` has `len` bytes.
-pub(crate) unsafe fn bind(
+pub(crate) fn bind(
     runtime: &'static Runtime,
     object: &'static Object,
     fd: c_int,
-    address: *const sockaddr,
-    len: socklen_t,
+    given: &Given,
 ) -> Answer<c_int> {
-    // SAFETY: the application's pointers, passed on.
-    if unsafe { (runtime.os.bind)(fd, address, len) } != 0 {
-        return fail(runtime.os.errno());
-    }
+    runtime.os.bind_given(fd, given).map_err(Stop::Errno)?;
     let local = address::of_shadow(&runtime.os, fd)?;
     object.control.lock().local = Some(local);
     Ok(0)

@@ -102,8 +102,13 @@ fn attempt(object: &Object, into: &mut Buffers<'_>, take: Take, now: u64) -> Res
     }
 }
 
+/// What is there now, into memory of our own.
+pub(crate) fn take_now(object: &Object, mut into: &mut [u8]) -> Result<usize, RecvError> {
+    attempt_into(object, &mut into, Take::Consume, sys::clock::now())
+}
+
 #[inline]
-fn attempt_into(object: &Object, into: &mut Buffers<'_>, take: Take, now: u64) -> Result<usize, RecvError> {
+fn attempt_into(object: &Object, into: &mut impl Sink, take: Take, now: u64) -> Result<usize, RecvError> {
     let Some((lane, id)) = object.leg() else { return Err(RecvError::NoSocket) };
     let at = Instant(now);
     let mut guard = lane.lock();

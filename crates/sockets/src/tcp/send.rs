@@ -4,7 +4,6 @@ use crate::answer::{Answer, Stop, Why};
 use crate::counts;
 use crate::errno::{fail, of_send};
 use crate::lane::Tx;
-use crate::message::{self, Buffers};
 use crate::object::{Kind, Object};
 use crate::runtime::Runtime;
 use crate::wait::Lanes;
@@ -22,7 +21,7 @@ const FILE_PIECE: usize = 1 << 17;
 pub(crate) fn send(
     runtime: &'static Runtime,
     object: &'static Object,
-    data: &mut Buffers<'_>,
+    data: &mut impl Source,
     flags: c_int,
 ) -> Answer<ssize_t> {
     let wanted = data.remaining();
@@ -44,7 +43,7 @@ pub(crate) fn send(
 fn rest(
     runtime: &'static Runtime,
     object: &'static Object,
-    data: &mut Buffers<'_>,
+    data: &mut impl Source,
     flags: c_int,
     wanted: usize,
 ) -> Answer<ssize_t> {
@@ -88,7 +87,7 @@ fn rest(
 #[inline]
 fn attempt(
     object: &Object,
-    data: &mut Buffers<'_>,
+    data: &mut impl Source,
     flags: c_int,
     now: u64,
     begins: bool,
@@ -122,65 +121,43 @@ fn failed(error: SendError, flags: c_int) -> Answer<ssize_t> {
     fail(of_send(error))
 }
 
-/// sendfile(2) from a file to a connection.
-///
-/// # Safety
-/// `offset` is null or valid.
-pub(crate) unsafe fn send_file(
+/// sendfile(2) from a file to a connection: from `at`, which moves, or from the file's own position.
+pub(crate) fn send_file(
     runtime: &'static Runtime,
     object: &'static Object,
     input: c_int,
-    offset: *mut i64,
+    at: &mut Option<i64>,
     count: usize,
 ) -> Answer<ssize_t> {
     if object.kind() != Kind::Stream {
         return Err(Stop::Kernel(Why::NotOurs));
     }
-    let os = &runtime.os;
-    // SAFETY: null or valid.
-    let mut at = (!offset.is_null()).then(|| unsafe { offset.read_unaligned() });
     let mut buffer = vec![0u8; count.min(FILE_PIECE)];
     let mut total = 0usize;
     while total < count {
         let want = (count - total).min(buffer.len());
-        let position = match at {
-            Some(at) => at,
-            // SAFETY: no pointers.
-            None => unsafe { (os.lseek64)(input, 0, libc::SEEK_CUR) },
+        let os = &runtime.os;
+        let position = at.map_or_else(|| os.position(input), Ok);
+        let got = match position.and_then(|position| os.read_at(input, &mut buffer[..want], position)) {
+            Ok(0) => break,
+            Ok(got) => got,
+            Err(_) if total > 0 => break,
+            Err(libc::ESPIPE) => return fail(libc::EINVAL),
+            Err(errno) => return fail(errno),
         };
-        // SAFETY: our own buffer.
-        let got = if position < 0 {
-            -1
-        } else {
-            unsafe { (os.pread64)(input, buffer.as_mut_ptr().cast(), want, position) }
-        };
-        if got <= 0 {
-            if got < 0 && total == 0 {
-                return fail(if os.errno() == libc::ESPIPE { libc::EINVAL } else { os.errno() });
-            }
-            break;
-        }
-        let piece = message::piece(buffer.as_ptr().cast(), got as usize);
-        // SAFETY: our own buffer.
-        let mut data = unsafe { message::one(&piece) }?;
-        let sent = match send(runtime, object, &mut data, 0) {
+        let sent = match send(runtime, object, &mut &buffer[..got], 0) {
             Ok(sent) => sent,
             Err(_) if total > 0 => break,
             Err(stop) => return Err(stop),
         };
         total += sent as usize;
-        match &mut at {
+        match at {
             Some(at) => *at += sent as i64,
-            // SAFETY: no pointers.
-            None => drop(unsafe { (os.lseek64)(input, sent as i64, libc::SEEK_CUR) }),
+            None => drop(os.move_by(input, sent as i64)),
         }
-        if sent < got {
+        if (sent as usize) < got {
             break;
         }
-    }
-    if let Some(at) = at {
-        // SAFETY: valid, since `at` came from it.
-        unsafe { offset.write_unaligned(at) };
     }
     Ok(total as ssize_t)
 }

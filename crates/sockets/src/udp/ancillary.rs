@@ -125,7 +125,7 @@ pub(crate) unsafe fn tell<F>(
     dropped: u64,
     message: &mut msghdr,
 ) {
-    let room = message.msg_controllen as usize;
+    let room = message.msg_controllen;
     let mut out = Writer { next: message.msg_control.cast(), room, used: 0, truncated: false };
     if wanted & (MICROS | NANOS | TIMESTAMPING) != 0 {
         stamps(wanted, sys::clock::now().saturating_sub(datagram.received.0), &mut out);
@@ -214,7 +214,7 @@ pub(crate) unsafe fn read(message: &msghdr) -> Option<Asked> {
         let data = unsafe { libc::CMSG_DATA(next) };
         // SAFETY: arithmetic within the control buffer.
         let offset = unsafe { data.offset_from(message.msg_control.cast()) } as usize;
-        if offset + len > message.msg_controllen as usize {
+        if offset + len > message.msg_controllen {
             return None;
         }
         // SAFETY: checked just now.

@@ -12,9 +12,8 @@ mod send;
 pub(crate) use recv::recv;
 pub(crate) use send::send;
 
-use crate::address::{self, Named};
+use crate::address::{self, Given, Named};
 use crate::answer::{Answer, Stop, Why};
-use crate::errno::fail;
 use crate::lane::Lane;
 use crate::object::Object;
 use crate::offload;
@@ -22,24 +21,17 @@ use crate::runtime::Runtime;
 use crate::wait::epoll;
 use config::Role;
 use core::sync::atomic::Ordering;
-use libc::{c_int, sockaddr, socklen_t};
+use libc::c_int;
 use std::net::{Ipv4Addr, SocketAddrV4};
 
 /// bind(2).
-///
-/// # Safety
-/// `address` has `len` bytes.
-pub(crate) unsafe fn bind(
+pub(crate) fn bind(
     runtime: &'static Runtime,
     object: &'static Object,
     fd: c_int,
-    address: *const sockaddr,
-    len: socklen_t,
+    given: &Given,
 ) -> Answer<c_int> {
-    // SAFETY: the application's pointers, passed on.
-    if unsafe { (runtime.os.bind)(fd, address, len) } != 0 {
-        return fail(runtime.os.errno());
-    }
+    runtime.os.bind_given(fd, given).map_err(Stop::Errno)?;
     let local = address::of_shadow(&runtime.os, fd)?;
     object.control.lock().local = Some(local);
     if local.ip().is_multicast() {
@@ -51,22 +43,14 @@ pub(crate) unsafe fn bind(
 }
 
 /// connect(2), AF_UNSPEC included.
-///
-/// # Safety
-/// `address` has `len` bytes.
-pub(crate) unsafe fn connect(
+pub(crate) fn connect(
     runtime: &'static Runtime,
     object: &'static Object,
     fd: c_int,
-    address: *const sockaddr,
-    len: socklen_t,
+    given: &Given,
 ) -> Answer<c_int> {
-    // SAFETY: the application's pointers, passed on.
-    let named = unsafe { address::read(address, len) };
-    // SAFETY: as above.
-    if unsafe { (runtime.os.connect)(fd, address, len) } != 0 {
-        return fail(runtime.os.errno());
-    }
+    let named = given.named;
+    runtime.os.connect_given(fd, given).map_err(Stop::Errno)?;
     let local = address::of_shadow(&runtime.os, fd)?;
     detach(object);
     match named {
@@ -210,12 +194,9 @@ pub(crate) fn default_options(runtime: &Runtime) -> stack::udp::Options {
 
 /// An unbound socket sends for the first time: the kernel gives it a port, and it stands on every lane for answers.
 fn autobind(runtime: &'static Runtime, object: &'static Object, fd: c_int) -> Answer<()> {
-    let any = address::to_sockaddr(SocketAddrV4::new(Ipv4Addr::UNSPECIFIED, 0));
-    // SAFETY: a local of the stated size.
-    if unsafe { (runtime.os.bind)(fd, (&raw const any).cast(), size_of_val(&any) as socklen_t) } != 0 {
-        // Bound meanwhile by another thread, or no port left: the kernel's own send tells.
-        return Err(Stop::Kernel(Why::NotOurs));
-    }
+    // Bound meanwhile by another thread, or no port left: the kernel's own send tells.
+    let any = SocketAddrV4::new(Ipv4Addr::UNSPECIFIED, 0);
+    runtime.os.bind_to(fd, any).map_err(|_| Stop::Kernel(Why::NotOurs))?;
     let local = address::of_shadow(&runtime.os, fd)?;
     object.control.lock().local = Some(local);
     stand(runtime, object, local, "UDP send")

@@ -32,7 +32,7 @@ pub(crate) unsafe fn recv(
         return Err(Stop::Kernel(Why::NotOurs));
     }
     // SAFETY: the application's iovecs.
-    let mut into = unsafe { message::buffers(message.msg_iov, message.msg_iovlen as usize, libc::EMSGSIZE) }?;
+    let mut into = unsafe { message::buffers(message.msg_iov, message.msg_iovlen, libc::EMSGSIZE) }?;
     // SAFETY: as above.
     let mut attempt = |now| unsafe { attempt(runtime, object, fd, message, &mut into, flags, now) };
     if let Some(answer) = attempt(sys::clock::now()) {

@@ -9,7 +9,7 @@ use crate::os::Os;
 use crate::runtime::Runtime;
 use config::Parameters;
 use core::sync::atomic::{AtomicU32, Ordering};
-use libc::{pollfd, timespec};
+use libc::pollfd;
 use std::cell::RefCell;
 
 /// Attempts between two looks at cancellation and signals while spinning.
@@ -119,12 +119,12 @@ pub(crate) fn until<T>(
             break Err(Stopped::TimedOut);
         }
         attempts += 1;
-        if yield_every > 0 && attempts % yield_every == 0 {
+        if yield_every > 0 && attempts.is_multiple_of(yield_every) {
             sys::process::yield_now();
         }
-        if attempts % ATTEMPTS_PER_LOOK == 0 {
-            // SAFETY: no lock is held here.
-            unsafe { (os.testcancel)() };
+        if attempts.is_multiple_of(ATTEMPTS_PER_LOOK) {
+            // No lock is held here.
+            os.cancellation_point();
         }
         if signals.interrupt(os) {
             break Err(Stopped::Interrupted);
@@ -234,13 +234,8 @@ fn sleep<T>(
     for lane in wait.lanes.each() {
         lane.before_sleep(runtime, now);
     }
-    let left = wait.deadline.map(|deadline| timespec_of(deadline.saturating_sub(now)));
-    let timeout = left.as_ref().map_or(core::ptr::null(), core::ptr::from_ref);
-    let mask = wait.mask.unwrap_or(asleep.mask);
-    // SAFETY: fds, timeout and mask are locals; the mask is as wide as the kernel's sigset, which the genuine function
-    // passes on.
-    let set = sigset(mask);
-    unsafe { (os.ppoll)(fds.as_mut_ptr(), fds.len() as libc::nfds_t, timeout, &raw const set) };
+    let left = wait.deadline.map(|deadline| deadline.saturating_sub(now));
+    let _ = os.poll_all(&mut fds, left, Some(wait.mask.unwrap_or(asleep.mask)));
     drop(asleep);
     for lane in wait.lanes.each() {
         lane.gate.woken();
@@ -275,44 +270,4 @@ fn thread_eventfd() -> i32 {
         // Without an eventfd (descriptors exhausted) the sleep is a poll on -1: the wake-ups of packets remain.
         wake.as_ref().map_or(-1, |(_, fd)| fd.raw())
     })
-}
-
-/// Nanoseconds as a timespec.
-pub(crate) fn timespec_of(ns: u64) -> timespec {
-    timespec { tv_sec: (ns / 1_000_000_000) as libc::time_t, tv_nsec: (ns % 1_000_000_000) as libc::c_long }
-}
-
-/// A deadline from a relative timeout; `None` for null. `Err`: a timeout that the kernel refuses.
-///
-/// # Safety
-/// `timeout` is null or valid.
-pub(crate) unsafe fn deadline(timeout: *const timespec) -> Result<Option<u64>, ()> {
-    if timeout.is_null() {
-        return Ok(None);
-    }
-    // SAFETY: not null, hence valid.
-    let span = unsafe { timeout.read_unaligned() };
-    if span.tv_sec < 0 || !(0..1_000_000_000).contains(&span.tv_nsec) {
-        return Err(());
-    }
-    let ns = (span.tv_sec as u64).saturating_mul(1_000_000_000).saturating_add(span.tv_nsec as u64);
-    Ok(Some(sys::clock::now().saturating_add(ns)))
-}
-
-/// A kernel signal mask as libc's type.
-pub(crate) fn sigset(mask: u64) -> libc::sigset_t {
-    // SAFETY: all zeros is a valid, empty sigset_t.
-    let mut set: libc::sigset_t = unsafe { core::mem::zeroed() };
-    // SAFETY: glibc's and musl's sigset_t begin with the kernel's 64 bits.
-    unsafe { (&raw mut set).cast::<u64>().write(mask) };
-    set
-}
-
-/// The kernel's 64 bits of the application's mask; `None` for null.
-///
-/// # Safety
-/// `set` is null or valid.
-pub(crate) unsafe fn mask(set: *const libc::sigset_t) -> Option<u64> {
-    // SAFETY: as `sigset`.
-    (!set.is_null()).then(|| unsafe { set.cast::<u64>().read_unaligned() })
 }

@@ -3,6 +3,7 @@
 //! `block.rs` spins, then sleeps, for every call; `poll.rs`, `select.rs` and `epoll.rs` compute readiness over our
 //! sockets and the kernel's; `watch.rs` wakes those who sleep when another thread's turn made their socket ready.
 
+pub(crate) mod arguments;
 pub(crate) mod block;
 pub(crate) mod epoll;
 pub(crate) mod poll;

@@ -144,21 +144,7 @@ impl Poll {
         for set in &self.sets {
             set.refresh();
         }
-        let zero = block::timespec_of(0);
-        let set = self.mask.map(block::sigset);
-        let mask = set.as_ref().map_or(core::ptr::null(), core::ptr::from_ref);
-        // SAFETY: our own array and locals.
-        let result = unsafe {
-            (self.runtime.os.ppoll)(
-                self.kernel.as_mut_ptr(),
-                self.kernel.len() as libc::nfds_t,
-                &raw const zero,
-                mask,
-            )
-        };
-        if result < 0 {
-            return fail(self.runtime.os.errno());
-        }
+        self.runtime.os.poll_all(&mut self.kernel, Some(0), self.mask).map_err(Stop::Errno)?;
         let mut count = ours;
         let mut next = 0;
         for (i, polled) in self.kernel.iter().enumerate() {

@@ -39,9 +39,8 @@ impl Watch {
     }
 
     /// In the child of a fork: those who wait are threads of the parent.
-    pub(crate) fn after_fork(&self) {
-        // SAFETY: the child has one thread, and it is here.
-        unsafe { self.inner.force_unlock() };
+    pub(crate) fn after_fork(&self, child: &sys::InChild) {
+        self.inner.force_unlock(child);
         self.clear();
     }
 

@@ -91,16 +91,16 @@ pub struct Inherited {
 }
 
 impl Inherited {
-    pub(super) fn new(shared: &Arc<Shared>) -> Inherited {
+    pub(super) fn new(shared: &Arc<Shared>, child: &sys::InChild) -> Inherited {
         let inherited = Inherited { shared: shared.clone() };
-        inherited.after_fork();
+        inherited.after_fork(child);
         inherited
     }
 
     /// In the child of a fork, where the parent had not opened a device of its own yet.
-    pub fn after_fork(&self) {
-        // SAFETY: this process has one thread yet, and nothing is done under the lock that could be half done.
-        unsafe { self.shared.spare.force_unlock() };
+    pub fn after_fork(&self, child: &sys::InChild) {
+        // Nothing is done under this lock that could be half done.
+        self.shared.spare.force_unlock(child);
         // Those are the parent's: a socket is one lane's.
         self.shared.spare.lock().clear();
         self.shared.arena.after_fork();

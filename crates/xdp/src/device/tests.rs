@@ -319,7 +319,8 @@ fn the_child_of_a_fork_drops_device_and_frames_without_harm_to_the_parent() {
         let child = unsafe { libc::fork() };
         if child == 0 {
             held.clear();
-            device.inherit();
+            // SAFETY: the child's only thread.
+            device.inherit(&unsafe { sys::InChild::new() });
             drop(device);
             // SAFETY: ends this process, without the handlers of the test harness.
             unsafe { libc::_exit(0) };
@@ -338,7 +339,8 @@ fn child_that_echoes(device: &mut Device) -> i32 {
     // SAFETY: the child uses its memory and system calls only, and ends by a signal.
     let child = unsafe { libc::fork() };
     if child == 0 {
-        let inherited = device.inherit();
+        // SAFETY: the child's only thread.
+        let inherited = device.inherit(&unsafe { sys::InChild::new() });
         let mut own = Device::attach(&inherited).unwrap();
         own.steer(udp_flow()).unwrap();
         sys::fd::signal(ready.raw());

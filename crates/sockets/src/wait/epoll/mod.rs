@@ -135,12 +135,9 @@ impl Set {
     }
 
     /// In the child of a fork: its sockets are the parent's. The private set stays registered, and filtered out.
-    pub(crate) fn after_fork(&self) {
-        // SAFETY: the child has one thread, and it is here.
-        unsafe {
-            self.items.force_unlock();
-            self.relations.force_unlock();
-        }
+    pub(crate) fn after_fork(&self, child: &sys::InChild) {
+        self.items.force_unlock(child);
+        self.relations.force_unlock(child);
         let items = core::mem::take(&mut *self.items.lock());
         *self.relations.lock() = Relations::default();
         self.has_inner.store(false, Ordering::Relaxed);
@@ -267,23 +264,19 @@ impl Set {
     }
 
     /// epoll_ctl(2) for a descriptor that may be ours.
-    ///
-    /// # Safety
-    /// `event` is null or valid.
-    pub(crate) unsafe fn control(
+    pub(crate) fn control(
         &'static self,
         os: &Os,
         operation: i32,
         fd: i32,
-        event: *mut epoll_event,
+        event: Option<epoll_event>,
     ) -> Answer<i32> {
         let object = match fd_table::entry(fd) {
             Some(Entry::Socket(object)) => object,
             Some(Entry::Epoll(inner)) => {
-                // SAFETY: the application's event, passed on.
-                if unsafe { (os.epoll_ctl)(self.fd.load(Ordering::Relaxed), operation, fd, event) } != 0 {
-                    return fail(os.errno());
-                }
+                let epoll_event { events, u64: data } = event.unwrap_or(epoll_event { events: 0, u64: 0 });
+                os.epoll_control(self.fd.load(Ordering::Relaxed), operation, fd, events, data)
+                    .map_err(Stop::Errno)?;
                 match operation {
                     libc::EPOLL_CTL_ADD => self.take_in(os, inner),
                     libc::EPOLL_CTL_DEL => {
@@ -296,15 +289,11 @@ impl Set {
             }
             None => return Err(Stop::Kernel(Why::NotOurs)),
         };
-        if operation != libc::EPOLL_CTL_DEL && event.is_null() {
-            return fail(libc::EFAULT);
-        }
-        // SAFETY: not null where it is read.
-        let wanted = || unsafe { event.read_unaligned() };
-        match operation {
-            libc::EPOLL_CTL_ADD => self.add(os, object, fd, wanted()),
-            libc::EPOLL_CTL_MOD => self.modify(os, object, fd, wanted()),
-            libc::EPOLL_CTL_DEL => self.remove(os, object, fd),
+        match (operation, event) {
+            (libc::EPOLL_CTL_DEL, _) => self.remove(os, object, fd),
+            (libc::EPOLL_CTL_ADD, Some(event)) => self.add(os, object, fd, event),
+            (libc::EPOLL_CTL_MOD, Some(event)) => self.modify(os, object, fd, event),
+            (libc::EPOLL_CTL_ADD | libc::EPOLL_CTL_MOD, None) => fail(libc::EFAULT),
             _ => Err(Stop::Kernel(Why::NotOurs)),
         }
     }
@@ -352,11 +341,7 @@ impl Set {
         let Some((slot, item)) = item else { return fail(libc::ENOENT) };
         object.watch.remove_set(self, slot);
         if item.in_kernel {
-            let mut none = epoll_event { events: 0, u64: 0 };
-            // SAFETY: a local event.
-            unsafe {
-                (os.epoll_ctl)(self.fd.load(Ordering::Relaxed), libc::EPOLL_CTL_DEL, fd, &raw mut none)
-            };
+            let _ = os.epoll_control(self.fd.load(Ordering::Relaxed), libc::EPOLL_CTL_DEL, fd, 0, 0);
         }
         Ok(0)
     }
@@ -416,11 +401,12 @@ impl Set {
             (true, Some(_)) => libc::EPOLL_CTL_MOD,
             (true, None) => libc::EPOLL_CTL_DEL,
         };
-        let mut event = epoll_event { events: want.unwrap_or(0), u64: data };
-        // SAFETY: a local event.
         let result =
-            unsafe { (os.epoll_ctl)(self.fd.load(Ordering::Relaxed), operation, fd, &raw mut event) };
-        if result != 0 && want.is_some() { fail(os.errno()) } else { Ok(()) }
+            os.epoll_control(self.fd.load(Ordering::Relaxed), operation, fd, want.unwrap_or(0), data);
+        match result {
+            Err(errno) if want.is_some() => fail(errno),
+            _ => Ok(()),
+        }
     }
 
     /// The set sleeps on this lane too from now on.
@@ -459,14 +445,9 @@ impl Set {
         let mut secret = [0u8; 8];
         let _ = sys::process::random(&mut secret);
         let secret = u64::from_ne_bytes(secret) | 1;
-        let mut event = epoll_event { events: libc::EPOLLIN as u32, u64: secret };
-        // SAFETY: a local event.
-        let result = unsafe {
-            (os.epoll_ctl)(self.fd.load(Ordering::Relaxed), libc::EPOLL_CTL_ADD, epoll.raw(), &raw mut event)
-        };
-        if result != 0 {
-            return fail(os.errno());
-        }
+        let set = self.fd.load(Ordering::Relaxed);
+        os.epoll_control(set, libc::EPOLL_CTL_ADD, epoll.raw(), libc::EPOLLIN as u32, secret)
+            .map_err(errno)?;
         self.secret.store(secret, Ordering::Release);
         self.wake.store(wake.raw(), Ordering::Release);
         Ok(Side { epoll, _wake: wake })

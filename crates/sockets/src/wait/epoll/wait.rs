@@ -6,6 +6,7 @@ use crate::answer::{Answer, Stop, Why};
 use crate::counts;
 use crate::errno::fail;
 use crate::runtime::Runtime;
+use crate::wait::arguments;
 use crate::wait::block::{self, Polling, Stopped, Wait};
 use crate::wait::{LOOK_NS, Lanes};
 use core::sync::atomic::Ordering;
@@ -143,7 +144,7 @@ impl Look {
         }
         self.set.refresh_inner();
         let os = &self.runtime.os;
-        let set = self.mask.map(block::sigset);
+        let set = self.mask.map(arguments::sigset);
         let mask = set.as_ref().map_or(core::ptr::null(), core::ptr::from_ref);
         // SAFETY: room for max - ours events remains.
         let found = unsafe {

@@ -1,0 +1,43 @@
+//! Timeouts and signal masks as C passes them, and as libc wants them.
+
+use libc::timespec;
+
+/// Nanoseconds as a timespec.
+pub(crate) fn timespec_of(ns: u64) -> timespec {
+    timespec { tv_sec: (ns / 1_000_000_000) as libc::time_t, tv_nsec: (ns % 1_000_000_000) as libc::c_long }
+}
+
+/// A deadline from a relative timeout; `None` for null. `Err`: a timeout that the kernel refuses.
+///
+/// # Safety
+/// `timeout` is null or valid.
+pub(crate) unsafe fn deadline(timeout: *const timespec) -> Result<Option<u64>, ()> {
+    if timeout.is_null() {
+        return Ok(None);
+    }
+    // SAFETY: not null, hence valid.
+    let span = unsafe { timeout.read_unaligned() };
+    if span.tv_sec < 0 || !(0..1_000_000_000).contains(&span.tv_nsec) {
+        return Err(());
+    }
+    let ns = (span.tv_sec as u64).saturating_mul(1_000_000_000).saturating_add(span.tv_nsec as u64);
+    Ok(Some(sys::clock::now().saturating_add(ns)))
+}
+
+/// A kernel signal mask as libc's type.
+pub(crate) fn sigset(mask: u64) -> libc::sigset_t {
+    // SAFETY: all zeros is a valid, empty sigset_t.
+    let mut set: libc::sigset_t = unsafe { core::mem::zeroed() };
+    // SAFETY: glibc's and musl's sigset_t begin with the kernel's 64 bits.
+    unsafe { (&raw mut set).cast::<u64>().write(mask) };
+    set
+}
+
+/// The kernel's 64 bits of the application's mask; `None` for null.
+///
+/// # Safety
+/// `set` is null or valid.
+pub(crate) unsafe fn mask(set: *const libc::sigset_t) -> Option<u64> {
+    // SAFETY: as `sigset`.
+    (!set.is_null()).then(|| unsafe { set.cast::<u64>().read_unaligned() })
+}
