@@ -309,6 +309,10 @@ impl World {
         let Some(victim) = self.checker.victim(&mut self.chance) else { return };
         let frame = crate::attack::forge(&mut self.chance, &victim);
         let host = (victim.destination.0 as usize & 0xff) - 1;
+        if self.hosts[host].paused {
+            // By the time that it looks, what waits before the forgery may have made the guess right.
+            return;
+        }
         self.trace.frame(self.now, host, &frame, || "forged, arrives".to_string());
         self.push(self.now, Event::Arrive { host, frame, tag: Tag::FORGED });
     }

@@ -10,6 +10,7 @@ mod build;
 mod check;
 mod demo;
 mod progress;
+mod sim;
 mod table;
 mod test;
 
@@ -26,6 +27,8 @@ cargo x <command> [options]
   bench latency        raw AF_XDP floor, kernel blocking and spinning, accelerated, mixed; table, and JSON in target/bench
   bench throughput     messages per second counted at the receiver; table, and JSON in target/bench
       --rounds N       interleaved rounds (default 3), --seconds N, --library PATH, --quick
+  sim                  whole networks in virtual time, from seeds (10 s of them; --help tells the rest)
+      --seconds N, --seeds A..B, --seed N [--log] [--trace FILE.pcap]
   check                format, lints, structure of the house
   help                 this text
 ";
@@ -50,6 +53,7 @@ fn run(words: &[String]) -> Result<ExitCode> {
         "demo" => demo::run(rest),
         "test" => test::run(rest),
         "bench" => bench::run(rest),
+        "sim" => sim::run(rest),
         "check" => check::run(rest),
         "help" | "--help" | "-h" => {
             print!("{USAGE}");
