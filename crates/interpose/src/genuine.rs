@@ -69,10 +69,11 @@ macro_rules! genuine {
                     Err(_) => unreachable!(),
                 },
             );
+            type Function = unsafe extern "C-unwind" fn($($kind),*) $(-> $result)?;
+            let address = GENUINE.address();
             // SAFETY: libc declares the function so (variadic ones take fixed words, which both conventions that we
             // support pass alike), and `absent` ignores its arguments.
-            let function: unsafe extern "C-unwind" fn($($kind),*) $(-> $result)? =
-                unsafe { core::mem::transmute(GENUINE.address()) };
+            let function = unsafe { core::mem::transmute::<_, Function>(address) };
             // SAFETY: the caller's arguments are the application's.
             unsafe { function($($argument),*) }
         }

@@ -14,6 +14,7 @@ impl Chance {
     }
 
     /// The next number.
+    #[allow(clippy::should_implement_trait)] // an endless stream has no need of an iterator's end
     pub fn next(&mut self) -> u64 {
         self.state = self.state.wrapping_add(0x9e37_79b9_7f4a_7c15);
         mix(self.state)

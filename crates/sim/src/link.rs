@@ -84,8 +84,7 @@ impl Link {
             }
         }
         let mut depart = now;
-        if f.rate_bps != 0 {
-            let span = len as u64 * 8_000_000_000 / f.rate_bps;
+        if let Some(span) = (len as u64 * 8_000_000_000).checked_div(f.rate_bps) {
             let waiting = self.busy_until.saturating_sub(now);
             if waiting > f.queue_bytes * 8_000_000_000 / f.rate_bps {
                 return Fate::Lost("queue");

@@ -9,7 +9,7 @@ use crate::{settings, worker};
 use config::{Interfaces, Parameters, ProcessRules};
 use core::net::Ipv4Addr;
 use core::sync::atomic::{AtomicBool, AtomicPtr, AtomicU32, AtomicUsize, Ordering};
-use netlink::{Address, Link, Netlink};
+use netlink::{Address, Netlink};
 use std::collections::HashMap;
 
 /// Interfaces that can be accelerated at once; a lane set is a 32-bit mask.
@@ -269,11 +269,6 @@ impl Runtime {
 
     fn addresses(&self) -> Vec<Address> {
         self.netlink(|netlink| netlink.addresses()).unwrap_or_default()
-    }
-
-    /// Interfaces as the kernel has them now.
-    pub(crate) fn link_list(&self) -> Vec<Link> {
-        self.netlink(|netlink| netlink.links()).unwrap_or_default()
     }
 
     /// Counts that a socket was left to the kernel and tells it: ordinary reasons at debug, others in one WARNING each.

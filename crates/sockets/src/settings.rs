@@ -92,9 +92,8 @@ fn environment() -> Vec<(String, String)> {
             return pairs;
         }
         // SAFETY: a C string.
-        if let Some((name, value)) =
-            unsafe { CStr::from_ptr(text) }.to_str().ok().and_then(|text| text.split_once('='))
-        {
+        let text = unsafe { CStr::from_ptr(text) };
+        if let Some((name, value)) = text.to_str().ok().and_then(|text| text.split_once('=')) {
             pairs.push((name.to_owned(), value.to_owned()));
         }
         // SAFETY: as above.

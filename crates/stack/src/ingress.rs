@@ -124,7 +124,8 @@ impl<F: Frame> Stack<F> {
         if !may_be_source(src) || self.net.is_local(src) {
             return Err(Drop::Martian);
         }
-        if !self.net.is_local(dst) && !(ip.protocol() == ipv4::UDP && is_for_group(dst, ether.dst)) {
+        let is_group = ip.protocol() == ipv4::UDP && is_for_group(dst, ether.dst);
+        if !is_group && !self.net.is_local(dst) {
             return Err(Drop::NotOurs);
         }
         let meta = IpMeta {

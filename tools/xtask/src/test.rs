@@ -114,7 +114,9 @@ impl Follow {
                 }
                 _ => tally.ignored.push(format!("{full}\t{outcome}")),
             }
-        } else if trimmed.starts_with("error: could not compile") || trimmed.contains("(signal: ") {
+        } else if trimmed.starts_with("error: could not compile")
+            || trimmed.starts_with("process didn't exit successfully") && trimmed.contains("(signal: ")
+        {
             tally.broken.push(trimmed.to_owned());
         }
         let compiler_said = line.starts_with("error") || line.starts_with("warning: unused");

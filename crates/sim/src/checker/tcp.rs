@@ -338,7 +338,8 @@ fn check_ack(mine: &Stream, theirs: &mut Stream, t: &Tcp<'_>) -> Result<bool, St
     }
     theirs.edge_offered = theirs.edge_offered.max(edge);
     let sacks = &t.options.sacks[..t.options.sack_count];
-    if !sacks.is_empty() && !(mine.offered.sack_permitted && theirs.offered.sack_permitted) {
+    let agreed = mine.offered.sack_permitted && theirs.offered.sack_permitted;
+    if !agreed && !sacks.is_empty() {
         return Err("SACK that was not agreed on".to_string());
     }
     for (i, (from, to)) in sacks.iter().enumerate() {

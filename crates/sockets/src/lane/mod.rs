@@ -25,8 +25,6 @@ pub(crate) struct Lane {
     pub slot: usize,
     /// The interface.
     pub link: u32,
-    /// Its name, for messages.
-    pub name: String,
     /// What to sleep on: readable while frames wait.
     pub descriptors: Vec<i32>,
     /// The AF_XDP sockets behind them.
@@ -74,8 +72,8 @@ pub(crate) struct Orphan {
     pub id: stack::SocketId,
     /// Its steering entry.
     pub flow: Option<xdp::Flow>,
-    /// Keeps the port reserved in the kernel.
-    pub shadow: Option<sys::Fd>,
+    /// Keeps the port reserved in the kernel; held, never read.
+    pub _shadow: Option<sys::Fd>,
 }
 
 impl Lane {
@@ -109,7 +107,6 @@ impl Lane {
         Lane {
             slot,
             link: link.index,
-            name: link.name.clone(),
             descriptors: gate.descriptors(),
             queues: device.descriptors().to_vec(),
             gate,

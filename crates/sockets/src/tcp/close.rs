@@ -45,7 +45,7 @@ pub(crate) fn close(runtime: &'static Runtime, object: &'static Object, fd: c_in
     if inner.stack.tcp_closing(id) {
         // The descriptor goes; a duplicate of the shadow keeps the port reserved until the peer has everything.
         let shadow = if owns_port { sys::Fd::duplicate_of(fd).ok() } else { None };
-        inner.orphans.push(Orphan { id, flow, shadow });
+        inner.orphans.push(Orphan { id, flow, _shadow: shadow });
     } else if let Some(flow) = flow {
         inner.device.unsteer(flow);
     }

@@ -178,6 +178,7 @@ impl<F: Frame> Stack<F> {
     }
 
     /// A SYN that may replace a TIME-WAIT: only if somebody listens.
+    #[allow(clippy::too_many_arguments)] // a segment with its addresses, and where answers go
     pub(crate) fn reopen_from_time_wait(
         &mut self,
         now: Instant,

@@ -92,11 +92,6 @@ impl Items {
         self.slots.iter().enumerate().filter_map(|(slot, item)| Some((slot as u32, item.as_ref()?)))
     }
 
-    /// Whether any item's readiness is computed here.
-    pub(super) fn any_active(&self) -> bool {
-        self.iter().any(|(_, item)| item.active)
-    }
-
     /// Whether something may be ready.
     pub(super) fn any_queued(&self) -> bool {
         !self.queue.is_empty()
