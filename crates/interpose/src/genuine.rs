@@ -73,7 +73,7 @@ macro_rules! genuine {
             let address = GENUINE.address();
             // SAFETY: libc declares the function so (variadic ones take fixed words, which both conventions that we
             // support pass alike), and `absent` ignores its arguments.
-            let function = unsafe { core::mem::transmute::<_, Function>(address) };
+            let function = unsafe { core::mem::transmute::<*mut libc::c_void, Function>(address) };
             // SAFETY: the caller's arguments are the application's.
             unsafe { function($($argument),*) }
         }

@@ -106,7 +106,7 @@ fn zero_length_datagram_is_delivered() {
 fn largest_datagram_is_fragmented_and_reassembled() {
     let (mut a, mut b) = two_hosts();
     let (from, to) = (open(&mut a, any(1)), open(&mut b, any(2)));
-    let bytes: Vec<u8> = (0..65_507u32).map(|n| (n * 7 >> 3) as u8).collect();
+    let bytes: Vec<u8> = (0..65_507u32).map(|n| ((n * 7) >> 3) as u8).collect();
     assert_eq!(send(&mut a, from, endpoint(2, 2), &bytes), Ok(65_507));
     assert!(a.out.frames.iter().all(|frame| frame.len() <= 1514));
     exchange(NOW, &mut a, &mut b);
