@@ -176,3 +176,47 @@ fn nginx_with_two_workers_sends_a_large_file_intact() {
     }
     let _ = std::fs::remove_dir_all(&folder);
 }
+
+/// Requests, one connection each, until the time is up: how many succeeded, or what failed.
+const LOAD: &str = "\
+import socket,sys,threading,time
+end, good, bad = time.time() + 4, [], []
+def ask():
+    while time.time() < end:
+        try:
+            peer = socket.create_connection((sys.argv[1], int(sys.argv[2])), timeout=10)
+            peer.sendall(b'GET /small HTTP/1.0\\r\\n\\r\\n')
+            said = b''.join(iter(lambda: peer.recv(65536), b''))
+            peer.close()
+            assert said.endswith(b'small'), said
+            good.append(1)
+        except BaseException as error:
+            bad.append(repr(error))
+threads = [threading.Thread(target=ask) for _ in range(8)]
+for thread in threads: thread.start()
+for thread in threads: thread.join()
+print(len(good))
+sys.exit(' '.join(bad[:5]) or 0)
+";
+
+#[test]
+fn nginx_replaces_its_workers_under_load_without_a_failed_request() {
+    let Some(world) = world(&Options::default()) else { return };
+    let folder = std::env::temp_dir().join(format!("rig-{}-reload", std::process::id()));
+    std::fs::create_dir_all(&folder).unwrap();
+    std::fs::write(folder.join("small"), "small").unwrap();
+    if let Some(server) = nginx(&world, &folder) {
+        let load = world.hosts.left.program(PYTHON).words("-u -c").argument(LOAD);
+        let load = load.argument(world.hosts.right.address.to_string()).argument(PORT.to_string());
+        let load = load.start().unwrap();
+        for _ in 0..3 {
+            std::thread::sleep(Duration::from_millis(800));
+            server.signal(1).unwrap();
+        }
+        let done = load.finish(DEADLINE).and_then(Finished::success).unwrap();
+        assert!(done.stdout.trim().parse::<u32>().unwrap() > 100, "{}", done.stdout);
+        server.signal(15).unwrap();
+        server.finish(DEADLINE).unwrap();
+    }
+    let _ = std::fs::remove_dir_all(&folder);
+}

@@ -157,6 +157,21 @@ pub(crate) fn of_shadow(os: &crate::os::Os, fd: i32) -> Answer<SocketAddrV4> {
     }
 }
 
+/// The peer of a kernel connection; `None` if it has none.
+pub(crate) fn peer_of_shadow(os: &crate::os::Os, fd: i32) -> Option<SocketAddrV4> {
+    let mut inet = to_sockaddr(SocketAddrV4::new(Ipv4Addr::UNSPECIFIED, 0));
+    let mut len = size_of::<sockaddr_in>() as socklen_t;
+    // SAFETY: both pointers are to locals of the stated size.
+    if unsafe { (os.getpeername)(fd, (&raw mut inet).cast(), &raw mut len) } != 0 {
+        return None;
+    }
+    // SAFETY: the kernel filled in `len` bytes.
+    match unsafe { read((&raw const inet).cast(), len) } {
+        Named::Inet(endpoint) => Some(endpoint),
+        _ => None,
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -66,10 +66,17 @@ pub(crate) fn steer(
     Ok(())
 }
 
-/// Takes an object's flows out of the steering maps.
-pub(crate) fn unsteer(object: &Object) {
+/// Takes an object's flows out of the steering maps. True: other processes still steer one of them.
+pub(crate) fn unsteer(object: &Object) -> bool {
     let flows = core::mem::take(&mut object.control.lock().flows);
-    unsteer_flows(object, flows);
+    let legs: Vec<_> = object.legs().collect();
+    let mut others = false;
+    for (leg, flow) in flows {
+        if let Some((lane, _)) = legs.get(usize::from(leg)) {
+            others |= lane.lock().device.unsteer(flow);
+        }
+    }
+    others
 }
 
 /// As [`unsteer`], for flows that were taken out of the object already.

@@ -8,16 +8,24 @@
 //!   child: descriptor --- Unix sockets --- worker of the parent --- engine --- wire
 //! ```
 //!
+//! The other way round, a process that closes a listener hands the connections that wait there to the others that
+//! listen: over a connection to the shadow, which they share. Whom it comes from in truth is told in the arena, and the
+//! one who accepts it shows that to the application. So a server may replace its workers under load.
+//!
 //! While a child may still claim a connection, or has, the parent's close does not end it.
 
 use crate::Stop;
+use crate::address;
 use crate::fd_table;
+use crate::lane::Lane;
 use crate::object::{Kind, Object};
+use crate::offload;
 use crate::runtime::Runtime;
 use crate::tcp;
 use core::sync::atomic::{AtomicBool, Ordering};
 use libc::c_int;
-use stack::RecvError;
+use stack::{RecvError, SocketId};
+use std::net::SocketAddrV4;
 use sys::Fd;
 use sys::poll::pollfd;
 
@@ -35,6 +43,8 @@ pub(crate) struct Relays {
     busy: AtomicBool,
     /// Connections are being relayed: their packets are the worker's business.
     pumping: AtomicBool,
+    /// Connections were handed over, and end with this process.
+    has_handed_over: AtomicBool,
 }
 
 /// What the lock protects.
@@ -44,6 +54,7 @@ pub(crate) struct State {
     pending: Option<(Channel, Fd, i32)>,
     channels: Vec<Channel>,
     pumps: Vec<Pump>,
+    leaving: Vec<Leaving>,
     /// Connections that this process closed and a child may use, with what keeps their ports reserved.
     kept: Vec<(&'static Object, Option<Fd>)>,
 }
@@ -53,6 +64,19 @@ struct Channel {
     fd: Fd,
     objects: Vec<&'static Object>,
 }
+
+/// A listener that the application closed: connections that were on their way to it are handed to others.
+struct Leaving {
+    lane: &'static Lane,
+    id: SocketId,
+    until: u64,
+}
+
+/// How long a process that ends goes on relaying, nanoseconds.
+const EXIT_NS: u64 = 3_000_000_000;
+
+/// How long a handshake may take that began before its listener was closed, nanoseconds.
+const LEAVING_NS: u64 = 200_000_000;
 
 /// One connection in use elsewhere.
 struct Pump {
@@ -86,6 +110,7 @@ impl Relays {
             is_shared: AtomicBool::new(false),
             busy: AtomicBool::new(false),
             pumping: AtomicBool::new(false),
+            has_handed_over: AtomicBool::new(false),
         }
     }
 
@@ -208,6 +233,32 @@ impl Relays {
         true
     }
 
+    /// The application closes a listener that others share: its legs stay for a while, without new clients.
+    pub(crate) fn hand_over(&self, runtime: &'static Runtime, listener: &'static Object) {
+        let mut state = self.state.lock();
+        for (lane, id) in listener.legs() {
+            lane.lock().stack.set_token(id, 0);
+            state.leaving.push(Leaving { lane, id, until: sys::clock::now() + LEAVING_NS });
+        }
+        listener.drop_legs();
+        self.has_handed_over.store(true, Ordering::Relaxed);
+        self.busy.store(true, Ordering::Release);
+        self.pumping.store(true, Ordering::Relaxed);
+        drop(state);
+        runtime.worker.look();
+    }
+
+    /// At the exit of the process: connections that were handed over get time to end.
+    pub(crate) fn exiting(&self) {
+        let deadline = sys::clock::now() + EXIT_NS;
+        while self.has_handed_over.load(Ordering::Relaxed)
+            && self.are_pumping()
+            && sys::clock::now() < deadline
+        {
+            sys::thread::sleep(1_000_000);
+        }
+    }
+
     /// Is there anything for the worker?
     #[inline]
     pub(crate) fn are_busy(&self) -> bool {
@@ -246,7 +297,9 @@ impl Relays {
     pub(crate) fn serve(&self, runtime: &'static Runtime, wake: i32) {
         let mut state = self.state.lock();
         let mut released = Vec::new();
-        let State { channels, pumps, .. } = &mut *state;
+        let now = sys::clock::now();
+        let State { channels, pumps, leaving, kept, .. } = &mut *state;
+        leaving.retain(|leaving| leaving.serve(runtime, pumps, kept, wake, now));
         channels.retain_mut(|channel| channel.serve(pumps, &mut released, wake));
         pumps.retain_mut(|pump| {
             let goes_on = pump.step(runtime);
@@ -259,8 +312,9 @@ impl Relays {
         for object in released {
             state.release(runtime, object);
         }
-        self.pumping.store(!state.pumps.is_empty(), Ordering::Relaxed);
-        self.busy.store(!state.channels.is_empty() || !state.pumps.is_empty(), Ordering::Release);
+        let pumping = !state.pumps.is_empty() || !state.leaving.is_empty();
+        self.pumping.store(pumping, Ordering::Relaxed);
+        self.busy.store(pumping || !state.channels.is_empty(), Ordering::Release);
     }
 }
 
@@ -274,6 +328,70 @@ impl State {
         let (_, shadow) = self.kept.swap_remove(at);
         tcp::close(runtime, object, shadow.as_ref().map_or(-1, Fd::raw));
         object.release();
+    }
+}
+
+impl Leaving {
+    /// False: its time is over.
+    fn serve(
+        &self,
+        runtime: &'static Runtime,
+        pumps: &mut Vec<Pump>,
+        kept: &mut Vec<(&'static Object, Option<Fd>)>,
+        wake: i32,
+        now: u64,
+    ) -> bool {
+        self.lane.turn(now);
+        loop {
+            let accepted = {
+                let inner = &mut *self.lane.lock();
+                inner.stack.tcp_accept(self.id).map(|id| (id, inner.stack.local(id), inner.stack.remote(id)))
+            };
+            let Some((id, local, remote)) = accepted else { break };
+            let far = match (local, remote) {
+                (Some(local), Some(remote)) => self.to_shadow(runtime, local, remote),
+                _ => None,
+            };
+            let (Some(far), Some(local), Some(remote)) = (far, local, remote) else {
+                tcp::abort(self.lane, id);
+                continue;
+            };
+            let object = Object::new(Kind::TcpIdle, -1, true);
+            object.fds.store(0, Ordering::Relaxed);
+            object.holders.store(1, Ordering::Relaxed);
+            {
+                let mut control = object.control.lock();
+                control.remote = Some(remote);
+                object.add_leg(self.lane, id);
+            }
+            self.lane.lock().stack.set_token(id, object.token());
+            let _ = offload::steer(object, self.lane, 0, libc::IPPROTO_TCP as u8, local, Some(remote));
+            object.set_kind(Kind::Stream);
+            object.watch.add_sleeper(wake);
+            kept.push((object, None));
+            pumps.push(Pump { object, far, to_far: Pipe::default(), to_near: Pipe::default() });
+        }
+        if now >= self.until {
+            tcp::abort(self.lane, self.id);
+        }
+        now < self.until
+    }
+
+    /// A kernel connection to the shadow, which is shared by those who listen, announced as what it stands for.
+    fn to_shadow(&self, runtime: &Runtime, local: SocketAddrV4, remote: SocketAddrV4) -> Option<Fd> {
+        let fd = sys::socket::socket(libc::AF_INET, libc::SOCK_STREAM | libc::SOCK_NONBLOCK, 0).ok()?;
+        sys::socket::bind(fd.raw(), &address::to_sockaddr(SocketAddrV4::new(*local.ip(), 0))).ok()?;
+        let own = address::of_shadow(&runtime.os, fd.raw()).ok()?;
+        if !self.lane.lock().device.offer(own.port(), remote) {
+            return None;
+        }
+        match sys::socket::connect(fd.raw(), &address::to_sockaddr(local)) {
+            Ok(()) | Err(libc::EINPROGRESS) => Some(fd),
+            Err(_) => {
+                let _ = self.lane.lock().device.take_offer(own.port());
+                None
+            }
+        }
     }
 }
 
@@ -335,7 +453,7 @@ impl Pump {
             let flags = libc::MSG_DONTWAIT | libc::MSG_NOSIGNAL;
             match sys::socket::send(self.far.raw(), &pipe.bytes[pipe.from..], flags) {
                 Ok(n) => pipe.from += n,
-                Err(libc::EAGAIN | libc::EINTR) => return false,
+                Err(libc::EAGAIN | libc::EINTR | libc::ENOTCONN) => return false,
                 Err(_) => {
                     // The child reads no more.
                     pipe.from = pipe.bytes.len();
@@ -359,7 +477,8 @@ impl Pump {
             pipe.from = 0;
             let got = sys::socket::receive(self.far.raw(), &mut pipe.bytes, libc::MSG_DONTWAIT);
             pipe.bytes.truncate(got.unwrap_or(0));
-            pipe.ended = !matches!(got, Err(libc::EAGAIN | libc::EINTR)) && pipe.bytes.is_empty();
+            let later = matches!(got, Err(libc::EAGAIN | libc::EINTR | libc::ENOTCONN));
+            pipe.ended = !later && pipe.bytes.is_empty();
             moved = !pipe.is_empty();
         }
         while !pipe.is_empty() {

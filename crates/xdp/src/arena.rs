@@ -15,6 +15,7 @@
 //! a lane that died are found by owner. A process killed between taking a frame off the list and marking it loses
 //! that one frame; nothing else.
 
+use core::net::{Ipv4Addr, SocketAddrV4};
 use core::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 
 use sys::futex::{self, Scope};
@@ -29,6 +30,8 @@ pub(crate) const FRAME: usize = 4096;
 pub(crate) const LANES: usize = 64;
 /// How long a dead process's frames are left alone: those that it sent may still be the kernel's.
 const GRACE_S: u32 = 2;
+/// Connections that change the process at a time.
+const OFFERS: usize = 256;
 const HEADER: usize = 4096;
 const MAGIC: u64 = u64::from_le_bytes(*b"sidestp1");
 
@@ -52,6 +55,8 @@ struct Header {
     lanes: [AtomicU32; LANES],
     /// When a lane's process was found dead, in seconds of the monotonic clock, or 0.
     died: [AtomicU32; LANES],
+    /// Connections on their way from one process to another: local port, remote address, remote port.
+    offers: [AtomicU64; OFFERS],
 }
 
 /// A mapped arena.
@@ -224,6 +229,27 @@ impl Arena {
     }
 
     // lanes
+
+    /// Tells the other processes what the kernel's connection from local port `port` stands for. False: no room.
+    pub(crate) fn offer(&self, port: u16, remote: SocketAddrV4) -> bool {
+        let word = u64::from(port) << 48 | u64::from(remote.ip().to_bits()) << 16 | u64::from(remote.port());
+        let mut slots = self.header().offers.iter();
+        slots.any(|slot| slot.compare_exchange(0, word, Ordering::AcqRel, Ordering::Relaxed).is_ok())
+    }
+
+    /// What a connection from local port `port` stands for. Told once.
+    pub(crate) fn take_offer(&self, port: u16) -> Option<SocketAddrV4> {
+        for slot in &self.header().offers {
+            let word = slot.load(Ordering::Acquire);
+            if word != 0
+                && word >> 48 == u64::from(port)
+                && slot.compare_exchange(word, 0, Ordering::AcqRel, Ordering::Relaxed).is_ok()
+            {
+                return Some(SocketAddrV4::new(Ipv4Addr::from_bits((word >> 16) as u32), word as u16));
+            }
+        }
+        None
+    }
 
     /// In the child of a fork: the lock is taken in its name from now on.
     pub(crate) fn after_fork(&self) {

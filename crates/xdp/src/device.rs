@@ -6,6 +6,7 @@ mod transmit;
 
 pub use transmit::Sent;
 
+use core::net::SocketAddrV4;
 use core::sync::atomic::Ordering;
 use std::sync::Arc;
 
@@ -220,13 +221,25 @@ impl Device {
         self.shared.steering.join(&flow, self.lane, part)
     }
 
-    /// From now on packets of this flow go to the other lanes that steer it, else to the kernel.
-    pub fn unsteer(&self, flow: Flow) {
+    /// From now on packets of this flow go to the other lanes that steer it, else to the kernel. True: there are others.
+    pub fn unsteer(&self, flow: Flow) -> bool {
         if flow.remote.is_some() {
-            return self.shared.steering.unsteer(&flow);
+            self.shared.steering.unsteer(&flow);
+            return false;
         }
         let _lock = self.pool.arena.lock_rings();
-        self.shared.steering.leave(&flow, self.lane);
+        self.shared.steering.leave(&flow, self.lane)
+    }
+
+    /// Tells the processes that share the arena whom the kernel's connection from local port `port` comes from in
+    /// truth. False: too many are on their way.
+    pub fn offer(&self, port: u16, remote: SocketAddrV4) -> bool {
+        self.shared.arena.offer(port, remote)
+    }
+
+    /// Whom the kernel's connection from local port `port` comes from, if another process said so. Told once.
+    pub fn take_offer(&self, port: u16) -> Option<SocketAddrV4> {
+        self.shared.arena.take_offer(port)
     }
 
     /// Packets and bytes that the program redirected for a flow; `None` if it is not steered.

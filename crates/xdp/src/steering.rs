@@ -154,18 +154,20 @@ impl Steering {
     }
 
     /// A lane no longer listens on a flow; with the last one the flow is the kernel's. Callers hold the arena's lock.
-    pub(crate) fn leave(&self, flow: &Flow, lane: u32) {
-        self.leave_key(&Key::from(flow), lane);
+    /// True: others do.
+    pub(crate) fn leave(&self, flow: &Flow, lane: u32) -> bool {
+        self.leave_key(&Key::from(flow), lane)
     }
 
-    fn leave_key(&self, key: &Key, lane: u32) {
-        let Some(group) = bpf::map_lookup::<_, Group>(&self.flows, key) else { return };
-        let Some(group) = group.with(lane as u8, None) else { return };
+    fn leave_key(&self, key: &Key, lane: u32) -> bool {
+        let Some(group) = bpf::map_lookup::<_, Group>(&self.flows, key) else { return false };
+        let Some(group) = group.with(lane as u8, None) else { return false };
         if group.lanes == 0 && group.idle == 0 {
             let _ = bpf::map_delete(&self.flows, key);
         } else {
             let _ = bpf::map_update(&self.flows, key, &group);
         }
+        group.lanes != 0
     }
 
     /// Lanes are gone (a bit for each number): whatever they had is the others' or the kernel's. Callers hold the

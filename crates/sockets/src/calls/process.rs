@@ -79,6 +79,7 @@ pub fn forked_child() {
 pub fn exiting() {
     let Some(runtime) = runtime::get() else { return };
     counts::exiting(runtime);
+    runtime.relays.exiting();
     let deadline = sys::clock::now() + u64::from(runtime.parameters.exit_linger_msec) * 1_000_000;
     let mut waiting = Vec::new();
     for fd in 0..fd_table::end() {

@@ -1,6 +1,7 @@
 //! accept(2): connections of the engine first, then those that came through the kernel.
 
 use crate::address::Wanted;
+use crate::address::{self};
 use crate::answer::{Answer, Stop, Why};
 use crate::errno::fail;
 use crate::fd_table;
@@ -13,6 +14,7 @@ use crate::wait::{LOOK_NS, Lanes};
 use core::sync::atomic::Ordering;
 use libc::{c_int, pollfd};
 use stack::{Ready, SocketId};
+use std::net::SocketAddrV4;
 
 /// accept4(2).
 pub(crate) fn accept4(
@@ -86,11 +88,17 @@ fn attempt(
     }
     object.shadow_looked.store(now, Ordering::Relaxed);
     object.shadow_ready.store(false, Ordering::Relaxed);
-    accept_in_kernel(runtime, object.shadow(fd), name, flags)
+    accept_in_kernel(runtime, object, object.shadow(fd), name, flags)
 }
 
 /// The shadow may be blocking, and accept has no MSG_DONTWAIT: one thread at a time looks, then takes.
-fn accept_in_kernel(runtime: &Runtime, fd: c_int, name: Wanted, flags: c_int) -> Option<Answer<c_int>> {
+fn accept_in_kernel(
+    runtime: &Runtime,
+    listener: &'static Object,
+    fd: c_int,
+    name: Wanted,
+    flags: c_int,
+) -> Option<Answer<c_int>> {
     static ONE: sys::Mutex<()> = sys::Mutex::new(());
     let _one = ONE.lock();
     if !sys::poll::readable(fd) {
@@ -99,11 +107,40 @@ fn accept_in_kernel(runtime: &Runtime, fd: c_int, name: Wanted, flags: c_int) ->
     match runtime.os.accept_from(fd, name, flags) {
         Ok(accepted) => {
             crate::calls::recycled(accepted);
+            if let Some(remote) = handed_over(runtime, listener, accepted, flags) {
+                let _ = name.write(remote);
+            }
             Some(Ok(accepted))
         }
         Err(libc::EAGAIN) => None,
         Err(errno) => Some(fail(errno)),
     }
+}
+
+/// A connection from this host may be one that another process of this server handed over: its true peer, which the
+/// descriptor shows from now on.
+fn handed_over(
+    runtime: &Runtime,
+    listener: &'static Object,
+    fd: c_int,
+    flags: c_int,
+) -> Option<SocketAddrV4> {
+    let local = address::of_shadow(&runtime.os, fd).ok()?;
+    let peer = address::peer_of_shadow(&runtime.os, fd)?;
+    if peer.ip() != local.ip() {
+        return None;
+    }
+    let remote = listener.legs().find_map(|(lane, _)| lane.lock().device.take_offer(peer.port()))?;
+    let object = Object::new(Kind::Relayed, fd, flags & libc::SOCK_NONBLOCK != 0);
+    {
+        let mut control = object.control.lock();
+        control.local = Some(local);
+        control.remote = Some(remote);
+    }
+    if !fd_table::enter_socket(fd, object) {
+        object.release();
+    }
+    Some(remote)
 }
 
 /// Makes a descriptor for the oldest established connection. The descriptor first: a connection taken from the queue

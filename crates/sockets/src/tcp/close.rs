@@ -19,6 +19,10 @@ pub(crate) fn close(runtime: &'static Runtime, object: &'static Object, fd: c_in
         if object.resting.swap(false, Ordering::AcqRel) {
             runtime.resting.fetch_sub(1, Ordering::AcqRel);
         }
+        if object.kind() == Kind::Listener && offload::unsteer(object) {
+            // Other processes go on listening: what waits here is for them.
+            runtime.relays.hand_over(runtime, object);
+        }
         detach(object);
         return;
     }
@@ -91,7 +95,7 @@ pub(crate) fn detach(object: &'static Object) {
 }
 
 /// Ends an engine socket at once.
-pub(super) fn abort(lane: &'static Lane, id: SocketId) {
+pub(crate) fn abort(lane: &'static Lane, id: SocketId) {
     let now = Instant(sys::clock::now());
     let mut guard = lane.lock();
     let inner = &mut *guard;

@@ -11,7 +11,7 @@ mod recv;
 mod send;
 
 pub(crate) use accept::accept4;
-pub(crate) use close::{close, detach, shutdown};
+pub(crate) use close::{abort, close, detach, shutdown};
 pub(crate) use connect::connect;
 pub(crate) use listen::{adopt, listen};
 pub(crate) use recv::{recv, take_now};
