@@ -430,11 +430,11 @@ impl Pump {
         if near_over && far_over {
             return false;
         }
-        // The child closed, not only shut down: nobody reads any more.
+        // The child closed, not only shut down: nobody reads any more. What it wrote before comes first.
         let mut far = [pollfd { fd: self.far.raw(), events: 0, revents: 0 }];
         let gone = sys::poll::poll(&mut far, Some(0), None) == Ok(1)
             && far[0].revents & (libc::POLLHUP | libc::POLLERR) != 0;
-        !(gone && self.to_near.is_empty() && (self.to_near.ended || near_over))
+        !(gone && far_over)
     }
 
     /// From the engine to the far side. True: something moved.
