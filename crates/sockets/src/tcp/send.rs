@@ -132,6 +132,9 @@ pub(crate) fn send_file(
     if object.kind() != Kind::Stream {
         return Err(Stop::Kernel(Why::NotOurs));
     }
+    if at.is_some_and(|at| at < 0) {
+        return fail(libc::EINVAL);
+    }
     let mut buffer = vec![0u8; count.min(FILE_PIECE)];
     let mut total = 0usize;
     while total < count {

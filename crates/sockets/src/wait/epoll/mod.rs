@@ -290,6 +290,11 @@ impl Set {
             None => return Err(Stop::Kernel(Why::NotOurs)),
         };
         match (operation, event) {
+            (libc::EPOLL_CTL_ADD | libc::EPOLL_CTL_MOD, Some(event))
+                if !exclusive_is_well(operation, event.events) =>
+            {
+                fail(libc::EINVAL)
+            }
             (libc::EPOLL_CTL_DEL, _) => self.remove(os, object, fd),
             (libc::EPOLL_CTL_ADD, Some(event)) => self.add(os, object, fd, event),
             (libc::EPOLL_CTL_MOD, Some(event)) => self.modify(os, object, fd, event),
@@ -322,6 +327,9 @@ impl Set {
             let Some(item) = items.get_mut(slot) else { return fail(libc::ENOENT) };
             if !core::ptr::eq(item.object, object) {
                 return fail(libc::ENOENT);
+            }
+            if item.events & libc::EPOLLEXCLUSIVE as u32 != 0 {
+                return fail(libc::EINVAL);
             }
             item.events = event.events;
             item.data = event.u64;
@@ -452,6 +460,19 @@ impl Set {
         self.wake.store(wake.raw(), Ordering::Release);
         Ok(Side { epoll, _wake: wake })
     }
+}
+
+/// What the kernel allows beside EPOLLEXCLUSIVE, and when it allows it at all.
+fn exclusive_is_well(operation: i32, events: u32) -> bool {
+    const BESIDE: i32 = libc::EPOLLIN
+        | libc::EPOLLOUT
+        | libc::EPOLLERR
+        | libc::EPOLLHUP
+        | libc::EPOLLWAKEUP
+        | libc::EPOLLET
+        | libc::EPOLLEXCLUSIVE;
+    events & libc::EPOLLEXCLUSIVE as u32 == 0
+        || operation == libc::EPOLL_CTL_ADD && events & !(BESIDE as u32) == 0
 }
 
 /// An object became active, or goes back to the kernel: every set that holds it follows.
