@@ -96,7 +96,8 @@ impl<F: Frame> Tcb<F> {
         self.later = false;
         self.state = match self.state {
             State::CloseWait => State::LastAck,
-            State::Established | State::SynReceived => State::FinWait1,
+            State::Established => State::FinWait1,
+            // SynReceived: the FIN waits until our SYN is acknowledged (RFC 9293, 3.10.4).
             other => other,
         };
         self.output(cx);

@@ -178,7 +178,8 @@ impl<F: Frame> Tcb<F> {
         self.board.reset(next);
         self.awaits = Awaits::Nothing;
         self.stop_timer(Timer::Retransmit);
-        self.state = State::Established;
+        // Closed while both SYNs were on their way: the FIN is next.
+        self.state = if self.fin_queued { State::FinWait1 } else { State::Established };
         self.was_established = true;
         self.last_ack_received = cx.now;
         self.start_keepalive(cx);

@@ -82,6 +82,30 @@ fn simultaneous_open_makes_one_connection() {
 }
 
 #[test]
+fn closing_in_the_middle_of_a_simultaneous_open_sends_the_fin_after_it() {
+    let mut w = World::new();
+    w.fault = Box::new(|_, _, frame| {
+        // The SYN-ACKs get lost for a while, so that both ends stay in SYN-RECEIVED.
+        let flags = frame[47];
+        if flags & 0x12 == 0x12 { Fault::Lose } else { Fault::Deliver }
+    });
+    let options = w.options();
+    let (a, b) = (w.connect(0, 80, 80, &options), w.connect(1, 80, 80, &options));
+    w.run_until(MS * 10, |w| w.state(0, a) == Some(State::SynReceived));
+    assert_eq!(w.shutdown(0, a), Ok(()));
+    w.run(MS * 100);
+    assert!(
+        w.log.iter().all(|entry| !seen(entry).flags.has(wire::tcp::Flags::FIN)),
+        "a FIN before the handshake"
+    );
+    w.fault = Box::new(|_, _, _| Fault::Deliver);
+    w.run(Duration::from_secs(10));
+    assert_eq!(w.state(0, a), Some(State::FinWait2));
+    assert_eq!(w.state(1, b), Some(State::CloseWait));
+    assert_eq!(w.recv(1, b, 10), Ok(vec![]));
+}
+
+#[test]
 fn accept_queue_takes_one_more_than_the_backlog_and_the_rest_wait() {
     let mut world = World::new();
     let listener = world.listen(1, 80, 2);

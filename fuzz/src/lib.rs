@@ -1,0 +1,42 @@
+//! What strangers control, fed with what a fuzzer makes up: packets, conversations, configuration, kernel messages.
+//!
+//! A target is a function from bytes to a verdict: it returns, or it panics because something did not hold. The bytes
+//! are a program (`input`): operations of a peer, of the network and of the application, so that most inputs get far.
+//! `victim` is the engine under attack with what must hold of it at any time. The same targets are driven by
+//! libFuzzer (`cargo x fuzz`) and, by their corpora and fixed mutations of them, by `cargo test` here.
+#![forbid(unsafe_code)]
+
+mod config_text;
+mod icmp;
+mod input;
+mod listener;
+mod memory;
+mod netlink_messages;
+mod reassembly;
+mod segment;
+mod tcp;
+mod udp;
+mod victim;
+mod wire_views;
+
+/// Something to attack.
+pub struct Target {
+    /// Its name, and that of its corpus.
+    pub name: &'static str,
+    /// Longest useful input, bytes.
+    pub len_max: usize,
+    /// Runs one input; panics if something did not hold.
+    pub run: fn(&[u8]),
+}
+
+/// All targets.
+pub const TARGETS: [Target; 8] = [
+    Target { name: "wire", len_max: 2048, run: wire_views::run },
+    Target { name: "tcp", len_max: 1024, run: tcp::run },
+    Target { name: "listener", len_max: 1024, run: listener::run },
+    Target { name: "reassembly", len_max: 1024, run: reassembly::run },
+    Target { name: "icmp", len_max: 1024, run: icmp::run },
+    Target { name: "udp", len_max: 1024, run: udp::run },
+    Target { name: "config", len_max: 2048, run: config_text::run },
+    Target { name: "netlink", len_max: 2048, run: netlink_messages::run },
+];
