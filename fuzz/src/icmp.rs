@@ -17,8 +17,14 @@ pub(crate) fn run(bytes: &[u8]) {
     let mut input = Input::new(bytes);
     let mut victim = Victim::new(|_| {});
     let (tcp, iss) = connection(&mut victim);
-    let options =
-        Options { receive_buffer: 65_536, tos: 0, ttl: 64, multicast_ttl: 1, mtu_discover: MtuDiscover::Want };
+    let options = Options {
+        receive_buffer: 65_536,
+        tos: 0,
+        ttl: 64,
+        multicast_ttl: 1,
+        multicast_all: true,
+        mtu_discover: MtuDiscover::Want,
+    };
     let udp = victim.stack.udp_open(Endpoint::new(ME, 1000), &options, 0).expect("room for a socket");
     victim.stack.udp_connect(udp, Endpoint::new(ME, 1000), Some(Endpoint::new(PEER, 2000)));
     for _ in 0..200 {
@@ -46,7 +52,14 @@ fn connection(victim: &mut Victim) -> (SocketId, u32) {
     victim.settle();
     let syn = victim.sent().remove(0);
     let iss = u32::from_be_bytes([syn[38], syn[39], syn[40], syn[41]]);
-    let answer = Forged { src: 80, dst: 5000, seq: 9, ack: iss.wrapping_add(1), flags: SYN | ACK, ..Forged::default() };
+    let answer = Forged {
+        src: 80,
+        dst: 5000,
+        seq: 9,
+        ack: iss.wrapping_add(1),
+        flags: SYN | ACK,
+        ..Forged::default()
+    };
     victim.receive(&Forged { window: 65_535, ..answer }.frame(PEER, ME), 0);
     assert_eq!(victim.stack.tcp_state(id), Some(State::Established));
     victim.sent();
@@ -64,7 +77,14 @@ fn step(victim: &mut Victim, (tcp, udp): (SocketId, SocketId), iss: u32, input: 
         }
         2 => {
             let data = vec![5; usize::from(input.u16())];
-            let _ = victim.stack.udp_send(now, udp, None, Endpoint::new(PEER, 2000), &mut &data[..], &mut victim.out);
+            let _ = victim.stack.udp_send(
+                now,
+                udp,
+                None,
+                Endpoint::new(PEER, 2000),
+                &mut &data[..],
+                &mut victim.out,
+            );
             victim.settle();
         }
         3 => {
@@ -94,7 +114,8 @@ fn quote(victim: &mut Victim, iss: u32, input: &mut Input) {
         let segment = Forged { src: 5000, dst: 80, seq, flags: ACK, ..Forged::default() };
         segment.frame(ME, PEER)[14..].to_vec()
     } else {
-        let datagram = stack::testing::udp_frame(Endpoint::new(ME, 1000), Endpoint::new(PEER, 2000), &[0; 20]);
+        let datagram =
+            stack::testing::udp_frame(Endpoint::new(ME, 1000), Endpoint::new(PEER, 2000), &[0; 20]);
         datagram[14..].to_vec()
     };
     if twist & 2 != 0 {

@@ -80,7 +80,16 @@ impl Storm {
         }
         let flags = SYN | if bits & 4 != 0 { input.u8() } else { 0 };
         let payload = vec![7; if bits & 8 != 0 { 16 } else { 0 }];
-        Forged { src: port, dst: PORT, seq: input.u32(), flags, window: 1000, options, payload, ..Forged::default() }
+        Forged {
+            src: port,
+            dst: PORT,
+            seq: input.u32(),
+            flags,
+            window: 1000,
+            options,
+            payload,
+            ..Forged::default()
+        }
     }
 
     fn step(&mut self, input: &mut Input) {
@@ -135,7 +144,9 @@ impl Storm {
     /// Answers a SYN-ACK, almost as it should be answered.
     fn reply(&mut self, input: &mut Input) {
         let which = usize::from(input.u8());
-        let Some(&(host, port, seq, ack, echo)) = self.answers.get(which % self.answers.len().max(1)) else { return };
+        let Some(&(host, port, seq, ack, echo)) = self.answers.get(which % self.answers.len().max(1)) else {
+            return;
+        };
         let twist = input.u8();
         let mut segment = Forged {
             src: port,
@@ -205,10 +216,13 @@ impl Storm {
         }
         self.answers.clear();
         let options = vec![2, 4, 5, 180];
-        let syn = Forged { src: 999, dst: PORT, seq: 77, flags: SYN, window: 1000, options, ..Forged::default() };
+        let syn =
+            Forged { src: 999, dst: PORT, seq: 77, flags: SYN, window: 1000, options, ..Forged::default() };
         self.offer(0, &syn);
         self.look();
-        let Some(&(_, 999, seq, 78, _)) = self.answers.last() else { panic!("an honest SYN was not answered") };
+        let Some(&(_, 999, seq, 78, _)) = self.answers.last() else {
+            panic!("an honest SYN was not answered")
+        };
         let third = Forged { flags: ACK, seq: 78, ack: seq.wrapping_add(1), options: Vec::new(), ..syn };
         self.offer(0, &third);
         self.look();

@@ -52,8 +52,14 @@ pub(crate) fn run(bytes: &[u8]) {
 }
 
 fn open(victim: &mut Victim) -> SocketId {
-    let options =
-        Options { receive_buffer: 1 << 20, tos: 0, ttl: 64, multicast_ttl: 1, mtu_discover: MtuDiscover::Want };
+    let options = Options {
+        receive_buffer: 1 << 20,
+        tos: 0,
+        ttl: 64,
+        multicast_ttl: 1,
+        multicast_all: true,
+        mtu_discover: MtuDiscover::Want,
+    };
     victim.stack.udp_open(Endpoint::new(ME, PORT), &options, 0).expect("room for a socket")
 }
 
@@ -68,7 +74,10 @@ fn byte(host: u8, ident: u16, at: usize) -> u8 {
         3 => PORT as u8,
         4 | 5 => len[at - 4],
         6 | 7 => 0,
-        _ => (at as u32).wrapping_mul(0x9e37_79b9).wrapping_add(u32::from(ident) * 7 + u32::from(host)).to_be_bytes()[1],
+        _ => (at as u32)
+            .wrapping_mul(0x9e37_79b9)
+            .wrapping_add(u32::from(ident) * 7 + u32::from(host))
+            .to_be_bytes()[1],
     }
 }
 

@@ -265,7 +265,11 @@ impl Talk {
             assert!(end <= self.wrote + 2, "sent {start}..{end}, but only {} were written", self.wrote);
             self.sent = self.sent.max(end);
             let fin = u32::from(tcp.has(FIN));
-            assert!(u64::from(end - fin) <= self.edge.max(1).saturating_add(1), "{end} is beyond the window at {}", self.edge);
+            assert!(
+                u64::from(end - fin) <= self.edge.max(1).saturating_add(1),
+                "{end} is beyond the window at {}",
+                self.edge
+            );
         }
         if !tcp.has(SYN) {
             for (at, byte) in tcp.payload.iter().enumerate() {
@@ -426,7 +430,9 @@ impl Talk {
             _ => {
                 let new = options(input.u8(), input.u8());
                 // Where urgent bytes go is part of what is known of the content.
-                let change = |options: &mut Options| *options = Options { urgent_inline: options.urgent_inline, ..new };
+                let change = |options: &mut Options| {
+                    *options = Options { urgent_inline: options.urgent_inline, ..new }
+                };
                 victim.stack.tcp_configure(now, id, change, &mut victim.out);
             }
         }
@@ -498,7 +504,8 @@ impl Talk {
         frame.truncate(usize::from(input.u8()).max(1));
         // Whatever it became, the peer may now have sent it.
         self.content_is_known = false;
-        let word = |at: usize| frame.get(at..at + 4).map_or(0, |b| u32::from_be_bytes([b[0], b[1], b[2], b[3]]));
+        let word =
+            |at: usize| frame.get(at..at + 4).map_or(0, |b| u32::from_be_bytes([b[0], b[1], b[2], b[3]]));
         self.ranges.push((word(38), word(38).wrapping_add(18)));
         self.edge = u64::MAX - 1;
         self.victim.receive(&frame, 0);

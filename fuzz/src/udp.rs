@@ -43,7 +43,10 @@ pub(crate) fn run(bytes: &[u8]) {
         victim.settle();
         for id in &sockets {
             let queued = victim.stack.udp_queued(*id).expect("the socket is ours");
-            assert!(queued.packets <= 64 && queued.bytes <= 200_000, "{queued:?} wait in a queue of {BUFFER}");
+            assert!(
+                queued.packets <= 64 && queued.bytes <= 200_000,
+                "{queued:?} wait in a queue of {BUFFER}"
+            );
         }
     }
     sockets.drain(..).for_each(|id| victim.stack.udp_close(id));
@@ -57,6 +60,7 @@ fn open(victim: &mut Victim, input: &mut Input) -> Option<SocketId> {
         tos: bits,
         ttl: 64,
         multicast_ttl: 1,
+        multicast_all: true,
         mtu_discover: [MtuDiscover::Dont, MtuDiscover::Want, MtuDiscover::Do, MtuDiscover::Probe]
             [usize::from(bits & 3)],
     };

@@ -25,7 +25,11 @@ fn packet(bytes: &[u8]) {
         ipv4::TCP => segment(payload),
         ipv4::UDP => {
             if let Some(header) = udp::Header::parse(payload, payload.len()) {
-                assert!(header.len >= udp::HEADER_LEN && header.len <= payload.len(), "a length of {}", header.len);
+                assert!(
+                    header.len >= udp::HEADER_LEN && header.len <= payload.len(),
+                    "a length of {}",
+                    header.len
+                );
             }
         }
         ipv4::ICMP => message(payload),
@@ -76,7 +80,8 @@ fn agreement(frame: &[u8]) {
             assert_eq!(payload[ours.len()..], *theirs.payload);
         }
         Body::Udp { source, destination, payload: theirs } => {
-            let ours = udp::Header::parse(payload, payload.len()).expect("a datagram for one and none for the other");
+            let ours = udp::Header::parse(payload, payload.len())
+                .expect("a datagram for one and none for the other");
             assert_eq!((ours.src, ours.dst, ours.len), (source, destination, theirs.len() + 8));
         }
         _ => {}

@@ -1,7 +1,7 @@
 //! Every committed input, and a fixed number of mutations of each from fixed seeds: the same on every run. Also that
 //! every target has a corpus and every corpus a target.
 
-use fuzz::TARGETS;
+use fuzz::{LEN_MAX, TARGETS};
 use std::path::{Path, PathBuf};
 
 fn folder(name: &str) -> PathBuf {
@@ -10,8 +10,10 @@ fn folder(name: &str) -> PathBuf {
 
 /// Committed inputs of a target, in the order of their names.
 fn corpus(name: &str) -> Vec<(String, Vec<u8>)> {
-    let mut files: Vec<PathBuf> =
-        std::fs::read_dir(folder(name)).expect("a corpus").map(|entry| entry.expect("an entry").path()).collect();
+    let mut files: Vec<PathBuf> = std::fs::read_dir(folder(name))
+        .expect("a corpus")
+        .map(|entry| entry.expect("an entry").path())
+        .collect();
     files.sort();
     let read = |path: PathBuf| (path.display().to_string(), std::fs::read(&path).expect("an input"));
     files.into_iter().map(read).collect()
@@ -60,7 +62,7 @@ fn replay(name: &str, mutations: usize) {
         let mut bytes = corpus[random.below(corpus.len())].1.clone();
         let other = &corpus[random.below(corpus.len())].1;
         random.mutate(&mut bytes, other);
-        bytes.truncate(target.len_max);
+        bytes.truncate(LEN_MAX);
         let outcome = std::panic::catch_unwind(|| (target.run)(&bytes));
         if let Err(panic) = outcome {
             let kept = std::env::temp_dir().join(format!("fuzz-{name}-{seed}"));

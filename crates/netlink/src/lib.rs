@@ -21,5 +21,19 @@ pub use neighbour::NeighbourState;
 pub use route::{Route, RouteKind, RouteQuery};
 pub use socket::Netlink;
 
+/// Reads every message in `bytes` as every kind of object, for the fuzzer; how many messages there were.
+#[cfg(feature = "testing")]
+pub fn parse_all(mut bytes: &[u8]) -> usize {
+    let mut count = 0;
+    while let Some((message, rest)) = message::Message::first(bytes) {
+        let _ = (address::Address::parse(&message), link::Link::parse(&message), link::Link::index(&message));
+        let _ =
+            (neighbour::Neighbour::parse(&message), route::Route::parse(&message), monitor::update(&message));
+        bytes = rest;
+        count += 1;
+    }
+    count
+}
+
 #[cfg(test)]
 mod tests;

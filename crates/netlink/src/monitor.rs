@@ -104,7 +104,7 @@ impl Monitor {
     }
 }
 
-fn update(message: &Message<'_>) -> Option<Update> {
+pub(crate) fn update(message: &Message<'_>) -> Option<Update> {
     match message.kind {
         RTM_NEWLINK => Link::parse(message).map(Update::Link),
         // Also a port that leaves its bridge; `parse` tells it from an interface that is gone.

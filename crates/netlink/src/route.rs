@@ -92,7 +92,7 @@ impl Netlink {
 }
 
 impl Route {
-    fn parse(message: &Message<'_>) -> Result<Route, i32> {
+    pub(crate) fn parse(message: &Message<'_>) -> Result<Route, i32> {
         let kind = match message.body.get(7) {
             Some(1) => RouteKind::Unicast,
             Some(2) => RouteKind::Local,
