@@ -9,6 +9,8 @@ mod bench;
 mod build;
 mod check;
 mod demo;
+mod fuzz;
+mod instructions;
 mod progress;
 mod sim;
 mod table;
@@ -27,8 +29,13 @@ cargo x <command> [options]
   bench latency        raw AF_XDP floor, kernel blocking and spinning, accelerated, mixed; table, and JSON in target/bench
   bench throughput     messages per second counted at the receiver; table, and JSON in target/bench
       --rounds N       interleaved rounds (default 3), --seconds N, --library PATH, --quick
+  bench instructions   instructions per packet through the engine (callgrind), beside those of the last release
+      --check          fail when a count grew by more than --tolerance N percent (default 3)
+      --save           make these the counts of the release: tests/perf/instructions.json
   sim                  whole networks in virtual time, from seeds (10 s of them; --help tells the rest)
       --seconds N, --seeds A..B, --seed N [--log] [--trace FILE.pcap]
+  fuzz TARGET          coverage-guided: feeds one of fuzz/corpus/* with what a fuzzer makes up, until a find or the end
+      --seconds N      how long (default 60); --all instead of TARGET: every target for so long
   check                format, lints, structure of the house
   help                 this text
 ";
@@ -52,8 +59,10 @@ fn run(words: &[String]) -> Result<ExitCode> {
     match command {
         "demo" => demo::run(rest),
         "test" => test::run(rest),
+        "bench" if rest.first().is_some_and(|what| what == "instructions") => instructions::run(&rest[1..]),
         "bench" => bench::run(rest),
         "sim" => sim::run(rest),
+        "fuzz" => fuzz::run(rest),
         "check" => check::run(rest),
         "help" | "--help" | "-h" => {
             print!("{USAGE}");

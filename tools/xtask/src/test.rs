@@ -54,6 +54,8 @@ pub(crate) fn run(words: &[String]) -> Result<ExitCode> {
     let mut tally = Tally::default();
     for (title, words, threads) in [
         ("unit tests", "--workspace --exclude tests", None),
+        // Outside of the workspace: the corpora, and fixed mutations of them.
+        ("hostile input", "--manifest-path fuzz/Cargo.toml --target-dir target/fuzz", None),
         // One at a time: most of these spin on both CPUs.
         ("whole products", "-p tests", Some("--test-threads=1")),
     ] {
