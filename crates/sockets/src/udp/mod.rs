@@ -5,6 +5,7 @@
 //! a receive looks at both.
 
 pub(crate) mod ancillary;
+mod members;
 pub(crate) mod multicast;
 mod recv;
 mod send;

@@ -17,7 +17,10 @@ pub(super) struct Using<'a>(&'a [&'static Object]);
 
 impl<'a> Using<'a> {
     pub(super) fn begin(objects: &'a [&'static Object]) -> Using<'a> {
-        USING.with_borrow_mut(|using| using.extend_from_slice(objects));
+        // At the thread's very end there is no list any more, and the call goes without.
+        if USING.try_with(|using| using.borrow_mut().extend_from_slice(objects)).is_err() {
+            return Using(&[]);
+        }
         for object in objects {
             object.users.fetch_add(1, Ordering::SeqCst);
         }
@@ -45,10 +48,12 @@ impl Drop for Using<'_> {
 
 /// The calling thread closes `object`: it is not waiting on it, whatever a handler left behind.
 pub(crate) fn forget(object: &Object) {
-    let stale = USING.with_borrow_mut(|using| {
+    let stale = USING.try_with(|using| {
+        let mut using = using.borrow_mut();
         let before = using.len();
         using.retain(|known| !core::ptr::eq(*known, object));
         before - using.len()
     });
+    let stale = stale.unwrap_or(0);
     object.users.fetch_sub(stale as u32, Ordering::SeqCst);
 }
