@@ -7,6 +7,7 @@
 //! Reading order: [`two_hosts`] builds the world, [`Program`] starts something in it, [`Running`] is the process,
 //! [`KernelCounters`] says what the kernel saw, [`sockperf`] puts these together. [`requirements`] comes before all.
 
+mod bad_wire;
 mod bpf;
 mod cleanup;
 mod counters;
@@ -19,6 +20,7 @@ pub mod skip;
 pub mod sockperf;
 mod two_hosts;
 
+pub use bad_wire::BadWire;
 pub use bpf::{ForeignProgram, attach_foreign_program};
 pub use cleanup::{on_signals, remove_leftovers};
 pub use counters::KernelCounters;

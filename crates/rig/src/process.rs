@@ -1,7 +1,7 @@
 //! A program started in a namespace: pinned, under the preload or not, captured, with a deadline on everything.
 
 use std::ffi::{OsStr, OsString};
-use std::io::{self, Read};
+use std::io::{self, Read, Write};
 use std::os::fd::{AsRawFd, FromRawFd, OwnedFd, RawFd};
 use std::os::unix::process::{CommandExt, ExitStatusExt};
 use std::path::{Path, PathBuf};
@@ -25,6 +25,7 @@ pub struct Program {
     cpu: Option<usize>,
     user: Option<u32>,
     directory: Option<PathBuf>,
+    piped: bool,
 }
 
 impl Program {
@@ -39,6 +40,7 @@ impl Program {
             cpu: None,
             user: None,
             directory: None,
+            piped: false,
         }
     }
 
@@ -90,11 +92,18 @@ impl Program {
         self
     }
 
+    /// With a standard input that [`Running::tell`] writes to; otherwise it is empty.
+    pub fn piped(mut self) -> Program {
+        self.piped = true;
+        self
+    }
+
     /// Starts it. The process dies with the thread that started it, should that thread be killed.
     pub fn start(&self) -> Result<Running> {
         let shown = self.shown();
         let mut command = Command::new(&self.name);
-        command.args(&self.arguments).stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
+        let stdin = if self.piped { Stdio::piped() } else { Stdio::null() };
+        command.args(&self.arguments).stdin(stdin).stdout(Stdio::piped()).stderr(Stdio::piped());
         command.env_remove("LD_PRELOAD").envs(self.environment.iter().map(|(name, value)| (name, value)));
         if let Some(library) = &self.preload {
             command.env("LD_PRELOAD", library);
@@ -184,6 +193,12 @@ impl Running {
     /// What it wrote to standard error so far.
     pub fn stderr(&self) -> String {
         self.stderr.text()
+    }
+
+    /// Writes to its standard input; see [`Program::piped`].
+    pub fn tell(&mut self, text: &str) -> Result<()> {
+        let stdin = self.child.stdin.as_mut().ok_or_else(|| Error::new("its standard input is no pipe"))?;
+        stdin.write_all(text.as_bytes()).context(&self.shown)
     }
 
     /// Sends a signal to the process, not to its group.

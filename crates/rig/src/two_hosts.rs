@@ -13,7 +13,7 @@ use std::sync::Once;
 use crate::{KernelCounters, Namespace, Program, Result, cleanup};
 
 /// The interface of a host.
-const INTERFACE: &str = "net0";
+pub(crate) const INTERFACE: &str = "net0";
 
 /// Transport of a measurement or a port.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -118,7 +118,7 @@ fn routed(options: &Options, permille: u32) -> Result<TwoHosts> {
     Ok(hosts)
 }
 
-fn host(label: &str, address: Ipv4Addr, cpu: usize) -> Result<Host> {
+pub(crate) fn host(label: &str, address: Ipv4Addr, cpu: usize) -> Result<Host> {
     let namespace = Namespace::create(label)?;
     let last = u16::from(address.octets()[3]);
     let address6 = Ipv6Addr::new(0xfd77, 0, 0, 0, 0, 0, 0, last);
@@ -127,7 +127,7 @@ fn host(label: &str, address: Ipv4Addr, cpu: usize) -> Result<Host> {
     Ok(Host { namespace, address, address6, interface: INTERFACE, cpu: cpu % cpus })
 }
 
-fn join(options: &Options, one: (&Namespace, &str), other: (&Namespace, &str)) -> Result<()> {
+pub(crate) fn join(options: &Options, one: (&Namespace, &str), other: (&Namespace, &str)) -> Result<()> {
     let queues = options.queues.max(1);
     one.0.ip(&format!(
         "link add {} numrxqueues {queues} numtxqueues {queues} type veth peer name {} numrxqueues {queues} \
@@ -149,7 +149,7 @@ fn set_up(namespace: &Namespace, interface: &str, address: &str, options: &Optio
 }
 
 impl Host {
-    fn configure(&self, options: &Options) -> Result<()> {
+    pub(crate) fn configure(&self, options: &Options) -> Result<()> {
         set_up(&self.namespace, self.interface, &format!("{}/24", self.address), options)?;
         // IPv6 does not exist on links below its minimum (RFC 8200 section 5).
         if options.mtu >= 1280 {

@@ -28,10 +28,15 @@ impl Arguments {
         Ok(Some(self.words.remove(at)))
     }
 
+    /// The number after `--name`.
+    pub(crate) fn number_or(&mut self, name: &str, default: u32) -> Result<u32> {
+        let Some(word) = self.value(name)? else { return Ok(default) };
+        word.parse().context(format_args!("{name} {word:?}"))
+    }
+
     /// The number after `--name`, at least 1.
     pub(crate) fn number(&mut self, name: &str, default: u32) -> Result<u32> {
-        let Some(word) = self.value(name)? else { return Ok(default) };
-        let number: u32 = word.parse().context(format_args!("{name} {word:?}"))?;
+        let number = self.number_or(name, default)?;
         if number == 0 { Err(Error::new(format!("{name} must be at least 1"))) } else { Ok(number) }
     }
 

@@ -5,22 +5,37 @@ use std::path::PathBuf;
 use std::process::ExitCode;
 
 use rig::sockperf::{Latency, Side};
-use rig::{Context, Error, Protocol, Result};
+use rig::{Context, Error, Host, Program, Protocol, Result};
 use serde_json::{Value, json};
 
 use crate::arguments::Arguments;
 use crate::{build, demo};
 
+mod connections;
 mod floor;
 mod latency;
+mod loss;
+mod syn_flood;
 mod throughput;
 
-/// What both benchmarks are told.
+/// What benchmarks are told.
 pub(crate) struct Plan {
     library: PathBuf,
     rounds: u32,
     seconds: u32,
     quick: bool,
+    /// Of `loss`: what each run transfers; 0: as much as goes in `seconds`.
+    mib: u32,
+    /// Of `connections`: how many.
+    count: u32,
+}
+
+impl Plan {
+    /// The sides of a measurement by the endpoints of this program.
+    fn endpoint(&self, host: &Host, accelerated: bool) -> Result<Program> {
+        let program = host.program(build::release_xtask()).argument("endpoint");
+        Ok(program.preload(accelerated.then_some(self.library.as_path())))
+    }
 }
 
 pub(crate) fn run(words: &[String]) -> Result<ExitCode> {
@@ -28,21 +43,26 @@ pub(crate) fn run(words: &[String]) -> Result<ExitCode> {
     let quick = arguments.flag("--quick");
     let rounds = arguments.number("--rounds", if quick { 1 } else { 3 })?;
     let seconds = arguments.number("--seconds", if quick { 1 } else { 2 })?;
+    let mib = arguments.number_or("--mib", 0)?;
+    let count = arguments.number("--connections", if quick { 2000 } else { 100_000 })?;
     let library = arguments.value("--library")?;
     let what = arguments.word().unwrap_or_default();
     arguments.end()?;
     let measure = match what.as_str() {
         "latency" => latency::run,
         "throughput" => throughput::run,
+        "loss" => loss::run,
+        "connections" => connections::run,
+        "syn-flood" => syn_flood::run,
         other => {
-            return Err(Error::new(format!("bench {other:?}: say `bench latency` or `bench throughput`")));
+            return Err(Error::new(format!("bench {other:?}: cargo x help lists them")));
         }
     };
     build::require_namespaces()?;
     build::warn_if_busy();
     rig::on_signals();
     rig::install(&[demo::SOCKPERF])?;
-    let plan = Plan { library: build::library(library)?, rounds, seconds, quick };
+    let plan = Plan { library: build::library(library)?, rounds, seconds, quick, mib, count };
     measure(&plan)?;
     Ok(ExitCode::SUCCESS)
 }

@@ -41,6 +41,17 @@ pub(crate) fn library(given: Option<String>) -> Result<PathBuf> {
     path.canonicalize().context(path.display())
 }
 
+/// A program of this workspace, built for measuring: its path.
+pub(crate) fn release(package: &str) -> Result<PathBuf> {
+    run_cargo(&format!("build --quiet --release -p {package}"))?;
+    Ok(target().join("release").join(package))
+}
+
+/// This program as `release` builds it: benchmarks start its endpoints.
+pub(crate) fn release_xtask() -> PathBuf {
+    target().join("release/xtask")
+}
+
 /// Stops with one line when namespaces cannot be made here.
 pub(crate) fn require_namespaces() -> Result<()> {
     match rig::requirements().reason() {

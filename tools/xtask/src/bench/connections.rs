@@ -1,0 +1,153 @@
+//! `cargo x bench connections`: an echo server with many connections, what each of them holds, and what a request
+//! costs among many against among few. Clients are the kernel's, from several addresses.
+
+use std::time::Duration;
+
+use rig::{Context, Error, Host, Options, Result, Running, TwoHosts};
+use serde_json::{Value, json};
+
+use super::syn_flood::{resident, word_after};
+use super::{Plan, median, save};
+use crate::build;
+use crate::table::{Table, thousands};
+
+/// Addresses of the clients: none has more ports than ip_local_port_range allows.
+const SOURCES: u32 = 10;
+/// Requests under way at a time, on as many connections.
+const BURST: u32 = 10;
+
+/// One server, with its clients connected.
+struct Site {
+    server: Running,
+    clients: Running,
+    figures: Figures,
+}
+
+/// What was measured of one.
+struct Figures {
+    count: u32,
+    /// Bytes of the server's memory, and of the kernel's, for each connection.
+    own: f64,
+    kernel: f64,
+    /// Server's nanoseconds of CPU for each request, a round each.
+    costs: Vec<f64>,
+}
+
+pub(super) fn run(plan: &Plan) -> Result<()> {
+    build::release("xtask")?;
+    let hosts = rig::two_hosts(&Options::default())?;
+    for i in 0..SOURCES {
+        hosts.left.namespace.ip(&format!(
+            "address add 10.77.1.{}/24 dev {}",
+            10 + i,
+            hosts.left.interface
+        ))?;
+    }
+    let mut results = Vec::new();
+    for (name, accelerated) in [("kernel", false), ("accelerated", true)] {
+        // Few before and after many: one process at a time can have the interface.
+        let mut few = figures(plan, &hosts, accelerated, BURST)?;
+        eprintln!("{name}: {} connections", thousands(u64::from(plan.count)));
+        let many = figures(plan, &hosts, accelerated, plan.count)?;
+        few.costs.extend(figures(plan, &hosts, accelerated, BURST)?.costs);
+        results.push((name, [few, many]));
+    }
+    drop(hosts);
+    show(&results);
+    save(
+        "connections",
+        &results.iter().flat_map(|(name, both)| both.iter().map(|f| as_json(name, f))).collect(),
+    )
+}
+
+/// Measures one server with `count` connections.
+fn figures(plan: &Plan, hosts: &TwoHosts, accelerated: bool, count: u32) -> Result<Figures> {
+    let mut site = site(plan, hosts, accelerated, count)?;
+    let requests = if plan.quick { 2_000 } else { 50_000 };
+    for _ in 0..plan.rounds {
+        let cost = ask(&mut site, requests)?;
+        site.figures.costs.push(cost);
+    }
+    Ok(site.figures)
+}
+
+/// Starts a server and its clients, and waits until every client was answered.
+fn site(plan: &Plan, hosts: &TwoHosts, accelerated: bool, count: u32) -> Result<Site> {
+    let right: &Host = &hosts.right;
+    let address = format!("{}:7000", right.address);
+    // Without polling: what the server then uses is what its requests cost.
+    let server = plan.endpoint(right, accelerated)?.words(&format!("echo {address}"));
+    let server = server.environment("VMA_SELECT_POLL", "0").environment("SIDESTEP_STRICT", "1");
+    let mut server = server.start()?;
+    server.wait_for_output("ready", Duration::from_secs(10))?;
+    let (own, kernel) = (resident(&server)?, kernel_memory()?);
+    let words = format!("clients {address} {count} {SOURCES} {BURST}");
+    let mut clients = plan.endpoint(&hosts.left, false)?.words(&words).piped().start()?;
+    clients.wait_for_output("served", Duration::from_secs(600))?;
+    let each = |after: i64, before: i64| (after - before) as f64 * 1024.0 / f64::from(count);
+    let (own, kernel) = (each(resident(&server)?, own), each(kernel_memory()?, kernel));
+    Ok(Site { server, clients, figures: Figures { count, own, kernel, costs: Vec::new() } })
+}
+
+/// Has `requests` made; the server's CPU nanoseconds for each.
+fn ask(site: &mut Site, requests: u32) -> Result<f64> {
+    let said = site.clients.stdout().matches("answered").count();
+    let before = cpu(&site.server)?;
+    site.clients.tell(&format!("{requests}\n"))?;
+    let end = std::time::Instant::now() + Duration::from_secs(120);
+    while site.clients.stdout().matches("answered").count() == said {
+        if std::time::Instant::now() > end {
+            return Err(Error::new(format!("requests are not answered: {}", site.clients.stderr())));
+        }
+        std::thread::sleep(Duration::from_millis(1));
+    }
+    Ok((cpu(&site.server)? - before) as f64 / f64::from(requests))
+}
+
+/// Nanoseconds that the process's threads ran.
+fn cpu(server: &Running) -> Result<u64> {
+    let path = format!("/proc/{}/task", server.pid());
+    let mut sum = 0;
+    for task in std::fs::read_dir(&path).context(&path)?.flatten() {
+        let text = std::fs::read_to_string(task.path().join("schedstat")).unwrap_or_default();
+        sum += text.split(' ').next().and_then(|word| word.parse::<u64>().ok()).unwrap_or(0);
+    }
+    Ok(sum)
+}
+
+/// KiB of slab memory of the whole machine: both ends' sockets are in it.
+fn kernel_memory() -> Result<i64> {
+    let text = std::fs::read_to_string("/proc/meminfo").context("/proc/meminfo")?;
+    word_after(&text, "SUnreclaim:").map(|kib| kib as i64)
+}
+
+fn show(results: &[(&str, [Figures; 2])]) {
+    println!(
+        "An epoll echo server, {BURST} requests of 64 bytes under way on connections chosen at random; CPU of the \
+         server,\nno polling. Kernel memory is the whole machine's, the clients' sockets included.\n"
+    );
+    let mut table =
+        Table::new(&["", "connections", "bytes each", "kernel bytes each", "ns a request", "× few"]);
+    for (name, sites) in results {
+        let cost = |site: &Figures| median(site.costs.iter().copied());
+        for site in sites {
+            table.row(vec![
+                (*name).to_owned(),
+                thousands(u64::from(site.count)),
+                format!("{:.0}", site.own),
+                format!("{:.0}", site.kernel),
+                format!("{:.0}", cost(site)),
+                format!("{:.2}", cost(site) / cost(&sites[0])),
+            ]);
+        }
+        table.rule();
+    }
+    table.print();
+}
+
+fn as_json(name: &str, site: &Figures) -> Value {
+    json!({
+        "server": name, "connections": site.count, "bytes": site.own, "kernel_bytes": site.kernel,
+        "request_ns": median(site.costs.iter().copied()), "rounds": site.costs,
+    })
+}
