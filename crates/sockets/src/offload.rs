@@ -50,7 +50,8 @@ pub(crate) fn steer(
 ) -> Result<(), Why> {
     let inner = lane.lock();
     let addresses = if local.ip().is_unspecified() { inner.addresses.clone() } else { vec![*local.ip()] };
-    let mut done = Vec::new();
+    // Exactly as many: of the flows of a busy server each connection keeps one.
+    let mut done = Vec::with_capacity(addresses.len());
     for address in addresses {
         let flow = xdp::Flow { protocol, local: SocketAddrV4::new(address, local.port()), remote };
         if inner.device.steer(flow).is_err() {
@@ -62,7 +63,12 @@ pub(crate) fn steer(
         done.push((leg, flow));
     }
     drop(inner);
-    object.control.lock().flows.extend(done);
+    let flows = &mut object.control.lock().flows;
+    if flows.is_empty() {
+        *flows = done
+    } else {
+        flows.extend(done)
+    }
     Ok(())
 }
 

@@ -129,7 +129,7 @@ fn main() {
     let mut now = Instant(1_000_000);
     let mut buffer = vec![0; 65_536];
     for _ in 0..3 {
-        let rounds = 1_000_000u64;
+        let rounds: u64 = std::env::args().nth(2).and_then(|n| n.parse().ok()).unwrap_or(1_000_000);
         let clock = Clock::now();
         let mut frames = 0;
         for _ in 0..rounds {

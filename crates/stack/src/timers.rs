@@ -129,23 +129,17 @@ impl Timers {
         }
     }
 
-    /// The earliest slot with entries: level, slot, and the tick at which it begins (at least `tick + 0`).
+    /// The earliest slot with entries: level, slot, and the tick at which it begins (at least `tick + 0`). It is on the
+    /// lowest level that has any: an entry is on the level of the highest digit in which it differs from `tick`, so
+    /// those on a level above come after all that share that digit with `tick`.
+    #[inline]
     fn next_slot(&self) -> Option<(usize, usize, u64)> {
-        let mut best: Option<(usize, usize, u64)> = None;
-        for level in 0..LEVELS {
-            if self.occupied[level] == 0 {
-                continue;
-            }
-            let shift = 6 * level as u32;
-            let position = self.tick >> shift;
-            let ahead = self.occupied[level].rotate_right((position % 64) as u32).trailing_zeros();
-            let slot_number = position + u64::from(ahead);
-            let at = slot_number << shift;
-            if best.is_none_or(|(_, _, earliest)| at < earliest) {
-                best = Some((level, (slot_number % 64) as usize, at));
-            }
-        }
-        best
+        let level = self.occupied.iter().position(|slots| *slots != 0)?;
+        let shift = 6 * level as u32;
+        let position = self.tick >> shift;
+        let ahead = self.occupied[level].rotate_right((position % 64) as u32).trailing_zeros();
+        let slot_number = position + u64::from(ahead);
+        Some((level, (slot_number % 64) as usize, slot_number << shift))
     }
 
     fn link(&mut self, key: u32) {

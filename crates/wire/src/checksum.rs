@@ -27,6 +27,12 @@ impl Sum {
         Sum(self.0 + u64::from(value.to_be()))
     }
 
+    /// Adds two 16-bit fields given by their value.
+    #[inline]
+    pub fn double_word(self, value: u32) -> Sum {
+        Sum(self.0 + u64::from(value.to_be()))
+    }
+
     /// Adds bytes that begin at an even offset of what is summed. Only the last piece may be of odd length.
     #[inline]
     pub fn bytes(self, bytes: &[u8]) -> Sum {
@@ -66,10 +72,9 @@ impl Sum {
     /// The sum in 16 bits, in the machine's order.
     #[inline]
     fn fold(self) -> u16 {
-        let sum = (self.0 & 0xffff_ffff) + (self.0 >> 32);
-        let sum = (sum & 0xffff) + ((sum >> 16) & 0xffff) + (sum >> 32);
-        let sum = (sum & 0xffff) + (sum >> 16);
-        ((sum & 0xffff) + (sum >> 16)) as u16
+        // The upper half of a word plus itself turned by half is the sum of its halves, carry added around the end.
+        let sum = (self.0.wrapping_add(self.0.rotate_left(32)) >> 32) as u32;
+        (sum.wrapping_add(sum.rotate_left(16)) >> 16) as u16
     }
 
     /// The folded sum, not complemented: what CHECKSUM_PARTIAL leaves in the checksum field.

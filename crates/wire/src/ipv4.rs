@@ -175,36 +175,25 @@ impl Fields {
     /// The bytes of the header.
     #[inline]
     pub fn emit(&self) -> [u8; HEADER_LEN] {
-        let [l0, l1] = ((HEADER_LEN + self.payload_len) as u16).to_be_bytes();
-        let [i0, i1] = self.ident.to_be_bytes();
-        let [f0, f1] = self.fragment.0.to_be_bytes();
-        let [s0, s1, s2, s3] = self.src.octets();
-        let [d0, d1, d2, d3] = self.dst.octets();
-        let mut bytes = [
-            0x45,
-            self.tos,
-            l0,
-            l1,
-            i0,
-            i1,
-            f0,
-            f1,
-            self.ttl,
-            self.protocol,
-            0,
-            0,
-            s0,
-            s1,
-            s2,
-            s3,
-            d0,
-            d1,
-            d2,
-            d3,
-        ];
-        let sum = Sum::ZERO.bytes(&bytes).finish().to_be_bytes();
-        bytes[10..12].copy_from_slice(&sum);
+        let mut bytes = [0; HEADER_LEN];
+        self.write(&mut bytes);
         bytes
+    }
+
+    /// Writes the header. Its sum is made of the words that are written, not of the bytes read back.
+    #[inline]
+    pub fn write(&self, bytes: &mut [u8; HEADER_LEN]) {
+        let len = (HEADER_LEN + self.payload_len) as u16;
+        let first = 0x4500_0000 | u32::from(self.tos) << 16 | u32::from(len);
+        let second = u32::from(self.ident) << 16 | u32::from(self.fragment.0);
+        let third = u32::from(self.ttl) << 24 | u32::from(self.protocol) << 16;
+        let (src, dst) = (self.src.to_bits(), self.dst.to_bits());
+        let sum = [first, second, third, src, dst].into_iter().fold(Sum::ZERO, Sum::double_word);
+        let third = third | u32::from(sum.finish());
+        let (words, _) = bytes.as_chunks_mut::<4>();
+        for (bytes, word) in words.iter_mut().zip([first, second, third, src, dst]) {
+            *bytes = word.to_be_bytes();
+        }
     }
 }
 

@@ -67,7 +67,11 @@ impl Watch {
 
     /// An epoll set holds the socket in its item `slot`.
     pub(crate) fn add_set(&self, set: &'static Set, slot: u32) {
-        self.change(|inner| inner.sets.push((set, slot)));
+        self.change(|inner| {
+            // Nearly always the only one.
+            inner.sets.reserve_exact(1);
+            inner.sets.push((set, slot));
+        });
     }
 
     /// The set let go of it.

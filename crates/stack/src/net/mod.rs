@@ -246,9 +246,13 @@ fn write_packet(
         fragment,
         payload_len: len,
     };
-    frame[..ethernet::HEADER_LEN].copy_from_slice(ether);
-    frame[ethernet::HEADER_LEN..HEADERS_LEN].copy_from_slice(&fields.emit());
-    fill(&mut frame[HEADERS_LEN..HEADERS_LEN + len]);
+    let Some((headers, rest)) = frame.split_first_chunk_mut::<HEADERS_LEN>() else { return false };
+    let Some((link, ip)) = headers.split_first_chunk_mut::<{ ethernet::HEADER_LEN }>() else { return false };
+    *link = *ether;
+    if let Some(ip) = ip.first_chunk_mut() {
+        fields.write(ip);
+    }
+    fill(&mut rest[..len]);
     out.commit(HEADERS_LEN + len);
     true
 }

@@ -463,6 +463,15 @@ impl<F: Frame> Tcb<F> {
         self.deadline[timer as usize] = NEVER;
     }
 
+    /// Nothing is under way in either direction: without a timer left, the wheel need not look here again. Many idle
+    /// connections would keep it turning for nothing.
+    #[inline]
+    pub(crate) fn rest<O>(&self, cx: &mut Cx<'_, O>) {
+        if self.deadline == [NEVER; TIMERS] {
+            cx.timers.set(cx.id, None);
+        }
+    }
+
     /// Readiness as the kernel's tcp_poll computes it.
     pub(crate) fn ready(&self) -> Ready {
         let mut ready = Ready::default();

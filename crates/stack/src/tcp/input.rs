@@ -172,6 +172,8 @@ impl<F: Frame> Tcb<F> {
             self.output(cx);
         } else if self.outstanding() > 0 {
             self.arm_retransmit(cx);
+        } else if !self.ack_owed {
+            self.rest(cx);
         }
         self.acknowledge(cx);
         Fate::Stays

@@ -354,6 +354,10 @@ impl<F: Frame> ReceiveQueue<F> {
             }
             hold.budget.admit(frame, &mut self.frames);
         }
+        if self.ready.capacity() == 0 {
+            // What a connection of requests and answers needs, and keeps.
+            self.ready.reserve_exact(1);
+        }
         self.ready.push_back(piece);
     }
 

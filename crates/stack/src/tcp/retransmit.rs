@@ -38,6 +38,14 @@ impl<F: Frame> Tcb<F> {
         delivered: &Delivered,
         kind: Kind,
     ) {
+        if self.is_undisturbed() && !(kind.dsack || kind.duplicated || delivered.reordered) {
+            // What nearly every acknowledgment is.
+            self.rack.update(cx.now, delivered, &self.rtt);
+            if delivered.bytes > 0 {
+                self.grow(cx, delivered.bytes);
+            }
+            return;
+        }
         self.end_tlp(kind.dsack, kind.advanced);
         if kind.dsack && self.reduction.saved.is_some() {
             self.reduction.resent = self.reduction.resent.saturating_sub(1);
@@ -83,6 +91,15 @@ impl<F: Frame> Tcb<F> {
                 }
             }
         }
+    }
+
+    /// Nothing is thought lost, was sent again or arrived out of order.
+    #[inline]
+    fn is_undisturbed(&self) -> bool {
+        self.recovery == Recovery::Open
+            && self.tlp.is_none()
+            && self.dup_acks == 0
+            && self.board.sacked() | self.board.lost() | self.board.resent() == 0
     }
 
     /// Growth only if the window was in use (RFC 7661's concern; Linux's tcp_is_cwnd_limited).

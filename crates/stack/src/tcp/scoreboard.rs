@@ -133,6 +133,10 @@ impl Scoreboard {
     /// A segment was sent for the first time; `start` is the end of the one before.
     #[inline]
     pub(crate) fn push(&mut self, start: Seq, len: u32, at: Instant) {
+        if self.sent.capacity() == 0 {
+            // What a connection of requests and answers needs, and keeps.
+            self.sent.reserve_exact(1);
+        }
         self.sent.push_back(Sent {
             start,
             len,

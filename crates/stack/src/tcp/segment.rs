@@ -74,10 +74,11 @@ pub(crate) fn write(
     options: &OptionsWriter,
     fill: impl FnOnce(&mut [u8]),
 ) {
-    let sum = Sum::pseudo(src, dst, ipv4::TCP, bytes.len());
+    let sum = Sum::pseudo(src, dst, ipv4::TCP, bytes.len()).bytes(options.bytes());
     let header_len = HEADER_LEN + fields.options_len;
-    let sum = write_fixed(bytes, fields, sum).bytes(options.bytes());
-    bytes[HEADER_LEN..header_len].copy_from_slice(options.bytes());
+    let Some((header, rest)) = bytes.split_first_chunk_mut::<HEADER_LEN>() else { return };
+    let sum = write_words(header, fixed(fields), sum);
+    rest[..fields.options_len].copy_from_slice(options.bytes());
     finish(bytes, header_len, sum, fill);
 }
 
@@ -92,31 +93,36 @@ pub(crate) fn write_stamped(
     fill: impl FnOnce(&mut [u8]),
 ) {
     let sum = Sum::pseudo(src, dst, ipv4::TCP, bytes.len());
-    let mut sum = write_fixed(bytes, fields, sum);
-    for (i, word) in [TIMESTAMPS_AHEAD, stamps.0, stamps.1].into_iter().enumerate() {
-        let word = word.to_be_bytes();
-        bytes[HEADER_LEN + 4 * i..HEADER_LEN + 4 * i + 4].copy_from_slice(&word);
-        sum = sum.bytes(&word);
-    }
+    let Some((header, _)) = bytes.split_first_chunk_mut::<{ HEADER_LEN + TIMESTAMPS_LEN }>() else { return };
+    let [a, b, c, d, e] = fixed(fields);
+    let sum = write_words(header, [a, b, c, d, e, TIMESTAMPS_AHEAD, stamps.0, stamps.1], sum);
     finish(bytes, HEADER_LEN + TIMESTAMPS_LEN, sum, fill);
 }
 
+/// The header without its options, checksum zero.
 #[inline(always)]
-fn write_fixed(bytes: &mut [u8], fields: &Fields, mut sum: Sum) -> Sum {
+fn fixed(fields: &Fields) -> [u32; HEADER_LEN / 4] {
     let offset = ((HEADER_LEN + fields.options_len) / 4) as u32;
-    let words = [
+    [
         u32::from(fields.src) << 16 | u32::from(fields.dst),
         fields.seq,
         fields.ack,
         offset << 28 | u32::from(fields.flags.0) << 16 | u32::from(fields.window),
         u32::from(fields.urgent),
-    ];
-    for (i, word) in words.into_iter().enumerate() {
-        let word = word.to_be_bytes();
-        bytes[4 * i..4 * i + 4].copy_from_slice(&word);
-        sum = sum.bytes(&word);
+    ]
+}
+
+#[inline(always)]
+fn write_words<const BYTES: usize, const WORDS: usize>(
+    bytes: &mut [u8; BYTES],
+    words: [u32; WORDS],
+    sum: Sum,
+) -> Sum {
+    const { assert!(BYTES == 4 * WORDS) };
+    for (bytes, word) in bytes.as_chunks_mut::<4>().0.iter_mut().zip(words) {
+        *bytes = word.to_be_bytes();
     }
-    sum
+    words.into_iter().fold(sum, Sum::double_word)
 }
 
 #[inline(always)]

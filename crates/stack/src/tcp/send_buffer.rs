@@ -64,6 +64,9 @@ impl SendBuffer {
             let end = (self.start + self.len) as usize;
             let (index, offset) = (end / BLOCK, end % BLOCK);
             if index == self.blocks.len() {
+                if index == 0 {
+                    self.blocks.reserve_exact(1);
+                }
                 self.blocks.push_back(pool.take());
             }
             let now = left.min(BLOCK - offset);

@@ -29,8 +29,18 @@ struct Figures {
     /// Bytes of the server's memory, and of the kernel's, for each connection.
     own: f64,
     kernel: f64,
-    /// Server's nanoseconds of CPU for each request, a round each.
-    costs: Vec<f64>,
+    /// Server's nanoseconds of CPU for each request, and packets that each took, a round each.
+    costs: Vec<(f64, f64)>,
+}
+
+impl Figures {
+    fn request(&self) -> f64 {
+        median(self.costs.iter().map(|cost| cost.0))
+    }
+
+    fn packets(&self) -> f64 {
+        median(self.costs.iter().map(|cost| cost.1))
+    }
 }
 
 pub(super) fn run(plan: &Plan) -> Result<()> {
@@ -65,7 +75,7 @@ fn figures(plan: &Plan, hosts: &TwoHosts, accelerated: bool, count: u32) -> Resu
     let mut site = site(plan, hosts, accelerated, count)?;
     let requests = if plan.quick { 2_000 } else { 50_000 };
     for _ in 0..plan.rounds {
-        let cost = ask(&mut site, requests)?;
+        let cost = ask(&mut site, hosts, requests)?;
         site.figures.costs.push(cost);
     }
     Ok(site.figures)
@@ -89,10 +99,11 @@ fn site(plan: &Plan, hosts: &TwoHosts, accelerated: bool, count: u32) -> Result<
     Ok(Site { server, clients, figures: Figures { count, own, kernel, costs: Vec::new() } })
 }
 
-/// Has `requests` made; the server's CPU nanoseconds for each.
-fn ask(site: &mut Site, requests: u32) -> Result<f64> {
+/// Has `requests` made; the server's CPU nanoseconds and the packets for each. Among few connections the next request
+/// carries the acknowledgment of the last answer, among many it is a packet of its own.
+fn ask(site: &mut Site, hosts: &TwoHosts, requests: u32) -> Result<(f64, f64)> {
     let said = site.clients.stdout().matches("answered").count();
-    let before = cpu(&site.server)?;
+    let (before, counted) = (cpu(&site.server)?, hosts.left.counters()?);
     site.clients.tell(&format!("{requests}\n"))?;
     let end = std::time::Instant::now() + Duration::from_secs(120);
     while site.clients.stdout().matches("answered").count() == said {
@@ -101,7 +112,11 @@ fn ask(site: &mut Site, requests: u32) -> Result<f64> {
         }
         std::thread::sleep(Duration::from_millis(1));
     }
-    Ok((cpu(&site.server)? - before) as f64 / f64::from(requests))
+    // Delayed acknowledgments of the last answers.
+    std::thread::sleep(Duration::from_millis(50));
+    let packets = hosts.left.counters()?.since(&counted).transport_packets() as f64;
+    let each = |sum: f64| sum / f64::from(requests);
+    Ok((each((cpu(&site.server)? - before) as f64), each(packets)))
 }
 
 /// Nanoseconds that the process's threads ran.
@@ -126,18 +141,27 @@ fn show(results: &[(&str, [Figures; 2])]) {
         "An epoll echo server, {BURST} requests of 64 bytes under way on connections chosen at random; CPU of the \
          server,\nno polling. Kernel memory is the whole machine's, the clients' sockets included.\n"
     );
-    let mut table =
-        Table::new(&["", "connections", "bytes each", "kernel bytes each", "ns a request", "× few"]);
+    let mut table = Table::new(&[
+        "",
+        "connections",
+        "bytes each",
+        "kernel bytes each",
+        "ns a request",
+        "packets",
+        "ns a packet",
+        "× few",
+    ]);
     for (name, sites) in results {
-        let cost = |site: &Figures| median(site.costs.iter().copied());
         for site in sites {
             table.row(vec![
                 (*name).to_owned(),
                 thousands(u64::from(site.count)),
                 format!("{:.0}", site.own),
                 format!("{:.0}", site.kernel),
-                format!("{:.0}", cost(site)),
-                format!("{:.2}", cost(site) / cost(&sites[0])),
+                format!("{:.0}", site.request()),
+                format!("{:.1}", site.packets()),
+                format!("{:.0}", site.request() / site.packets()),
+                format!("{:.2}", site.request() / site.packets() * sites[0].packets() / sites[0].request()),
             ]);
         }
         table.rule();
@@ -148,6 +172,6 @@ fn show(results: &[(&str, [Figures; 2])]) {
 fn as_json(name: &str, site: &Figures) -> Value {
     json!({
         "server": name, "connections": site.count, "bytes": site.own, "kernel_bytes": site.kernel,
-        "request_ns": median(site.costs.iter().copied()), "rounds": site.costs,
+        "request_ns": site.request(), "request_packets": site.packets(), "rounds": site.costs,
     })
 }

@@ -9,8 +9,8 @@ use rig::{Context, Error, Result};
 
 use super::{Epoll, NO_EVENT, check};
 
-/// Connects under way at a time: less than a listener's backlog.
-const AT_ONCE: usize = 256;
+/// Connects under way at a time: less than the backlog of std's listeners, 128.
+const AT_ONCE: usize = 50;
 
 /// Opens `count` connections from `sources` addresses (this interface's, counted up from 10.77.1.10), has each answered
 /// once, then for each line on standard input makes that many requests over random connections, `burst` at a time.
