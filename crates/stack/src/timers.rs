@@ -119,13 +119,16 @@ impl Timers {
                 return None;
             }
             let key = self.heads[level][slot];
-            self.unlink(key);
             if self.nodes[key as usize].due <= limit {
+                self.unlink(key);
                 return Some(SocketId { index: key, generation: self.nodes[key as usize].generation });
             }
-            // Not due yet: its slot has begun, so it belongs to a finer one.
+            // Not due yet: its slot has begun, so all that are in it belong to finer ones.
             self.tick = self.tick.max(at);
-            self.link(key);
+            while let key @ 0..NONE = self.heads[level][slot] {
+                self.unlink(key);
+                self.link(key);
+            }
         }
     }
 
