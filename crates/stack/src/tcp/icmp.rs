@@ -26,12 +26,14 @@ pub(crate) fn on_error<F: Frame>(
         Kind::Ignored => {}
         Kind::TooBig(_) if planted!(NoPathMtu) => {}
         Kind::TooBig(mtu) => {
-            let Some(mtu) = stack.net.lower_mtu(now, remote, mtu) else { return };
+            stack.net.lower_mtu(now, remote, mtu);
             stack.with_tcp(now, id, out, |tcb, cx| {
                 if !tcb.options.discover_mtu {
                     return Fate::Stays;
                 }
                 let before = tcb.mss;
+                // Another connection may have lowered it already, while this one's segments were on their way.
+                let mtu = cx.net.path_mtu(now, &mut tcb.route);
                 tcb.set_mtu(mtu);
                 if tcb.mss < before && tcb.state != State::SynSent {
                     tcb.control.set_mss(tcb.payload_max(), false);

@@ -468,6 +468,34 @@ fn path_mtu_by_icmp_is_believed_only_for_what_is_in_flight() {
 }
 
 #[test]
+fn path_mtu_that_one_connection_learned_shrinks_what_another_has_in_flight() {
+    use crate::icmp::{IcmpError, Kind};
+    let mut world = World::new();
+    let options = world.options();
+    let listener = world.listen(1, 80, 16);
+    let ours = [5000, 5001].map(|port| world.connect(0, port, 80, &options));
+    world.run(MS * 100);
+    let theirs = [(); 2].map(|()| world.hosts[1].stack.tcp_accept(listener).unwrap());
+    world.fault = Box::new(|_, _, frame| if frame.len() > 1014 { Fault::Lose } else { Fault::Deliver });
+    for id in ours {
+        world.send(0, id, &[9; 5000]).unwrap();
+    }
+    world.run(MS / 100);
+    let now = world.now;
+    for id in ours {
+        let error = IcmpError { kind: Kind::TooBig(1000), seq: world.hosts[0].stack.tcb(id).unwrap().snd_una.0 };
+        let host = &mut world.hosts[0];
+        super::super::icmp::on_error(&mut host.stack, now, id, error, &mut host.out);
+        assert_eq!(world.hosts[0].stack.tcp_info(now, id).unwrap().snd_mss, 948);
+    }
+    // Well before any retransmission timeout.
+    world.run(MS * 20);
+    for id in theirs {
+        assert_eq!(world.recv(1, id, 10_000).unwrap(), vec![9; 5000]);
+    }
+}
+
+#[test]
 fn urgent_pointers_beyond_and_behind_do_no_harm() {
     // 5
     let mut world = World::new();

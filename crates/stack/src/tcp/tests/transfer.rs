@@ -144,6 +144,28 @@ fn a_closed_window_is_probed_and_opens_when_the_reader_reads() {
 }
 
 #[test]
+fn window_probes_wait_twice_as_long_each_time_up_to_two_minutes() {
+    let mut world = World::new();
+    let (a, _b) = world.pair();
+    let mut sent = 0;
+    while let Ok(n) = world.send(0, a, &vec![7; 2_000_000][sent..]) {
+        sent += n;
+        world.run(MS * 3);
+    }
+    world.run(MS * 20);
+    world.log.clear();
+    world.run(Duration::from_secs(1500));
+    let probes: Vec<Instant> = world.log.iter().map(seen).filter(|s| s.from == 0).map(|s| s.at).collect();
+    let waits: Vec<f64> = probes.windows(2).map(|two| two[1].since(two[0]).as_secs_f64()).collect();
+    assert!(waits.len() > 10 && waits[0] < 1.0, "{waits:?}");
+    for two in waits.windows(2) {
+        let expected = (two[0] * 2.0).min(120.0);
+        assert!((two[1] - expected).abs() < expected / 50.0, "{waits:?}");
+    }
+    assert_eq!(world.state(0, a), Some(State::Established));
+}
+
+#[test]
 fn a_lost_window_update_is_made_up_by_the_probe() {
     let mut world = World::new();
     let (a, b) = world.pair();
