@@ -12,11 +12,14 @@ const FRAME: usize = 2048;
 /// A pool of frames without an allocator in the loop: what an arena costs.
 #[derive(Default)]
 struct Memory {
-    free: Vec<Box<[u8; FRAME]>>,
+    free: Vec<Block>,
 }
 
+/// Moves by its pointer.
+type Block = Box<[u8; FRAME]>;
+
 struct Lent {
-    bytes: Option<Box<[u8; FRAME]>>,
+    bytes: Option<Block>,
     start: usize,
     end: usize,
     home: std::rc::Rc<std::cell::RefCell<Memory>>,
@@ -49,7 +52,7 @@ impl Drop for Lent {
 
 struct Wire {
     home: std::rc::Rc<std::cell::RefCell<Memory>>,
-    reserved: Option<Box<[u8; FRAME]>>,
+    reserved: Option<Block>,
     sent: std::collections::VecDeque<Lent>,
 }
 

@@ -483,7 +483,8 @@ fn path_mtu_that_one_connection_learned_shrinks_what_another_has_in_flight() {
     world.run(MS / 100);
     let now = world.now;
     for id in ours {
-        let error = IcmpError { kind: Kind::TooBig(1000), seq: world.hosts[0].stack.tcb(id).unwrap().snd_una.0 };
+        let error =
+            IcmpError { kind: Kind::TooBig(1000), seq: world.hosts[0].stack.tcb(id).unwrap().snd_una.0 };
         let host = &mut world.hosts[0];
         super::super::icmp::on_error(&mut host.stack, now, id, error, &mut host.out);
         assert_eq!(world.hosts[0].stack.tcp_info(now, id).unwrap().snd_mss, 948);

@@ -177,7 +177,7 @@ fn reset_in_time_wait_is_ignored() {
     world.run(MS * 5);
     world.close(1, b);
     world.run(MS * 5);
-    let last = world.log.iter().map(seen).filter(|s| s.from == 1).last().unwrap();
+    let last = world.log.iter().map(seen).rfind(|s| s.from == 1).unwrap();
     let fields = wire::tcp::Fields {
         src: 80,
         dst: 5000,

@@ -33,6 +33,9 @@ pub(super) enum Fault {
     Late(Duration),
 }
 
+/// What happens to a frame: by sender, its number, its bytes.
+type Decide = Box<dyn FnMut(usize, u64, &[u8]) -> Fault>;
+
 /// Host 0 is 10.0.0.1, host 1 is 10.0.0.2.
 pub(super) struct World {
     pub(super) now: Instant,
@@ -40,8 +43,7 @@ pub(super) struct World {
     pub(super) delay: Duration,
     wire: BTreeMap<(Instant, u64), (usize, Vec<u8>)>,
     count: u64,
-    /// Decides for each frame: sender, its number, its bytes.
-    pub(super) fault: Box<dyn FnMut(usize, u64, &[u8]) -> Fault>,
+    pub(super) fault: Decide,
     /// All frames that were put on the wire: time, sender, bytes.
     pub(super) log: Vec<(Instant, usize, Vec<u8>)>,
 }
@@ -184,8 +186,7 @@ impl World {
         push: Push,
     ) -> Result<usize, SendError> {
         let host = &mut self.hosts[host];
-        let answer = host.stack.tcp_send(self.now, id, &mut bytes, push, &mut host.out);
-        answer
+        host.stack.tcp_send(self.now, id, &mut bytes, push, &mut host.out)
     }
 
     pub(super) fn recv(&mut self, host: usize, id: SocketId, max: usize) -> Result<Vec<u8>, RecvError> {
@@ -276,9 +277,7 @@ pub(super) struct Seen {
     pub(super) seq: u32,
     pub(super) ack: u32,
     pub(super) flags: wire::tcp::Flags,
-    pub(super) window: u16,
     pub(super) len: usize,
-    pub(super) sacks: usize,
 }
 
 pub(super) fn seen(entry: &(Instant, usize, Vec<u8>)) -> Seen {
@@ -286,19 +285,13 @@ pub(super) fn seen(entry: &(Instant, usize, Vec<u8>)) -> Seen {
     let ip = wire::ipv4::Header::parse(&frame[14..]).unwrap();
     let tcp = &frame[14 + ip.len()..14 + ip.total_len()];
     let header = wire::tcp::Header::parse(tcp).unwrap();
-    let sacks = header
-        .options()
-        .map(|o| if let wire::tcp::Opt::Sack(blocks) = o { blocks.iter().count() } else { 0 })
-        .sum();
     Seen {
         at: *at,
         from: *from,
         seq: header.seq(),
         ack: header.ack(),
         flags: header.flags(),
-        window: header.window(),
         len: tcp.len() - header.len(),
-        sacks,
     }
 }
 

@@ -17,7 +17,7 @@ fn a_stream_arrives_whole_both_ways() {
 fn ping_pong_acknowledgments_ride_on_data() {
     let mut world = World::new();
     let (a, b) = world.pair();
-    let mut ping = |world: &mut World| {
+    let ping = |world: &mut World| {
         world.send(0, a, &[1; 64]).unwrap();
         world.run(MS / 5);
         assert_eq!(world.recv(1, b, 100).unwrap().len(), 64);
