@@ -1,6 +1,7 @@
 //! Two stacks on one wire in virtual time.
 
 mod attacks;
+mod checklist;
 mod closing;
 mod handshake;
 mod loss;
