@@ -13,6 +13,8 @@ mod endpoint;
 mod fuzz;
 mod instructions;
 mod progress;
+#[cfg(test)]
+mod security;
 mod sim;
 mod table;
 mod test;
