@@ -7,7 +7,7 @@ use super::Finding;
 use crate::build;
 
 /// What each crate may name of ours, and nothing else.
-const MAY_USE: [(&str, &[&str]); 18] = [
+const MAY_USE: [(&str, &[&str]); 19] = [
     ("preload", &["interpose"]),
     ("interpose", &["sockets", "config", "logger", "sys", "stats"]),
     ("sockets", &["stack", "xdp", "netlink", "wire", "sys", "config", "stats", "logger"]),
@@ -20,6 +20,7 @@ const MAY_USE: [(&str, &[&str]); 18] = [
     ("stats", &[]),
     ("sys", &[]),
     ("sim", &["stack", "wire", "stats"]),
+    ("drill", &["stack", "wire"]),
     ("rig", &[]),
     ("tests", &["rig", "stats"]),
     ("sockperf", &[]),
