@@ -220,11 +220,8 @@ pub(crate) struct Tcb<F> {
     pub(crate) error: Option<SocketError>,
     /// What ICMP said last; counts if the connection gives up (RFC 1122, 4.2.3.9).
     pub(crate) soft_error: Option<SocketError>,
-    /// Whether it was ever established: a read of a connection that ended so tells end of stream.
-    pub(crate) was_established: bool,
 
-    /// Answers to suspicious segments, and when the second began (RFC 5961, 7).
-    pub(crate) challenges: (Instant, u16),
+    /// When a suspicious segment was answered last (RFC 5961, 7).
     pub(crate) last_invalid_reply: Instant,
     pub(crate) counts: Box<Counts>,
     pub(crate) last_sent: Instant,
@@ -353,8 +350,6 @@ impl<F: Frame> Tcb<F> {
             orphan: false,
             error: None,
             soft_error: None,
-            was_established: false,
-            challenges: (Instant::ZERO, 0),
             last_invalid_reply: Instant::ZERO,
             counts: Box::default(),
             last_sent: now,
@@ -491,7 +486,7 @@ impl<F: Frame> Tcb<F> {
             if send_end || self.is_writable() {
                 ready |= Ready::OUT;
             }
-            if self.urgent.byte.is_some() || (self.urgent.mark.is_some() && self.urgent.expected) {
+            if self.urgent.byte.is_some() {
                 ready |= Ready::PRI;
             }
         }
@@ -567,8 +562,9 @@ impl<F: Frame> Tcb<F> {
     }
 
     /// Takes the pending error (SO_ERROR).
+    /// The error that befell it, or else what ICMP said since the last acknowledgment.
     pub(crate) fn take_error(&mut self) -> Option<SocketError> {
-        self.error.take()
+        self.error.take().or_else(|| self.soft_error.take())
     }
 
     /// Fails the connection without a word to the peer: the device is gone.

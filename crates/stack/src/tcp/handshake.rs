@@ -3,11 +3,12 @@
 use super::control_block::{Awaits, Cx, Fate, Tcb, Timer};
 use super::listen::announced_mss;
 use super::options::{SynOptions, window_scale_for};
+use super::rtt::Rtt;
 use super::segment::{self, Segment};
 use super::{ConnectError, Options, State};
 use crate::net::{Ip, Sent};
 use crate::stack::Socket;
-use crate::{Endpoint, Frame, Instant, Outlet, Ready, SocketError, SocketId, Stack};
+use crate::{Duration, Endpoint, Frame, Instant, Outlet, Ready, SocketError, SocketId, Stack};
 use wire::ipv4;
 use wire::tcp::{Fields, Flags, HEADER_LEN};
 
@@ -51,7 +52,7 @@ impl<F: Frame> Tcb<F> {
         self.adv_mss = announced_mss(mtu, &self.options);
         let answer = self.state == State::SynReceived;
         if !answer {
-            self.rcv_wscale = window_scale_for(self.rx_capacity.max(settings.rmem[2] / 2));
+            self.rcv_wscale = window_scale_for(self.rx_capacity.max(settings.rmem[2]));
         }
         let offer = SynOptions {
             mss: Some(self.adv_mss),
@@ -101,7 +102,8 @@ impl<F: Frame> Tcb<F> {
             }
         }
         self.awaits = Awaits::Rto;
-        let wait = self.rtt.rto_backed_off(self.backoff);
+        let linear = if answer { 0 } else { SYN_LINEAR_TIMEOUTS };
+        let wait = self.rtt.rto_backed_off(self.backoff.saturating_sub(linear));
         self.set_timer(cx, Timer::Retransmit, cx.now + wait);
         Fate::Stays
     }
@@ -110,7 +112,13 @@ impl<F: Frame> Tcb<F> {
     pub(crate) fn on_syn_timer<O: Outlet>(&mut self, cx: &mut Cx<'_, O>) -> Fate {
         let limit = self.options.user_timeout;
         let waited = cx.now.since(self.stuck_since.unwrap_or(cx.now));
-        if self.backoff >= cx.shared.settings.syn_retries || (!limit.is_zero() && waited >= limit) {
+        let retries = cx.shared.settings.syn_retries;
+        let exhausted = match self.state {
+            // As long as so many retries with doubled timeouts would take.
+            State::SynSent => waited >= Rtt::new().rto() * ((2 << retries.min(7)) - 1),
+            _ => self.backoff >= retries,
+        };
+        if exhausted || (!limit.is_zero() && waited >= limit) {
             let why = self.soft_error.unwrap_or(SocketError::TimedOut);
             return self.finish(cx, Some(why));
         }
@@ -123,6 +131,10 @@ impl<F: Frame> Tcb<F> {
     pub(crate) fn on_syn_sent_segment<O: Outlet>(&mut self, cx: &mut Cx<'_, O>, seg: &Segment) -> Fate {
         let acceptable = seg.has(Flags::ACK) && seg.ack == self.iss + 1 && self.snd_nxt == self.iss + 1;
         if seg.has(Flags::ACK) && !acceptable {
+            if self.backoff == 0 && self.snd_nxt == self.iss + 1 {
+                // The peer has a connection that we have forgotten: once it has our RST a SYN may succeed.
+                self.set_timer(cx, Timer::Retransmit, cx.now + SYN_SOON);
+            }
             if !seg.has(Flags::RST) {
                 self.reset_at(cx, seg.ack);
             }
@@ -180,7 +192,6 @@ impl<F: Frame> Tcb<F> {
         self.stop_timer(Timer::Retransmit);
         // Closed while both SYNs were on their way: the FIN is next.
         self.state = if self.fin_queued { State::FinWait1 } else { State::Established };
-        self.was_established = true;
         self.last_ack_received = cx.now;
         self.start_keepalive(cx);
         cx.events.raise(cx.id, Ready::OUT);
@@ -208,3 +219,8 @@ impl<F: Frame> Tcb<F> {
         });
     }
 }
+
+/// SYNs that go again at the first timeout's distance before it doubles (Linux's tcp_syn_linear_timeouts).
+const SYN_LINEAR_TIMEOUTS: u8 = 4;
+/// After an ACK of what was never sent.
+const SYN_SOON: Duration = Duration::from_millis(5);

@@ -44,8 +44,9 @@ pub(crate) fn on_error<F: Frame>(
                 Fate::Stays
             });
         }
-        Kind::Unreachable { why, hard } => stack.with_tcp(now, id, out, |tcb, cx| {
-            if hard && matches!(tcb.state, State::SynSent | State::SynReceived) {
+        // A connect fails by any of them, as Linux's does; later they are hints.
+        Kind::Unreachable { why, .. } => stack.with_tcp(now, id, out, |tcb, cx| {
+            if matches!(tcb.state, State::SynSent | State::SynReceived) {
                 return tcb.finish(cx, Some(why));
             }
             tcb.soft_error = Some(why);

@@ -193,13 +193,21 @@ impl<F: Frame> Tcb<F> {
             State::Closed => return Fate::Stays,
             _ => {}
         }
-        if !self.check_timestamp(cx, seg) || !self.check_sequence(cx, seg) {
+        // The peer of a simultaneous open repeats its SYN with the ACK of ours: an ACK, and one to be answered.
+        let crossed = self.state == State::SynReceived
+            && Flags(seg.flags.0 & (Flags::SYN | Flags::ACK | Flags::RST | Flags::FIN).0)
+                == Flags::SYN | Flags::ACK
+            && (seg.seq, seg.len, seg.ack) == (self.irs, 0, self.iss + 1);
+        if !self.check_timestamp(cx, seg) || !(crossed || self.check_sequence(cx, seg)) {
             return Fate::Stays;
         }
         if seg.has(Flags::RST) {
             return self.on_reset(cx, seg);
         }
-        if seg.has(Flags::SYN) {
+        if crossed {
+            self.ack_owed = true;
+            self.ack_now = true;
+        } else if seg.has(Flags::SYN) {
             if planted!(SynInWindow) {
                 return self.finish(cx, Some(SocketError::Reset));
             }
@@ -253,7 +261,14 @@ impl<F: Frame> Tcb<F> {
         if cx.now.since(self.ts_recent_at) > PAWS_IDLE {
             return true;
         }
-        self.duplicate_ack(cx, seg);
+        // A pure ACK that says nothing else was merely overtaken (Linux's tcp_disordered_ack).
+        let window = u32::from(seg.window) << self.snd_wscale;
+        let overtaken = seg.space() == 0
+            && (seg.seq, seg.ack) == (self.rcv_nxt, self.snd_una)
+            && !(seg.seq.after(self.snd_wl1) || window > self.snd_wnd || window == 0);
+        if !overtaken {
+            self.duplicate_ack(cx, seg);
+        }
         false
     }
 
@@ -282,7 +297,10 @@ impl<F: Frame> Tcb<F> {
 
     /// Second step (RFC 5961, 3): only the exact number resets; another one in the window is challenged.
     fn on_reset<O: Outlet>(&mut self, cx: &mut Cx<'_, O>, seg: &Segment) -> Fate {
-        if seg.seq != self.rcv_nxt && !planted!(RstInWindow) {
+        // A peer that gives up while there is a hole resets where what it sent ends (Linux's tcp_validate_incoming).
+        let end = self.rx.ranges().iter().map(|(_, end)| *end).max();
+        let at_end = self.sack_ok && end.is_some_and(|end| seg.seq == self.seq_of(end));
+        if seg.seq != self.rcv_nxt && !at_end && !planted!(RstInWindow) {
             if !seg.seq.before(self.rcv_nxt) {
                 self.challenge(cx);
             }
@@ -331,14 +349,17 @@ impl<F: Frame> Tcb<F> {
         tail: &mut Vec<F>,
     ) -> Fate {
         if self.fin_received {
-            // Retransmission of what we have, FIN included.
-            self.ack_owed = true;
-            self.ack_now = true;
+            // Retransmission of what we have, FIN included, is acknowledged; what lies beyond the FIN is nothing.
+            if seg.seq.before(self.rcv_nxt) {
+                self.ack_owed = true;
+                self.ack_now = true;
+            }
             return Fate::Stays;
         }
         if self.orphan && seg.len > 0 && (seg.seq + seg.len).after(self.rcv_nxt) {
             // Nobody will read it: the peer must learn (RFC 9293, 3.6; RFC 2525, 2.17).
-            self.send_reset(cx);
+            // At the number that the peer acknowledged, which is the one that it expects.
+            self.reset_at(cx, seg.ack);
             return self.finish(cx, None);
         }
         let before = self.rcv_nxt;
@@ -464,11 +485,8 @@ impl<F: Frame> Tcb<F> {
     /// Answers what cannot be right with our numbers (RFC 5961), so often and no more (CVE-2016-5696: by connection,
     /// so that nobody learns anything from somebody else's answers).
     fn challenge<O: Outlet>(&mut self, cx: &mut Cx<'_, O>) {
-        if cx.now.since(self.challenges.0) >= Duration::from_secs(1) {
-            self.challenges = (cx.now, 0);
-        }
-        if self.challenges.1 < CHALLENGES_PER_SECOND {
-            self.challenges.1 += 1;
+        if cx.now.since(self.last_invalid_reply) >= INVALID_REPLIES_APART {
+            self.last_invalid_reply = cx.now;
             self.send_ack(cx);
         }
     }
@@ -477,7 +495,7 @@ impl<F: Frame> Tcb<F> {
     /// answer each other for ever.
     fn duplicate_ack<O: Outlet>(&mut self, cx: &mut Cx<'_, O>, seg: &Segment) {
         if seg.len == 0 && !seg.has(Flags::FIN) {
-            if cx.now.since(self.last_invalid_reply) < Duration::from_millis(500) {
+            if cx.now.since(self.last_invalid_reply) < INVALID_REPLIES_APART {
                 return;
             }
             self.last_invalid_reply = cx.now;
@@ -488,5 +506,5 @@ impl<F: Frame> Tcb<F> {
 
 /// A timestamp this old says nothing any more (RFC 7323, 5.5).
 const PAWS_IDLE: Duration = Duration::from_secs(24 * 24 * 3600);
-/// RFC 5961, 7 leaves the number open.
-const CHALLENGES_PER_SECOND: u16 = 10;
+/// RFC 5961, 7 leaves the number open; Linux: tcp_invalid_ratelimit.
+const INVALID_REPLIES_APART: Duration = Duration::from_millis(500);

@@ -28,8 +28,9 @@ impl<F: Frame> Tcb<F> {
         if self.outstanding() > 0 || self.unsent() > 0 || quiet < self.options.keepalive_idle {
             // Retransmissions and window probes find out by themselves; the rest is not idle long enough.
             self.keepalive_probes = 0;
-            let at = (heard + self.options.keepalive_idle).max(cx.now + Duration::from_secs(1));
-            self.set_timer(cx, Timer::Keepalive, at);
+            let since = if quiet < self.options.keepalive_idle { heard } else { cx.now };
+            let idle = self.options.keepalive_idle.max(Duration::from_millis(1));
+            self.set_timer(cx, Timer::Keepalive, since + idle);
             return Fate::Stays;
         }
         let user = self.options.user_timeout;

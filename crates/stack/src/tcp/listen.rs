@@ -172,7 +172,7 @@ impl<F: Frame> Stack<F> {
             peer: seg.syn,
             adv_mss: announced_mss(mtu, &options),
             window: space.min(65_535) as u16,
-            rcv_wscale: window_scale_for(space.max(settings.rmem[2] / 2)),
+            rcv_wscale: window_scale_for(space.max(settings.rmem[2])),
             ts_offset: self.tcp.timestamp_offset(local, remote),
             ts_recent: seg.syn.timestamps.map_or(0, |(value, _)| value),
             ttl: options.ttl,
@@ -291,7 +291,7 @@ impl<F: Frame> Stack<F> {
             peer,
             adv_mss: announced_mss(mtu, &options),
             window: space.min(65_535) as u16,
-            rcv_wscale: window_scale_for(space.max(settings.rmem[2] / 2)),
+            rcv_wscale: window_scale_for(space.max(settings.rmem[2])),
             ts_offset,
             ts_recent: peer.timestamps.map_or(0, |(value, _)| value),
             rtt: None,
@@ -521,7 +521,6 @@ impl<F: Frame> Tcb<F> {
     ) -> Box<Tcb<F>> {
         let mut tcb = Tcb::new(now, local, remote, options, settings, shake.iss, shake.ts_offset);
         tcb.state = State::Established;
-        tcb.was_established = true;
         tcb.irs = shake.irs;
         tcb.rcv_nxt = shake.irs + 1;
         tcb.last_ack_sent = tcb.rcv_nxt;

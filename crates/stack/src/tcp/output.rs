@@ -81,7 +81,7 @@ impl<F: Frame> Tcb<F> {
             let Some(len) = self.new_segment_len(cx, unsent, room, fin) else { break };
             let fin = fin && (len == unsent || planted!(EarlyFin));
             let mut flags = Flags::ACK;
-            if len == unsent {
+            if len == unsent && len > 0 {
                 flags = flags | Flags::PSH;
             }
             if fin {
@@ -173,7 +173,7 @@ impl<F: Frame> Tcb<F> {
             let data = len - u32::from(has_fin);
             let now = data.min(self.segment_room());
             let fin = has_fin && now == data;
-            let mut flags = Flags::ACK | Flags::PSH;
+            let mut flags = if now > 0 { Flags::ACK | Flags::PSH } else { Flags::ACK };
             if fin {
                 flags = flags | Flags::FIN;
             }
@@ -269,7 +269,9 @@ impl<F: Frame> Tcb<F> {
         let mut count = 0;
         for &(start, end) in self.dsack.iter().chain(self.rx.ranges()) {
             if count < blocks.len() {
-                let end = end + u64::from(planted!(SackTooLong));
+                // A FIN behind stored data was received with it.
+                let fin = self.fin_at == Some(self.seq_of(end)) && end > self.rx.next();
+                let end = end + u64::from(fin) + u64::from(planted!(SackTooLong));
                 blocks[count] = (self.seq_of(start).0, self.seq_of(end).0);
                 count += 1;
             }
@@ -373,7 +375,8 @@ impl<F: Frame> Tcb<F> {
         self.last_ack_sent = self.rcv_nxt;
         if len > 0 {
             self.counts.data_segs_out = self.counts.data_segs_out.wrapping_add(1);
-            if cx.now.nanos_since(self.last_data_received) < segment::DELAYED_ACK_NS {
+            let answers = self.counts.data_segs_in > 0;
+            if answers && cx.now.nanos_since(self.last_data_received) < segment::DELAYED_ACK_NS {
                 self.interactive = true;
             }
             self.last_sent = cx.now;

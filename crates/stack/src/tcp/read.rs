@@ -48,7 +48,7 @@ impl<F: Frame> Tcb<F> {
                 return Err(RecvError::Failed(why));
             }
             if self.fin_received || self.read_shut || self.state == State::Closed {
-                return if self.was_established { Ok(0) } else { Err(RecvError::NotConnected) };
+                return Ok(0);
             }
             return Err(RecvError::WouldBlock);
         }

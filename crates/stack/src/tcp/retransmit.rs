@@ -75,7 +75,8 @@ impl<F: Frame> Tcb<F> {
         match self.recovery {
             Recovery::Open if found => self.enter_fast(bytes),
             Recovery::Open => {
-                if delivered.bytes > 0 {
+                // What is only reported by SACK lets as much go as it took out of flight (RFC 3042), no more.
+                if delivered.bytes > 0 && (kind.advanced || self.rack.reordering_seen) {
                     self.grow(cx, delivered.bytes);
                 }
             }
@@ -276,7 +277,8 @@ impl<F: Frame> Tcb<F> {
     }
 
     fn arm_loss_timer<O>(&mut self, cx: &mut Cx<'_, O>) {
-        let mut at = Instant(cx.now.0 + self.rtt.rto_backed_off_ns(self.backoff));
+        let rto = Instant(cx.now.0 + self.rtt.rto_backed_off_ns(self.backoff));
+        let mut at = rto;
         if !self.options.user_timeout.is_zero()
             && let Some(since) = self.stuck_since
         {
@@ -285,8 +287,9 @@ impl<F: Frame> Tcb<F> {
         if self.may_probe_tail() && self.backoff == 0 {
             let allowance = if self.board.count() == 1 { PROBE_DELAYED_ACK_NS } else { PROBE_MIN_NS };
             let pto = Instant(cx.now.0 + 2 * self.rtt.srtt_ns() + allowance);
-            if pto < at {
-                return self.await_at(cx, Awaits::TailLoss, pto);
+            // Where the timeout comes first the probe takes its place (RFC 8985, 7.2).
+            if pto.min(rto) <= at {
+                return self.await_at(cx, Awaits::TailLoss, pto.min(rto));
             }
         }
         self.await_at(cx, Awaits::Rto, at);
@@ -433,7 +436,8 @@ impl<F: Frame> Tcb<F> {
             limit += step;
             step = (step * 2).min(Duration::from_secs(120));
         }
-        self.backoff > 0 && stuck >= limit
+        // Linux counts from when something was first sent again.
+        self.backoff > 0 && stuck.saturating_sub(self.rtt.rto()) >= limit
     }
 
     /// Gives up.

@@ -57,6 +57,7 @@ fn blind_reset_in_the_window_is_challenged_and_only_the_exact_number_resets() {
     for offset in [1, 100, 60_000] {
         inject(&mut world, &n, n.rcv_nxt.wrapping_add(offset), 0, Flags::RST, &[], &[]);
         assert_eq!(answers(&mut world).len(), 1, "offset {offset}");
+        world.run(MS * 600);
     }
     for offset in [-1i32, -5000, 10_000_000] {
         inject(&mut world, &n, n.rcv_nxt.wrapping_add_signed(offset), 0, Flags::RST, &[], &[]);
@@ -78,12 +79,13 @@ fn syn_in_an_established_connection_is_challenged_and_changes_nothing() {
         inject(&mut world, &n, seq, n.snd_nxt, Flags::SYN, &[], &[]);
         let answers = answers(&mut world);
         assert_eq!((answers.len(), answers[0].flags, answers[0].ack), (1, Flags::ACK, n.rcv_nxt));
+        world.run(MS * 600);
     }
     world.transfer(1, b, a, 10_000);
 }
 
 #[test]
-fn challenges_are_limited_for_each_connection() {
+fn challenges_come_twice_a_second_at_most_for_each_connection() {
     // 27, 39
     let mut world = World::new();
     let (a, _b) = world.pair();
@@ -92,7 +94,7 @@ fn challenges_are_limited_for_each_connection() {
     for _ in 0..1000 {
         inject(&mut world, &n, n.rcv_nxt.wrapping_add(7), 0, Flags::RST, &[], &[]);
     }
-    assert_eq!(answers(&mut world).len(), 10);
+    assert_eq!(answers(&mut world).len(), 1);
 }
 
 #[test]
@@ -257,7 +259,7 @@ fn syn_flood_leaves_the_listener_usable_by_cookies() {
     let b = world.hosts[1].stack.tcp_accept(listener).expect("by a cookie");
     let info = world.hosts[1].stack.tcp_info(world.now, b).unwrap();
     assert!(info.sack && info.timestamps);
-    assert_eq!((info.snd_mss, info.snd_wscale), (1448, Some(6)));
+    assert_eq!((info.snd_mss, info.snd_wscale), (1448, Some(7)));
     world.transfer(0, a, b, 100_000);
     world.transfer(1, b, a, 100_000);
 }

@@ -14,7 +14,7 @@ fn connect_and_accept_make_an_established_pair() {
     );
     for info in [x, y] {
         assert!(info.timestamps && info.sack);
-        assert_eq!((info.snd_wscale, info.rcv_wscale), (Some(6), Some(6)));
+        assert_eq!((info.snd_wscale, info.rcv_wscale), (Some(7), Some(7)));
         assert_eq!(info.snd_mss, 1448);
     }
     assert_eq!(world.hosts[1].stack.remote(b), Some(World::endpoint(0, 5000)));
@@ -57,7 +57,7 @@ fn lost_syn_syn_ack_and_third_ack_are_recovered() {
 }
 
 #[test]
-fn syn_is_given_up_after_the_retries_with_exponential_backoff() {
+fn syn_goes_each_second_at_first_and_is_given_up_when_doubled_timeouts_would_be() {
     let mut world = World::with(|c| c.tcp.syn_retries = 3);
     world.fault = Box::new(|_, _, _| Fault::Lose);
     let options = world.options();
@@ -65,7 +65,7 @@ fn syn_is_given_up_after_the_retries_with_exponential_backoff() {
     let start = world.now;
     world.run(Duration::from_secs(60));
     let times: Vec<u64> = world.log.iter().map(|e| e.0.since(start).as_secs_f64().round() as u64).collect();
-    assert_eq!(times, [0, 1, 3, 7]);
+    assert_eq!(times, [0, 1, 2, 3, 4, 5, 7, 11]);
     assert_eq!(world.hosts[0].stack.take_error(a), Some(SocketError::TimedOut));
 }
 
