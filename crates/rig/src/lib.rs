@@ -5,8 +5,10 @@
 //! removed by the next one. Nothing outside such a namespace is ever reconfigured.
 //!
 //! Reading order: [`two_hosts`] builds the world, [`Program`] starts something in it, [`Running`] is the process,
-//! [`KernelCounters`] says what the kernel saw, [`sockperf`] puts these together. [`requirements`] comes before all.
+//! [`KernelCounters`] says what the kernel saw, [`sockperf`] and [`apps`] put these together. [`requirements`] comes
+//! before all.
 
+pub mod apps;
 mod bad_wire;
 mod bpf;
 mod cleanup;

@@ -33,7 +33,7 @@ pub struct Options {
     pub mtu: u32,
     /// Receive and transmit queues of each end.
     pub queues: u32,
-    /// With a router between the hosts that drops this many of 1000 packets in each direction.
+    /// With a router between the hosts that drops this many of 1000 packets in each direction; 0 drops none.
     pub loss_permille: Option<u32>,
 }
 
@@ -62,6 +62,8 @@ pub struct Host {
 #[derive(Debug)]
 pub struct Router {
     namespace: Namespace,
+    /// Towards the left host, on `net0`; `net1` leads to the right one.
+    pub address: Ipv4Addr,
 }
 
 /// The world of a test; gone when dropped.
@@ -100,7 +102,7 @@ fn joined(options: &Options) -> Result<TwoHosts> {
 fn routed(options: &Options, permille: u32) -> Result<TwoHosts> {
     let left = host("left", Ipv4Addr::new(10, 77, 1, 1), 0)?;
     let right = host("right", Ipv4Addr::new(10, 77, 2, 2), 1)?;
-    let router = Router { namespace: Namespace::create("router")? };
+    let router = Router { namespace: Namespace::create("router")?, address: Ipv4Addr::new(10, 77, 1, 254) };
     join(options, (&left.namespace, INTERFACE), (&router.namespace, "net0"))?;
     join(options, (&right.namespace, INTERFACE), (&router.namespace, "net1"))?;
     left.configure(options)?;
@@ -112,7 +114,9 @@ fn routed(options: &Options, permille: u32) -> Result<TwoHosts> {
     left.namespace.ip("route add default via 10.77.1.254")?;
     right.namespace.ip("route add default via 10.77.2.254")?;
     let hosts = TwoHosts { left, right, router: Some(router) };
-    if let Some(router) = &hosts.router {
+    if let Some(router) = &hosts.router
+        && permille > 0
+    {
         router.drop_permille(permille)?;
     }
     Ok(hosts)
@@ -176,6 +180,11 @@ impl Host {
 }
 
 impl Router {
+    /// A program to be started on it, free to run on any CPU.
+    pub fn program(&self, name: impl AsRef<std::ffi::OsStr>) -> Program {
+        Program::new(&self.namespace, name)
+    }
+
     /// From now on drops `permille` of 1000 forwarded packets in each direction.
     pub fn drop_permille(&self, permille: u32) -> Result<()> {
         let nft = |words: &str| self.namespace.tool("nft", words);

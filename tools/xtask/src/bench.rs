@@ -11,6 +11,7 @@ use serde_json::{Value, json};
 use crate::arguments::Arguments;
 use crate::{build, demo};
 
+mod apps;
 mod connections;
 mod floor;
 mod latency;
@@ -47,13 +48,17 @@ pub(crate) fn run(words: &[String]) -> Result<ExitCode> {
     let count = arguments.number("--connections", if quick { 2000 } else { 100_000 })?;
     let library = arguments.value("--library")?;
     let what = arguments.word().unwrap_or_default();
+    let names: Vec<String> =
+        if what == "apps" { std::iter::from_fn(|| arguments.word()).collect() } else { Vec::new() };
     arguments.end()?;
-    let measure = match what.as_str() {
-        "latency" => latency::run,
-        "throughput" => throughput::run,
-        "loss" => loss::run,
-        "connections" => connections::run,
-        "syn-flood" => syn_flood::run,
+    let chosen = apps::chosen(&names)?;
+    let measure: &dyn Fn(&Plan) -> Result<()> = match what.as_str() {
+        "latency" => &latency::run,
+        "throughput" => &throughput::run,
+        "apps" => &|plan| apps::run(plan, &chosen),
+        "loss" => &loss::run,
+        "connections" => &connections::run,
+        "syn-flood" => &syn_flood::run,
         other => {
             return Err(Error::new(format!("bench {other:?}: cargo x help lists them")));
         }

@@ -44,10 +44,14 @@ impl<F: Frame> Tcb<F> {
             return Err(RecvError::WouldBlock);
         }
         if self.rx.len() == 0 {
+            // As Linux: after the end of the stream a reset is for whoever sends (EPIPE); readers have all there is.
+            if self.fin_received {
+                return Ok(0);
+            }
             if let Some(why) = self.error.take() {
                 return Err(RecvError::Failed(why));
             }
-            if self.fin_received || self.read_shut || self.state == State::Closed {
+            if self.read_shut || self.state == State::Closed {
                 return Ok(0);
             }
             return Err(RecvError::WouldBlock);

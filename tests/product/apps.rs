@@ -1,0 +1,148 @@
+//! Programs that people run, in small: answers are right and the accelerated ends bypass their kernels. Speed is for
+//! `cargo x bench apps`, which runs the same table.
+
+use rig::apps::{App, Ends};
+use rig::skip::{skipped, test_name};
+use rig::{Options, install};
+use tests::{assert_host_bypassed, world};
+
+/// Which ends are accelerated: client, server.
+const BOTH: (bool, bool) = (true, true);
+const CLIENT: (bool, bool) = (true, false);
+const SERVER: (bool, bool) = (false, true);
+
+fn runs(name: &str, ways: &[(bool, bool)]) {
+    let app = App::by_name(name).unwrap_or_else(|| panic!("no app {name}"));
+    let loss_permille = app.middle.then_some(0);
+    let Some(world) = world(&Options { loss_permille, ..Options::default() }) else { return };
+    if let Err(missing) = install(app.needs) {
+        skipped(&test_name(), &missing.to_string());
+        return;
+    }
+    for &(client, server) in ways {
+        let ends = Ends { library: &world.library, client, server };
+        let (figures, witness) = app.run(&world.hosts, ends, 1).unwrap_or_else(|error| panic!("{error}"));
+        println!("{name}, {ends}: {:.0} {}", figures.rate, app.unit);
+        if app.bypasses && client {
+            assert_host_bypassed(&format!("{ends}: left host"), &witness.client);
+        }
+        if app.bypasses && server {
+            assert_host_bypassed(&format!("{ends}: right host"), &witness.server);
+        }
+    }
+}
+
+#[test]
+fn redis_with_one_connection() {
+    runs("redis-1", &[BOTH]);
+}
+
+#[test]
+fn redis_with_fifty_connections() {
+    runs("redis-50", &[BOTH]);
+}
+
+#[test]
+fn redis_writes_a_snapshot_meanwhile() {
+    runs("redis-bgsave", &[BOTH]);
+}
+
+#[test]
+fn redis_replicates_between_accelerated_servers() {
+    runs("redis-replication", &[BOTH]);
+}
+
+#[test]
+fn memcached_with_one_thread() {
+    runs("memcached-1", &[BOTH]);
+}
+
+#[test]
+fn memcached_with_four_threads() {
+    runs("memcached-4", &[BOTH, SERVER]);
+}
+
+#[test]
+fn memcached_binary() {
+    runs("memcached-binary", &[CLIENT]);
+}
+
+#[test]
+fn nginx_keeps_connections() {
+    runs("nginx-keepalive", &[BOTH, CLIENT, SERVER]);
+}
+
+#[test]
+fn nginx_closes_connections() {
+    runs("nginx-close", &[BOTH]);
+}
+
+#[test]
+fn nginx_sends_a_file_intact() {
+    runs("nginx-file", &[BOTH]);
+}
+
+#[test]
+fn nginx_reloads_without_a_failed_request() {
+    runs("nginx-reload", &[BOTH]);
+}
+
+#[test]
+fn curl_downloads_in_parallel() {
+    runs("curl-parallel", &[BOTH]);
+}
+
+#[test]
+fn haproxy_in_front_of_nginx() {
+    runs("haproxy", &[BOTH]);
+}
+
+#[test]
+fn python_asyncio() {
+    runs("asyncio", &[BOTH]);
+}
+
+#[test]
+fn python_threads() {
+    runs("threaded", &[BOTH]);
+}
+
+#[test]
+fn node() {
+    runs("node", &[BOTH]);
+}
+
+#[test]
+fn java_nio() {
+    runs("java-nio", &[SERVER]);
+}
+
+#[test]
+fn iperf3_with_eight_streams() {
+    runs("iperf3-8", &[BOTH]);
+}
+
+#[test]
+fn iperf3_udp() {
+    runs("iperf3-udp", &[BOTH]);
+}
+
+#[test]
+fn socat_as_someone_types() {
+    runs("socat", &[BOTH]);
+}
+
+#[test]
+fn socat_with_a_child_per_connection() {
+    runs("socat-fork", &[BOTH]);
+}
+
+#[test]
+fn stress_ng_sockets() {
+    runs("stress-sock", &[SERVER]);
+}
+
+#[test]
+fn stress_ng_udp() {
+    runs("stress-udp", &[SERVER]);
+}
