@@ -26,6 +26,11 @@ impl<F: Frame> Stack<F> {
         }
     }
 
+    /// Whether connections that ended here still keep their pairs of endpoints.
+    pub fn tcp_has_time_wait(&self) -> bool {
+        !self.tcp.time_wait.is_empty()
+    }
+
     /// Begins a connection; the SYN leaves as soon as the path is known. Success or failure is an event.
     pub fn tcp_connect(
         &mut self,

@@ -93,6 +93,7 @@ fn data_to_a_closed_socket_is_answered_by_reset() {
     world.run(MS);
     world.send(1, b, b"anybody?").unwrap();
     world.run(MS);
+    assert_eq!(world.recv(1, b, 10).unwrap(), b"", "the stream had ended before: readers are not told");
     assert_eq!(world.hosts[1].stack.take_error(b), Some(SocketError::BrokenPipe));
 }
 

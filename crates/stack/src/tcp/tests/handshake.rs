@@ -46,6 +46,36 @@ fn refused_connection_is_ready_for_everything_and_tells_econnrefused() {
 }
 
 #[test]
+fn rest_of_an_older_connection_costs_milliseconds_not_a_second() {
+    let mut world = World::new();
+    let (a, _) = world.pair();
+    world.listen(1, 80, 4);
+    world.fault = Box::new(|_, _, _| Fault::Lose);
+    world.abort(0, a);
+    world.run(MS);
+    world.fault = Box::new(|_, _, _| Fault::Deliver);
+    let options = world.options();
+    let again = world.connect(0, 5000, 80, &options);
+    world.run(MS * 10);
+    assert_eq!(world.state(0, again), Some(State::Established));
+}
+
+#[test]
+fn ports_at_rest_cannot_connect_until_linux_would_reuse_them() {
+    let mut world = World::new();
+    let (a, b) = world.pair();
+    let (local, remote) = (World::endpoint(0, 5000), World::endpoint(1, 80));
+    assert!(!world.hosts[0].stack.tcp_can_connect(world.now, local, remote));
+    world.close(0, a);
+    world.close(1, b);
+    world.run(MS * 100);
+    assert!(world.hosts[0].stack.tcp_has_time_wait());
+    assert!(!world.hosts[0].stack.tcp_can_connect(world.now, local, remote));
+    world.run(Duration::from_secs(2));
+    assert!(world.hosts[0].stack.tcp_can_connect(world.now, local, remote));
+}
+
+#[test]
 fn lost_syn_syn_ack_and_third_ack_are_recovered() {
     for lost in 0..3 {
         let mut world = World::new();
