@@ -1,6 +1,6 @@
 //! connect(2) on TCP.
 
-use super::options;
+use super::{options, port};
 use crate::address::{self, Given, Named};
 use crate::answer::{Answer, Stop, Why};
 use crate::errno::{fail, of_connect, of_socket};
@@ -47,7 +47,7 @@ pub(crate) fn connect(
         Ok(found) => found,
         Err(why) => return offload::leave(runtime, object, why, "TCP connect"),
     };
-    let local = own_port(runtime, object, fd, bound, source)?;
+    let local = own_port(runtime, object, fd, bound, source, (lane, remote))?;
     begin(runtime, object, lane, local, remote)?;
     if object.nonblocking.load(Ordering::Relaxed) {
         object.control.lock().connecting = true;
@@ -92,6 +92,7 @@ fn own_port(
     fd: c_int,
     bound: Option<SocketAddrV4>,
     source: Ipv4Addr,
+    towards: (&'static Lane, SocketAddrV4),
 ) -> Answer<SocketAddrV4> {
     let at = |local: SocketAddrV4| {
         if local.ip().is_unspecified() { SocketAddrV4::new(source, local.port()) } else { local }
@@ -104,8 +105,10 @@ fn own_port(
         Some(local) => (*at(local).ip(), Some(PortNow::begin(runtime, fd))),
         None => (source, None),
     };
-    match runtime.os.bind_to(fd, SocketAddrV4::new(address, 0)) {
-        Ok(_) => {}
+    let port =
+        port::without_rest(towards.0, address, towards.1, |local| runtime.os.bind_to(fd, local).is_ok());
+    match port.map_or_else(|| runtime.os.bind_to(fd, SocketAddrV4::new(address, 0)).map(drop), |_| Ok(())) {
+        Ok(()) => {}
         Err(libc::EADDRINUSE) => return fail(libc::EADDRNOTAVAIL),
         // Bound by means that we did not see: ask.
         Err(libc::EINVAL) => return Ok(at(address::of_shadow(&runtime.os, fd)?)),

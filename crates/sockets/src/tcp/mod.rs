@@ -7,6 +7,7 @@ mod accept;
 mod close;
 mod connect;
 mod listen;
+mod port;
 mod recv;
 mod send;
 
