@@ -12,9 +12,6 @@ use crate::{Duration, Endpoint, Frame, Instant, Outlet, Ready, SocketError, Sock
 use wire::ipv4;
 use wire::tcp::{Fields, Flags, HEADER_LEN};
 
-/// From the reset of an old connection's rest to the SYN's next attempt (Linux: TCP_TIMEOUT_MIN).
-const AFTER_RESET: Duration = Duration::from_millis(2);
-
 #[allow(missing_docs)]
 impl<F: Frame> Stack<F> {
     /// Whether [`Stack::tcp_connect`] can use this pair: no connection has it, and no rest of a recent one.
@@ -154,11 +151,6 @@ impl<F: Frame> Tcb<F> {
             }
             if !seg.has(Flags::RST) {
                 self.reset_at(cx, seg.ack);
-                // The peer has a rest of an older connection (TIME-WAIT, or half open), which the reset ends: the SYN
-                // will be welcome now, not in a second. Once, so that nobody can make us hurry for ever.
-                if self.backoff == 0 {
-                    self.set_timer(cx, Timer::Retransmit, cx.now + AFTER_RESET);
-                }
             }
             return Fate::Stays;
         }
