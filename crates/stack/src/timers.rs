@@ -125,7 +125,8 @@ impl Timers {
             }
             // Not due yet: its slot has begun, so all that are in it belong to finer ones.
             self.tick = self.tick.max(at);
-            while let key @ 0..NONE = self.heads[level][slot] {
+            while self.heads[level][slot] != NONE {
+                let key = self.heads[level][slot];
                 self.unlink(key);
                 self.link(key);
             }
