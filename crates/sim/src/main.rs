@@ -89,11 +89,7 @@ fn parse(mut arguments: impl Iterator<Item = String>) -> Result<Option<Options>,
             "--failures" => o.failures = number(&value)? as usize,
             "--keep" => o.keep = Some(value),
             "--only" => {
-                o.scope = match value.as_str() {
-                    "udp" => Scope::Udp,
-                    "tcp" => Scope::Tcp,
-                    _ => return Err(format!("--only {value}: expected udp or tcp")),
-                }
+                o.scope = Scope::named(&value).ok_or(format!("--only {value}: expected udp or tcp"))?;
             }
             _ => return Err(format!("{name}: no such option")),
         }
@@ -176,8 +172,8 @@ fn many(o: &Options) -> ExitCode {
         println!("  replay: cargo run -p sim --release -- --seed {seed}{only} --log --trace {seed}.pcap");
         let dir = o.keep.as_deref().unwrap_or("tests/seeds");
         if std::path::Path::new(dir).is_dir() {
-            let text = format!("{only}\n{}\n", violation.what);
-            let _ = std::fs::write(format!("{dir}/sim-{seed}"), text.trim_start());
+            let text = format!("{}\n{}\n", only.trim(), violation.what);
+            let _ = std::fs::write(format!("{dir}/sim-{seed}"), text);
         }
     }
     if sum.failures.is_empty() { ExitCode::SUCCESS } else { ExitCode::FAILURE }

@@ -144,6 +144,17 @@ pub enum Scope {
     Both,
 }
 
+impl Scope {
+    /// As `--only` names it.
+    pub fn named(word: &str) -> Option<Scope> {
+        match word {
+            "udp" => Some(Scope::Udp),
+            "tcp" => Some(Scope::Tcp),
+            _ => None,
+        }
+    }
+}
+
 impl Plan {
     /// The world of `seed`.
     pub fn from_seed(seed: u64, scope: Scope) -> Plan {

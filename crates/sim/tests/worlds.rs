@@ -47,6 +47,32 @@ fn streams_survive_random_worlds() {
     assert!(sum.bytes_read > 1_000_000 && sum.conversations_done > 300, "little happened");
 }
 
+/// The files of `tests/seeds` named `sim-N`: the options in the first line, then what went wrong.
+#[test]
+fn seeds_that_once_failed_stay_mended() {
+    let folder = concat!(env!("CARGO_MANIFEST_DIR"), "/../../tests/seeds");
+    let mut replayed = 0;
+    for entry in std::fs::read_dir(folder).expect("tests/seeds") {
+        let path = entry.expect("an entry").path();
+        let name = path.file_name().and_then(|name| name.to_str()).unwrap_or_default();
+        let Some(seed) = name.strip_prefix("sim-") else { continue };
+        let seed = seed.parse().unwrap_or_else(|_| panic!("{name}: sim- and a number"));
+        let text = std::fs::read_to_string(&path).expect("a seed");
+        let scope = match text.lines().next().unwrap_or_default().trim() {
+            "" => Scope::Both,
+            options => options
+                .strip_prefix("--only ")
+                .and_then(Scope::named)
+                .unwrap_or_else(|| panic!("{name}: begins with {options:?}, not with options")),
+        };
+        let (report, _) = run_seed(seed, scope, Trace::default());
+        assert_eq!(report.violation, None, "{name}");
+        assert!(report.frames > 0, "{name}: nothing happened");
+        replayed += 1;
+    }
+    assert!(replayed > 0, "no seeds in {folder}");
+}
+
 /// The canary: a simulator that finds nothing here would find nothing anywhere.
 #[test]
 fn a_network_that_lies_is_found_out() {
