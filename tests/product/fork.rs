@@ -55,11 +55,10 @@ fn all_workers_of_a_listener_are_accelerated_and_the_others_go_on_when_one_is_ki
     assert_eq!(workers.len(), 3, "{workers:?} answered");
     assert_host_bypassed("server", &hosts.right.counters().unwrap().since(&before));
 
-    for round in 0..2 {
-        let victim = workers[round].to_string();
-        assert!(Command::new("kill").args(["-9", &victim]).status().unwrap().success());
+    for victim in &workers[..2] {
+        assert!(Command::new("kill").args(["-9", &victim.to_string()]).status().unwrap().success());
         let answers = distinct(&ask(&hosts.left, &address, 40));
-        assert!(!answers.contains(&workers[round]));
+        assert!(!answers.contains(victim));
         // Until the survivors have noticed, some come through the kernel; after that, none.
         std::thread::sleep(Duration::from_millis(2500));
         let before = hosts.right.counters().unwrap();

@@ -182,6 +182,21 @@ fn the_manual_is_fresh() {
     }
 }
 
+#[test]
+fn the_manual_page_names_our_parameters_and_no_others() {
+    let page = include_str!("../../../man/sidestep.7");
+    let words = page.split(|c: char| !(c.is_ascii_uppercase() || c.is_ascii_digit() || c == '_'));
+    let named: Vec<&str> =
+        words.filter(|word| word.starts_with("SIDESTEP_") || word.starts_with("VMA_")).collect();
+    let known: Vec<&str> = crate::parameters::ROWS.iter().map(|row| row.name).collect();
+    for name in &named {
+        assert!(known.contains(name), "man/sidestep.7 names {name}, which is no parameter");
+    }
+    for name in known.iter().filter(|name| name.starts_with("SIDESTEP_")) {
+        assert!(named.contains(name), "man/sidestep.7 lacks {name}");
+    }
+}
+
 /// Text that has a chance of being almost right.
 fn nearly_rules() -> impl Strategy<Value = String> {
     let token = prop_oneof![

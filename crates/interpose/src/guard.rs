@@ -218,6 +218,7 @@ mod tests {
         extern "C-unwind" fn thread(_: *mut libc::c_void) -> *mut libc::c_void {
             run(|| {
                 let _note = Note;
+                // SAFETY: a thread of pthread_create, whose frames may be unwound.
                 unsafe { libc_exit(core::ptr::without_provenance_mut(42)) };
             });
             core::ptr::null_mut()
@@ -234,6 +235,7 @@ mod tests {
         }
         let mut id = 0;
         let mut value = core::ptr::null_mut();
+        // SAFETY: `id` and `value` outlive the calls, and the thread is joined once.
         unsafe {
             assert_eq!(pthread_create(&mut id, core::ptr::null(), thread, core::ptr::null_mut()), 0);
             assert_eq!(libc::pthread_join(id, &mut value), 0);

@@ -159,8 +159,10 @@ mod tests {
     fn handlers_are_counted_in_their_thread_by_restart() {
         let before = handled();
         change(42, first as *const () as usize, SA_RESTART, |_| (true, libc::SIG_DFL));
+        // SAFETY: `first` looks at none of its arguments.
         unsafe { relay(42, core::ptr::null_mut(), core::ptr::null_mut()) };
         set_restart(42, false);
+        // SAFETY: as above.
         unsafe { relay(42, core::ptr::null_mut(), core::ptr::null_mut()) };
         let after = handled();
         assert_eq!(after.all.wrapping_sub(before.all), 2);

@@ -203,12 +203,14 @@ mod tests {
     }
 
     extern "C" fn note(_: c_int, info: *mut siginfo_t, _: *mut c_void) {
+        // SAFETY: installed with SA_SIGINFO, so the kernel passes one.
         let value = unsafe { (*info).si_value().sival_ptr as i32 };
         RAN.set((RAN.get().0 + 1, value));
     }
 
     /// Each test has a signal of its own.
     fn install(signal: c_int, flags: c_int) {
+        // SAFETY: all zero is a valid sigaction, and `note` is a handler of three arguments.
         unsafe {
             let mut action: libc::sigaction = core::mem::zeroed();
             action.sa_sigaction = note as *const () as usize;
@@ -219,6 +221,7 @@ mod tests {
 
     fn send(signal: c_int, value: i32) {
         let value = libc::sigval { sival_ptr: value as *mut c_void };
+        // SAFETY: to this thread, which has a handler for it.
         assert_eq!(unsafe { libc::pthread_sigqueue(libc::pthread_self(), signal, value) }, 0);
     }
 
@@ -275,6 +278,7 @@ mod tests {
         send(54, 5);
         let mask = sys::thread::set_mask(u64::MAX);
         assert!(mask & bit(54) != 0);
+        // SAFETY: the kernel's mask is the first word of a sigset_t, which all zero is; no descriptor is passed.
         let woken = unsafe {
             let mut set: sigset_t = core::mem::zeroed();
             *(&raw mut set).cast::<u64>() = mask;

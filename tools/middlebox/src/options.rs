@@ -218,6 +218,19 @@ mod tests {
     }
 
     #[test]
+    fn the_manual_page_and_the_help_have_every_option() {
+        let page = include_str!("../../../man/middlebox.1").replace("\\-", "-");
+        let flags = ["--json", "--both", "--left-to-right", "--right-to-left"];
+        for name in NAMES.iter().chain(&flags) {
+            let stands_in = |text: &str| {
+                text.split(|c: char| !(c.is_ascii_alphanumeric() || c == '-')).any(|word| word == *name)
+            };
+            assert!(stands_in(HELP), "--help lacks {name}");
+            assert!(stands_in(&page), "man/middlebox.1 lacks {name}");
+        }
+    }
+
+    #[test]
     fn wrong_words_are_named() {
         for (line, part) in [
             ("--left a", "--right"),

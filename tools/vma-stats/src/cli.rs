@@ -346,6 +346,15 @@ mod tests {
     }
 
     #[test]
+    fn the_manual_page_has_every_option() {
+        let page = include_str!("../../../man/vma_stats.8").replace("\\-", "-");
+        for Row(short, long, ..) in OPTIONS {
+            let entry = format!("\n.BR -{short} \", \" --{long}");
+            assert!(page.contains(&entry), "man/vma_stats.8 lacks --{long}");
+        }
+    }
+
+    #[test]
     fn help_and_version_are_found_anywhere() {
         for line in ["-h", "-?", "-p 5 --help"] {
             let arguments: Vec<String> = line.split_whitespace().map(str::to_owned).collect();

@@ -161,8 +161,10 @@ mod tests {
     #[test]
     fn microseconds_carry_over() {
         let time = timeval { tv_sec: 1, tv_usec: 2_500_000 };
-        assert_eq!(unsafe { microseconds(&time) }.map(parts), Some((3, 500_000_000)));
-        assert!(unsafe { microseconds(null()) }.is_none());
+        // SAFETY: a timeval, and the null pointer that the function takes.
+        let (given, none) = unsafe { (microseconds(&time), microseconds(null())) };
+        assert_eq!(given.map(parts), Some((3, 500_000_000)));
+        assert!(none.is_none());
     }
 
     #[test]
