@@ -210,6 +210,10 @@ impl World for Engine {
     fn tolerance(&self) -> Tolerance {
         Tolerance { at_once: Duration::from_millis(1), late: 1.0, late_by: Duration::ZERO, early: 1.0 }
     }
+
+    fn was_held_up(&self) -> bool {
+        false
+    }
 }
 
 fn set(config: &mut stack::Config, name: &str, value: &str) -> Result<(), String> {

@@ -17,6 +17,9 @@ pub struct Kernel {
     sockets: HashMap<String, Socket>,
     began: Instant,
     tolerance: Tolerance,
+    /// When the world was asked last, and whether it was not asked for too long or slept for too long.
+    asked: Duration,
+    held_up: bool,
 }
 
 struct Socket {
@@ -58,7 +61,14 @@ impl Kernel {
             late_by: Duration::from_millis(20).mul_f64(factor),
             early: 0.8,
         };
-        Ok(Kernel { tun, sockets: HashMap::new(), began: Instant::now(), tolerance })
+        Ok(Kernel {
+            tun,
+            sockets: HashMap::new(),
+            began: Instant::now(),
+            tolerance,
+            asked: Duration::ZERO,
+            held_up: false,
+        })
     }
 
     fn fresh(&mut self, name: &str) -> io::Result<()> {
@@ -171,7 +181,10 @@ impl Kernel {
 
 impl World for Kernel {
     fn now(&mut self) -> Duration {
-        self.began.elapsed()
+        let now = self.began.elapsed();
+        self.held_up |= now > self.asked + HELD_UP;
+        self.asked = now;
+        now
     }
 
     fn inject(&mut self, packet: &[u8]) {
@@ -194,7 +207,9 @@ impl World for Kernel {
                 libc::timespec { tv_sec: left.as_secs() as i64, tv_nsec: left.subsec_nanos().into() };
             let mut entry = libc::pollfd { fd: self.tun.as_raw_fd(), events: libc::POLLIN, revents: 0 };
             // SAFETY: one live entry, a live span of time, no signal mask.
-            unsafe { libc::ppoll(&raw mut entry, 1, &raw const timeout, std::ptr::null()) };
+            let ready = unsafe { libc::ppoll(&raw mut entry, 1, &raw const timeout, std::ptr::null()) };
+            // A packet may come at any moment; a timeout has its own.
+            self.asked = if ready == 0 { until } else { self.began.elapsed() };
         }
     }
 
@@ -240,6 +255,10 @@ impl World for Kernel {
 
     fn tolerance(&self) -> Tolerance {
         self.tolerance
+    }
+
+    fn was_held_up(&self) -> bool {
+        self.held_up
     }
 }
 
@@ -350,6 +369,8 @@ fn check(outcome: libc::c_int) -> io::Result<()> {
 }
 
 const SOCKADDR_LEN: u32 = size_of::<libc::sockaddr_in>() as u32;
+/// A player that is this late may have missed what a timer did.
+const HELD_UP: Duration = Duration::from_millis(15);
 /// linux/if_tun.h.
 const TUNSETIFF: libc::Ioctl = 0x4004_54ca;
 /// asm-generic/sockios.h.

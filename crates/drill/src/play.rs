@@ -15,7 +15,7 @@ pub struct Difference {
     pub what: String,
     /// Everything that happened until then.
     pub trace: String,
-    /// Whether only the moment was wrong: a busy machine may do that to the kernel's side.
+    /// Whether the moment may be to blame: a busy machine does that to the kernel's side.
     pub late: bool,
 }
 
@@ -62,7 +62,7 @@ struct Player<'a, W> {
 impl<W: World> Player<'_, W> {
     fn difference(&self, step: &Step, wrong: Wrong) -> Difference {
         let what = format!("line {}: {}: {}", step.line, step.text, wrong.why);
-        Difference { what, trace: self.trace.clone(), late: wrong.late }
+        Difference { what, trace: self.trace.clone(), late: wrong.late || self.world.was_held_up() }
     }
 
     fn step(&mut self, step: &Step) -> Result<(), Wrong> {
@@ -199,5 +199,41 @@ impl Base {
     /// The peer's initial number differs by port; the host's is not known yet.
     fn of(port: u16) -> Base {
         Base { host: 0, peer: u32::from(port).wrapping_mul(700_001), stamp: 0 }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::engine::Engine;
+
+    fn outcome(lines: &str) -> Result<(), String> {
+        let script = Script::parse(&format!("# A title\nestablished C <mss 1000>\n{lines}")).unwrap();
+        let mut engine = Engine::new(&script.settings).unwrap();
+        play(&script, Side::Engine, &mut engine).map_err(|difference| difference.what)
+    }
+
+    #[test]
+    fn what_follows_as_written_is_no_difference() {
+        assert_eq!(outcome("call send C 10 = 10\n> P. 1:11 ack 1\n> P. 1:11 ack 1 in 0.1..0.4"), Ok(()));
+    }
+
+    #[test]
+    fn every_other_thing_is_a_difference() {
+        for (lines, said) in [
+            ("call send C 10 = 20", "answered 10"),
+            ("call send C 10\n> P. 1:12 ack 1", "other sequence numbers"),
+            ("call send C 10\n> P. 1:11 ack 2", "another acknowledgment"),
+            ("call send C 10\n> F. 1:11 ack 1", "other flags"),
+            ("call send C 10\n> P. 1:11 ack 1 win 7", "another window"),
+            ("call send C 10\n> P. 1:11 ack 1\n> P. 1:11 ack 1 in 1..2", "came already"),
+            ("call send C 10\n> P. 1:11 ack 1\n> P. 1:11 ack 1 in 0..0.1", "nothing came"),
+            ("call send C 10\nsilent 1", "came: P. 1:11"),
+            ("call send C 10", "came: P. 1:11"),
+            ("> . seq 1", "nothing came"),
+        ] {
+            let what = outcome(lines).unwrap_err();
+            assert!(what.contains(said), "{lines}: {what}");
+        }
     }
 }

@@ -45,6 +45,9 @@ pub trait World {
 
     /// How much longer than written a packet may take, and how much sooner it may come.
     fn tolerance(&self) -> Tolerance;
+
+    /// Whether the machine held the player up, so that what was seen says nothing.
+    fn was_held_up(&self) -> bool;
 }
 
 /// What a system call answered.

@@ -250,6 +250,8 @@ impl<F: Frame> ReceiveQueue<F> {
                     }
                     None => {
                         piece.end = piece.start + n;
+                        let overlap = next.map(|(at, covered)| (at, covered.min(end)));
+                        taken.duplicate = taken.duplicate.or(overlap);
                         self.detach(&mut piece);
                         self.later.insert(start, piece);
                         self.remember(whole.0, whole.1);
