@@ -18,6 +18,7 @@ mod latency;
 mod loss;
 mod syn_flood;
 mod throughput;
+mod vma_tables;
 
 /// What benchmarks are told.
 pub(crate) struct Plan {
@@ -56,6 +57,7 @@ pub(crate) fn run(words: &[String]) -> Result<ExitCode> {
         "latency" => &latency::run,
         "throughput" => &throughput::run,
         "apps" => &|plan| apps::run(plan, &chosen),
+        "vma-tables" => &vma_tables::run,
         "loss" => &loss::run,
         "connections" => &connections::run,
         "syn-flood" => &syn_flood::run,

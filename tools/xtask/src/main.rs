@@ -32,6 +32,7 @@ cargo x <command> [options]
   bench latency        raw AF_XDP floor, kernel blocking and spinning, accelerated, mixed; table, and JSON in target/bench
   bench throughput     messages per second counted at the receiver; table, and JSON in target/bench
   bench apps [NAME..]  redis, memcached, nginx, haproxy, Python, Node, Java, curl, iperf3, socat: kernel, accelerated, mixed
+  bench vma-tables     the tables of VMA's manuals, beside the manuals' own figures
   bench loss           goodput over a wire with 20 ms round trip that loses 0.1, 1 and 5 %: against the kernel's CUBIC
       --mib N          transfer N MiB in each run instead of N seconds' worth
   bench connections    memory and cost of a request with 10 and with 100 000 connections

@@ -59,7 +59,7 @@ fn server(stage: &Stage<'_>, program: Program, address: Ipv4Addr, more: &str) ->
 
 /// As many requests as take about the run's seconds at the kernel's usual rate.
 fn load(stage: &Stage<'_>, connections: u32) -> Program {
-    let requests = if connections == 1 { 12_000 } else { 40_000 } * stage.seconds;
+    let requests = if connections == 1 { 10_000 } else { 20_000 } * stage.seconds;
     let words = format!(
         "-h {} -p {PORT} -n {requests} -c {connections} -t set,get -r 1000 --csv",
         stage.hosts.right.address
