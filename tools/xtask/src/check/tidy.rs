@@ -43,46 +43,43 @@ const UNSAFE_ROOMS: [&str; 26] = [
     "tests/",
 ];
 
-/// Documents whose paths must exist.
-const DOCUMENTS: [&str; 3] = ["ARCHITECTURE.md", "README.md", "CONTRIBUTING.md"];
+/// Documents that must be there. The paths in these and in all others must exist.
+const DOCUMENTS: [&str; 4] = ["ARCHITECTURE.md", "README.md", "CONTRIBUTING.md", "CHANGELOG.md"];
 
 pub(super) fn findings(root: &Path) -> Result<Vec<Finding>> {
     let mut findings = Vec::new();
-    for path in sources(root)? {
+    for path in files_in(root, &["crates", "tools", "tests"], &["rs", "c"])? {
         let shown = path.strip_prefix(root).unwrap_or(&path).to_string_lossy().into_owned();
         let text = std::fs::read_to_string(&path).context(path.display())?;
         findings.extend(of_source(&shown, &text));
     }
-    for document in DOCUMENTS {
-        let Ok(text) = std::fs::read_to_string(root.join(document)) else {
-            findings.push(Finding {
-                place: document.to_owned(),
-                what: "does not exist".to_owned(),
-                fatal: true,
-            });
-            continue;
-        };
-        let dead = paths_in(&text).into_iter().filter(|path| !root.join(path).exists());
-        findings.extend(dead.map(|path| Finding {
-            place: document.to_owned(),
-            what: format!("names {path}, which does not exist"),
-            fatal: true,
-        }));
+    let mut documents: Vec<PathBuf> = DOCUMENTS.map(|document| root.join(document)).into();
+    documents.extend(files_in(root, &["docs", "tests"], &["md"])?);
+    for path in documents {
+        let place = path.strip_prefix(root).unwrap_or(&path).to_string_lossy().into_owned();
+        let finding = |what| Finding { place: place.clone(), what, fatal: true };
+        match std::fs::read_to_string(&path) {
+            Ok(text) => {
+                let dead = paths_in(&text).into_iter().filter(|path| !root.join(path).exists());
+                findings.extend(dead.map(|path| finding(format!("names {path}, which does not exist"))));
+            }
+            Err(_) => findings.push(finding("does not exist".to_owned())),
+        }
     }
     Ok(findings)
 }
 
-/// Every .rs and .c file that is ours.
-fn sources(root: &Path) -> Result<Vec<PathBuf>> {
+/// Every file with one of the endings in `folders` and below, in order.
+fn files_in(root: &Path, folders: &[&str], endings: &[&str]) -> Result<Vec<PathBuf>> {
     let mut found = Vec::new();
-    let mut folders: Vec<PathBuf> = ["crates", "tools", "tests"].map(|folder| root.join(folder)).into();
+    let mut folders: Vec<PathBuf> = folders.iter().map(|folder| root.join(folder)).collect();
     while let Some(folder) = folders.pop() {
         let Ok(entries) = std::fs::read_dir(&folder) else { continue };
         for entry in entries {
             let path = entry.context(folder.display())?.path();
             if path.is_dir() {
                 folders.push(path);
-            } else if path.extension().is_some_and(|extension| extension == "rs" || extension == "c") {
+            } else if path.extension().is_some_and(|own| endings.iter().any(|ending| own == *ending)) {
                 found.push(path);
             }
         }
@@ -143,7 +140,8 @@ fn has_unsafe(code: &str) -> bool {
 fn paths_in(text: &str) -> Vec<String> {
     let quoted = text.split('`').skip(1).step_by(2);
     let is_path = |word: &&str| {
-        let known = ["crates/", "tools/", "tests/", "docs/", ".ci/", "conf/", "include/"];
+        let known =
+            ["crates/", "tools/", "tests/", "docs/", ".ci/", "conf/", "include/", "bpf/", "fuzz/", "man/"];
         known.iter().any(|folder| word.starts_with(folder)) && !word.contains([' ', '*', '<', '{', '\n'])
     };
     quoted.filter(is_path).map(|word| word.split(':').next().unwrap_or(word).to_owned()).collect()
