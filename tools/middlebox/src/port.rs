@@ -92,8 +92,8 @@ impl Port {
                 _ => Err(error),
             };
         }
-        for i in 0..count as usize {
-            self.lengths[i] = messages[i].msg_len as usize;
+        for (length, message) in self.lengths.iter_mut().zip(&messages[..count as usize]) {
+            *length = message.msg_len as usize;
         }
         Ok(count as usize)
     }
