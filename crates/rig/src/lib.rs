@@ -20,6 +20,7 @@ mod process;
 mod requirements;
 pub mod skip;
 pub mod sockperf;
+mod syn_flood;
 mod two_hosts;
 
 pub use bad_wire::BadWire;
@@ -31,6 +32,7 @@ pub use namespace::{Namespace, run_tool};
 pub use packages::{Package, install};
 pub use process::{Finished, Program, Running};
 pub use requirements::{Missing, Requirements, is_root, requirements};
+pub use syn_flood::syn_flood;
 pub use two_hosts::{Host, Options, Protocol, Router, TwoHosts, two_hosts};
 
 /// Programs started by the rig look for their port, their output or their end at this interval when the kernel has

@@ -1,6 +1,7 @@
 //! What a TCP segment costs: two stacks in memory, 64-byte ping-pong and bulk, nanoseconds for each segment.
 //!
-//! `cargo run --release -p stack --features testing --example tcp_cost`
+//! `cargo run --release -p stack --features testing --example tcp_cost`; with `ping-pong [ROUNDS]` only that; with
+//! `many` among 10 and among 100 000 connections, one at random each time, and what a connection holds in memory.
 
 use stack::tcp::{Push, Take};
 use stack::testing::{config, tcp_settings};
@@ -91,7 +92,9 @@ fn answer(side: &mut Side, now: Instant) {
                 side.stack.set_path(now, to, Ok(Path { next_hop: to, mtu: 1500 }), &mut side.wire);
             }
             Request::Neighbour(hop) => {
-                let mac = MacAddr([2, 0, 0, 0, 0, hop.octets()[3]]);
+                // 10.0.0.n, and 10.0.1.0/24 for the many addresses of the first.
+                let host = if hop.octets()[2] == 1 { 1 } else { hop.octets()[3] };
+                let mac = MacAddr([2, 0, 0, 0, 0, host]);
                 side.stack.set_neighbour(now, hop, Some(mac), &mut side.wire);
             }
         }
@@ -124,7 +127,74 @@ fn pair(a: &mut Side, b: &mut Side) -> (SocketId, SocketId) {
     (x, b.stack.tcp_accept(listener).unwrap())
 }
 
+/// Request and answer over connections chosen at random, with the acknowledgment of the answer in a packet of its own.
+fn many(count: usize) {
+    let (mut a, mut b) = (side(1), side(2));
+    let options = stack::tcp::Options { nodelay: true, ..tcp_settings().options };
+    let remote = Endpoint::new([10, 0, 0, 2].into(), 80);
+    a.stack.set_addresses(&[0, 1, 2, 3].map(|n| [10, 0, 1, n].into()));
+    let listener = b.stack.tcp_listen(remote, 4096, &options, 0).unwrap();
+    let (mut none, mut pairs, before) = (Vec::new(), Vec::with_capacity(count), resident());
+    let mut now = Instant(1_000_000);
+    for n in 0..count {
+        now = Instant(now.0 + 20_000);
+        let local = Endpoint::new([10, 0, 1, (n / 30_000) as u8].into(), 20_000 + (n % 30_000) as u16);
+        let x = a.stack.tcp_connect(now, local, remote, &options, 0, &mut a.wire).unwrap();
+        let y = loop {
+            answer(&mut a, now);
+            answer(&mut b, now);
+            carry(now, &mut a, &mut b, &mut none);
+            carry(now, &mut b, &mut a, &mut none);
+            if let Some(y) = b.stack.tcp_accept(listener) {
+                break y;
+            }
+        };
+        pairs.push((x, y));
+    }
+    // Everyone has been of use once.
+    let mut random = 0x9e37_79b9_7f4a_7c15u64;
+    let mut buffer = [0; 256];
+    let mut request = |a: &mut Side, b: &mut Side, (x, y), now: &mut Instant| {
+        *now = Instant(now.0 + 5_000);
+        a.stack.tcp_send(*now, x, &mut &[1u8; 64][..], Push::Now, &mut a.wire).unwrap();
+        carry(*now, a, b, &mut none);
+        b.stack.tcp_recv(*now, y, &mut &mut buffer[..], Take::Consume, &mut b.wire).unwrap();
+        b.stack.tcp_send(*now, y, &mut &[1u8; 64][..], Push::Now, &mut b.wire).unwrap();
+        carry(*now, b, a, &mut none);
+        a.stack.tcp_recv(*now, x, &mut &mut buffer[..], Take::Consume, &mut a.wire).unwrap();
+        carry(*now, a, b, &mut none);
+        a.stack.on_time(*now, &mut a.wire);
+        b.stack.on_time(*now, &mut b.wire);
+        while a.stack.take_event().is_some() || b.stack.take_event().is_some() {}
+    };
+    for pair in &pairs {
+        request(&mut a, &mut b, *pair, &mut now);
+    }
+    let bytes = (resident() - before) as f64 / count as f64 / 2.0;
+    let (clock, rounds) = (Clock::now(), 500_000u64);
+    for _ in 0..rounds {
+        random ^= random << 13;
+        random ^= random >> 7;
+        random ^= random << 17;
+        request(&mut a, &mut b, pairs[(random % count as u64) as usize], &mut now);
+    }
+    let ns = clock.elapsed().as_nanos() as f64 / rounds as f64;
+    println!("{count} connections: {:.0} ns for one side of a request, {bytes:.0} bytes each", ns / 2.0);
+}
+
+/// Bytes of memory of this process.
+fn resident() -> i64 {
+    let statm = std::fs::read_to_string("/proc/self/statm").unwrap_or_default();
+    statm.split(' ').nth(1).and_then(|pages| pages.parse::<i64>().ok()).unwrap_or(0) * 4096
+}
+
 fn main() {
+    if std::env::args().nth(1).is_some_and(|arg| arg == "many") {
+        for count in [10, 100_000, 10, 100_000] {
+            many(count);
+        }
+        return;
+    }
     let bulk = std::env::args().nth(1).is_none_or(|arg| arg != "ping-pong");
     let (mut a, mut b) = (side(1), side(2));
     let (x, y) = pair(&mut a, &mut b);

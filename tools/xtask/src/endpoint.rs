@@ -12,9 +12,6 @@ use rig::{Context, Error, Result};
 mod bulk;
 mod clients;
 mod echo;
-mod flood;
-
-pub(crate) use flood::flood;
 
 /// Runs one of them.
 pub(crate) fn run(words: &[String]) -> Result<ExitCode> {
@@ -26,7 +23,7 @@ pub(crate) fn run(words: &[String]) -> Result<ExitCode> {
         "echo" => echo::serve(words.address()?)?,
         "clients" => clients::run(words.address()?, words.number()?, words.number()?, words.number()?)?,
         "flood" => {
-            println!("{} sent", flood(words.address()?, words.number()? as u64)?);
+            println!("{} sent", rig::syn_flood(words.address()?, words.number()? as u64)?);
         }
         "knock" => clients::knock(words.address()?, words.number()?)?,
         other => return Err(Error::new(format!("no endpoint {other:?}"))),

@@ -2,16 +2,15 @@
 
 use std::net::{Ipv4Addr, SocketAddrV4};
 
-use rig::{Context, Result};
+use crate::namespace::check;
+use crate::{Context, Result};
 
-use super::check;
-
-/// Sends `count` SYNs to `target`, each from another address of 198.18.0.0/15 (RFC 2544) and another port. How many the
-/// kernel took.
-pub(crate) fn flood(target: SocketAddrV4, count: u64) -> Result<u64> {
+/// Sends `count` SYNs to `target`, each from another address of 198.18.0.0/15 (RFC 2544) and another port, from the
+/// calling thread's namespace (see [`crate::Namespace::inside`]). How many the kernel took.
+pub fn syn_flood(target: SocketAddrV4, count: u64) -> Result<u64> {
     // SAFETY: takes values.
-    let socket = check(unsafe { libc::socket(libc::AF_INET, libc::SOCK_RAW, libc::IPPROTO_RAW) })
-        .context("a raw socket")?;
+    let socket = unsafe { libc::socket(libc::AF_INET, libc::SOCK_RAW, libc::IPPROTO_RAW) };
+    check(socket).context("a raw socket")?;
     let to = libc::sockaddr_in {
         sin_family: libc::AF_INET as u16,
         sin_port: 0,
