@@ -20,7 +20,7 @@ pub(crate) fn run(words: &[String]) -> Result<ExitCode> {
     match words.next()? {
         "sink" => bulk::sink(words.address()?, words.number()?)?,
         "source" => bulk::source(words.address()?, words.number()?, words.number()?, words.number()?)?,
-        "echo" => echo::serve(words.address()?)?,
+        "echo" => echo::serve(words.address()?, words.number()?)?,
         "clients" => clients::run(words.address()?, words.number()?, words.number()?, words.number()?)?,
         "flood" => {
             println!("{} sent", rig::syn_flood(words.address()?, words.number()? as u64)?);

@@ -223,7 +223,7 @@ pub(crate) struct Tcb<F> {
 
     /// When a suspicious segment was answered last (RFC 5961, 7).
     pub(crate) last_invalid_reply: Instant,
-    pub(crate) counts: Box<Counts>,
+    pub(crate) counts: Counts,
     pub(crate) last_sent: Instant,
     pub(crate) last_data_received: Instant,
     pub(crate) last_ack_received: Instant,
@@ -351,7 +351,7 @@ impl<F: Frame> Tcb<F> {
             error: None,
             soft_error: None,
             last_invalid_reply: Instant::ZERO,
-            counts: Box::default(),
+            counts: Counts::default(),
             last_sent: now,
             last_data_received: now,
             last_ack_received: now,

@@ -58,10 +58,9 @@ pub(crate) use time_wait::TimeWait;
 
 use crate::Duration;
 
-/// Bytes that an idle connection holds: its block, and the counters beside it (for measurements).
+/// Bytes of a connection's block (for measurements).
 #[cfg(any(test, feature = "testing"))]
-pub const CONNECTION_SIZE: (usize, usize) =
-    (size_of::<Connection<crate::testing::VecFrame>>(), size_of::<control_block::Counts>());
+pub const CONNECTION_SIZE: usize = size_of::<Connection<crate::testing::VecFrame>>();
 
 /// Defaults and limits of TCP, from the host's sysctls and the parameters.
 #[derive(Clone, Debug)]

@@ -86,7 +86,7 @@ fn site(plan: &Plan, hosts: &TwoHosts, accelerated: bool, count: u32) -> Result<
     let right: &Host = &hosts.right;
     let address = format!("{}:7000", right.address);
     // Without polling: what the server then uses is what its requests cost.
-    let server = plan.endpoint(right, accelerated)?.words(&format!("echo {address}"));
+    let server = plan.endpoint(right, accelerated)?.words(&format!("echo {address} 1"));
     let server = server.environment("VMA_SELECT_POLL", "0").environment("SIDESTEP_STRICT", "1");
     let mut server = server.start()?;
     server.wait_for_output("ready", Duration::from_secs(10))?;

@@ -52,7 +52,7 @@ pub(super) fn run(plan: &Plan) -> Result<()> {
 
 fn attack(plan: &Plan, hosts: &TwoHosts, accelerated: bool, syns: u32) -> Result<Outcome> {
     let address = format!("{}:7000", hosts.right.address);
-    let mut server = plan.endpoint(&hosts.right, accelerated)?.words(&format!("echo {address}")).start()?;
+    let mut server = plan.endpoint(&hosts.right, accelerated)?.words(&format!("echo {address} 1")).start()?;
     server.wait_for_output("ready", Duration::from_secs(10))?;
     let client = |words: &str| Ok(plan.endpoint(&hosts.left, false)?.words(words));
     // What the first connection alone takes is not the flood's doing.

@@ -5,13 +5,21 @@ use std::net::{SocketAddrV4, TcpListener, TcpStream};
 
 use rig::{Context, Result};
 
-use super::{Epoll, NO_EVENT};
+use super::{Epoll, NO_EVENT, check};
 
-/// Serves until killed.
-pub(super) fn serve(address: SocketAddrV4) -> Result<()> {
+/// Serves until killed, in `processes` processes: one has no more connections than it may have descriptors.
+pub(super) fn serve(address: SocketAddrV4, processes: usize) -> Result<()> {
     const LISTENER: u64 = u64::MAX;
     let listener = TcpListener::bind(address).context(address)?;
     listener.set_nonblocking(true).context("O_NONBLOCK")?;
+    for _ in 1..processes {
+        // SAFETY: this process has one thread of its own, so the child may go on as it does.
+        if check(unsafe { libc::fork() }).context("fork")? == 0 {
+            // SAFETY: takes values.
+            unsafe { libc::prctl(libc::PR_SET_PDEATHSIG, libc::SIGKILL) };
+            break;
+        }
+    }
     let epoll = Epoll::new().context("epoll")?;
     epoll.add(&listener, libc::EPOLLIN, LISTENER).context("epoll_ctl")?;
     // Before the first client, so that the growth of this program's own table is not taken for its sockets' memory.
