@@ -432,13 +432,19 @@ impl<F: Frame> Tcb<F> {
     /// Offset in the stream of a sequence number near `rcv_nxt`; `None`: before the stream's beginning.
     #[inline]
     pub(crate) fn offset_of(&self, seq: Seq) -> Option<u64> {
-        self.rx.next().checked_add_signed(i64::from(seq.distance_from(self.rcv_nxt)))
+        self.rx.next().checked_add_signed(i64::from(seq.distance_from(self.stream_nxt())))
     }
 
     /// The inverse of `offset_of`, for offsets near `rcv_nxt`.
     #[inline]
     pub(crate) fn seq_of(&self, offset: u64) -> Seq {
-        Seq(self.rcv_nxt.0.wrapping_add(offset.wrapping_sub(self.rx.next()) as u32))
+        Seq(self.stream_nxt().0.wrapping_add(offset.wrapping_sub(self.rx.next()) as u32))
+    }
+
+    /// The number behind the last byte in order: a FIN has a number and no byte.
+    #[inline]
+    fn stream_nxt(&self) -> Seq {
+        self.rcv_nxt - u32::from(self.fin_received)
     }
 
     /// Whether the application may still send.

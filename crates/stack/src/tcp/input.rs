@@ -440,6 +440,7 @@ impl<F: Frame> Tcb<F> {
     fn on_fin<O: Outlet>(&mut self, cx: &mut Cx<'_, O>) -> Fate {
         self.rcv_nxt += 1;
         self.fin_received = true;
+        self.rx.end();
         self.ack_owed = true;
         self.ack_now = true;
         let mut edges = Ready::IN | Ready::RDHUP;

@@ -459,6 +459,11 @@ impl<F: Frame> ReceiveQueue<F> {
             self.pop(hold);
         }
         self.ready_len = 0;
+        self.end();
+    }
+
+    /// The stream ends here: lets go of what lies beyond.
+    pub(crate) fn end(&mut self) {
         self.later.clear();
         self.later_len = 0;
         self.later_cost = 0;

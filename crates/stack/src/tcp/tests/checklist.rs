@@ -220,3 +220,35 @@ fn bits_of_congestion_notification_are_neither_negotiated_nor_obeyed() {
     }
     assert_eq!(world.hosts[1].stack.tcb(b).unwrap().control.cwnd, cwnd, "a flood of ECE moved the window");
 }
+
+#[test]
+fn what_lies_beyond_the_fin_is_let_go_and_the_duplicate_is_reported_where_it_was() {
+    // 17
+    let mut world = World::new();
+    let (a, _b) = world.pair();
+    world.run(MS * 100);
+    let tcb = world.hosts[0].stack.tcb(a).unwrap();
+    let (rcv_nxt, ack) = (tcb.rcv_nxt.0, tcb.snd_nxt.0);
+    let mut say = |offset: u32, flags: Flags, payload: &[u8]| {
+        let mut options = OptionsWriter::new();
+        let tcb = world.hosts[0].stack.tcb(a).unwrap();
+        options.timestamps(tcb.ts_recent, tcb.stamp(world.now));
+        let seq = rcv_nxt.wrapping_add(offset);
+        let fields = Fields { src: 80, dst: 5000, seq, ack, flags, window: 1000, ..Fields::default() };
+        let now = world.now;
+        world.hosts[0].receive(now, forge(1, &fields, &options, payload));
+        let frame = world.hosts[0].out.frames.drain(..).next_back().expect("an acknowledgment");
+        let tcp = wire::tcp::Header::parse(&frame[34..]).unwrap();
+        let mut blocks = Vec::new();
+        for option in tcp.options() {
+            if let wire::tcp::Opt::Sack(sacks) = option {
+                blocks.extend(sacks.iter().map(|(l, r)| (l.wrapping_sub(rcv_nxt), r.wrapping_sub(rcv_nxt))));
+            }
+        }
+        (tcp.ack().wrapping_sub(rcv_nxt), blocks)
+    };
+    assert_eq!(say(1000, Flags::ACK, &[9; 500]), (0, vec![(1000, 1500)]));
+    assert_eq!(say(0, Flags::ACK, &[1; 10]), (10, vec![(1000, 1500)]));
+    assert_eq!(say(5, Flags::ACK.with(Flags::FIN), &[1; 15]), (21, vec![(5, 10)]));
+    assert!(!world.hosts[0].stack.tcb(a).unwrap().rx.has_holes());
+}
