@@ -10,6 +10,7 @@ use crate::victim::{ME, Victim};
 use sim::packet::{ACK, Body, FIN, RST, SYN};
 use stack::tcp::{Close, State};
 use stack::{Duration, Endpoint, SocketId};
+use std::collections::HashSet;
 use std::net::Ipv4Addr;
 
 const PORT: u16 = 80;
@@ -40,6 +41,12 @@ struct Storm {
     /// Whom a SYN-ACK went to: address, port, its sequence number, what it acknowledged, its timestamp.
     answers: Vec<(Ipv4Addr, u16, u32, u32, u32)>,
     next_port: u16,
+    /// Every SYN-ACK: whom it went to and its number.
+    offered: HashSet<(Ipv4Addr, u16, u32)>,
+    /// Who acknowledged one.
+    proved: HashSet<(Ipv4Addr, u16)>,
+    /// Connections that the application closed in order and TCP may still be ending.
+    closed: usize,
 }
 
 impl Storm {
@@ -55,13 +62,28 @@ impl Storm {
         let options = stack::testing::tcp_settings().options;
         let listener = victim.stack.tcp_listen(Endpoint::new(ME, PORT), backlog, &options, 0);
         let listener = listener.expect("room for a listener");
-        Storm { victim, listener, backlog, accepted: Vec::new(), answers: Vec::new(), next_port: 1024 }
+        Storm {
+            victim,
+            listener,
+            backlog,
+            accepted: Vec::new(),
+            answers: Vec::new(),
+            next_port: 1024,
+            offered: HashSet::new(),
+            proved: HashSet::new(),
+            closed: 0,
+        }
     }
 
     /// A segment to the listener from one of 200 hosts.
     fn offer(&mut self, host: u8, segment: &Forged) {
         let from = Ipv4Addr::new(10, 0, 0, 3 + host % 200);
         let frame = segment.frame(from, ME);
+        if segment.flags & ACK != 0
+            && self.offered.contains(&(from, segment.src, segment.ack.wrapping_sub(1)))
+        {
+            self.proved.insert((from, segment.src));
+        }
         let before = self.victim.out.frames.len();
         self.victim.receive(&frame, 0);
         let answers: Vec<usize> = self.victim.out.frames.range(before..).map(Vec::len).collect();
@@ -101,7 +123,7 @@ impl Storm {
             }
             // A flood from ever new ports.
             2 => {
-                let (host, count) = (input.u8(), u16::from(input.u8()) * 6);
+                let (host, count) = (input.u8(), u16::from(input.u8()));
                 let syn = self.syn(0, input);
                 for _ in 0..count {
                     self.next_port = self.next_port.wrapping_add(1).max(1024);
@@ -128,6 +150,7 @@ impl Storm {
             8 => {
                 let how = if input.flag() { Close::Abort } else { Close::Orderly };
                 if let Some(id) = self.accepted.pop() {
+                    self.closed += 1;
                     self.victim.stack.tcp_close(self.victim.now, id, how, &mut self.victim.out);
                     self.victim.settle();
                 }
@@ -177,7 +200,9 @@ impl Storm {
 
     fn accept(&mut self) {
         if let Some(id) = self.victim.stack.tcp_accept(self.listener) {
-            assert!(self.victim.stack.tcp_state(id).is_some(), "an accepted connection is no socket");
+            let remote = self.victim.stack.remote(id).expect("an accepted connection is a socket");
+            let proved = self.proved.contains(&(*remote.ip(), remote.port()));
+            assert!(proved, "{remote} was accepted and never answered a SYN-ACK");
             self.accepted.push(id);
         }
         self.victim.settle();
@@ -194,12 +219,13 @@ impl Storm {
                 }
                 let echo = tcp.options.timestamps.map_or(0, |(value, _)| value);
                 let to = Ipv4Addr::from(packet.destination);
+                self.offered.insert((to, tcp.destination, tcp.seq));
                 self.answers.push((to, tcp.destination, tcp.seq, tcp.ack, echo));
             }
         }
         let census = self.victim.stack.census();
         // Those that waited in the accept queue when the backlog was larger stay; TIME-WAIT has its own bound.
-        let most = 1 + HALF_OPEN_MAX + 9 + 8 + self.accepted.len() + CLOSING_MAX;
+        let most = 1 + HALF_OPEN_MAX + 9 + 8 + self.accepted.len() + self.closed;
         assert!(census.sockets <= most, "{} sockets", census.sockets);
     }
 
@@ -214,6 +240,8 @@ impl Storm {
         for _ in 0..20 {
             self.accept();
         }
+        let sockets = self.victim.stack.census().sockets;
+        assert!(sockets <= 1 + self.accepted.len() + self.closed, "{sockets} sockets after the storm");
         self.answers.clear();
         let options = vec![2, 4, 5, 180];
         let syn =
@@ -239,6 +267,3 @@ impl Storm {
         self.victim.must_be_empty_in_the_end();
     }
 }
-
-/// Connections that the application closed in order and TCP still ends; an input is too short for more.
-const CLOSING_MAX: usize = 200;

@@ -9,7 +9,7 @@ use crate::input::Input;
 use crate::segment::{Forged, icmp};
 use crate::victim::{ME, PEER, Victim};
 use sim::packet::{ACK, Body, FIN, PSH, RST, SYN, Tcp, URG};
-use stack::tcp::{Close, Congestion, Options, Push, Take};
+use stack::tcp::{Close, Congestion, Options, Push, State, Take};
 use stack::{Duration, Endpoint, Path, RecvError, SocketError, SocketId};
 
 /// Ports of the engine's and of the peer's end.
@@ -53,8 +53,9 @@ struct Talk {
     edge: u64,
     /// Shift of the peer's windows.
     scale: u8,
-    /// What the engine's window was last.
-    window: u16,
+    /// Shift of the engine's windows, and the right edge of the last one, from `IRS`.
+    own_scale: u8,
+    own_edge: u32,
     timestamps: bool,
     /// The engine's newest timestamp.
     echo: u32,
@@ -96,7 +97,8 @@ impl Talk {
             ranges: Vec::new(),
             edge: 0,
             scale: if bits & 4 == 0 { input.u8() % 16 } else { 0 },
-            window: 0,
+            own_scale: 0,
+            own_edge: 0,
             timestamps: bits & 2 == 0 && input.flag(),
             echo: 0,
             wrote: 0,
@@ -173,8 +175,9 @@ impl Talk {
         } else {
             self.timestamps = false;
         }
-        if tcp.options.window_scale.is_none() {
-            self.scale = 0;
+        match tcp.options.window_scale {
+            Some(shift) => self.own_scale = shift,
+            None => self.scale = 0,
         }
     }
 
@@ -213,6 +216,21 @@ impl Talk {
     }
 
     fn offer_in_pieces(&mut self, segment: &Forged, piece: usize) {
+        let before = self.state();
+        let beyond_all = self.ranges.iter().all(|range| segment.seq.wrapping_sub(range.1) as i32 > 0);
+        self.deliver(segment, piece);
+        let proves_nothing = segment.flags & RST != 0 && beyond_all || segment.flags & (RST | SYN) == SYN;
+        if self.content_is_known && proves_nothing && before.is_some_and(|state| state == State::Established)
+        {
+            assert_eq!(self.state(), before, "a blind segment changed the state");
+        }
+    }
+
+    fn state(&self) -> Option<State> {
+        self.victim.stack.tcp_state(self.id)
+    }
+
+    fn deliver(&mut self, segment: &Forged, piece: usize) {
         self.ranges.push((segment.seq, segment.seq.wrapping_add(segment.span())));
         let acked = segment.ack.wrapping_sub(self.iss);
         if segment.flags & ACK != 0 && acked <= self.sent {
@@ -280,13 +298,22 @@ impl Talk {
         if let Some((value, _)) = tcp.options.timestamps {
             self.echo = value;
         }
-        self.window = tcp.window;
+        let covered = |number: u32| {
+            self.ranges.iter().any(|(from, to)| number.wrapping_sub(*from) <= to.wrapping_sub(*from))
+        };
+        for (left, right) in &tcp.options.sacks[..tcp.options.sack_count] {
+            assert!(covered(*left) && covered(*right), "SACKs {left:#x}..{right:#x}, which was never sent");
+        }
         if tcp.has(ACK) {
-            let covered = |&(from, to): &(u32, u32)| tcp.ack.wrapping_sub(from) <= to.wrapping_sub(from);
-            assert!(self.ranges.iter().any(covered), "acknowledges {:#x}, which was never sent", tcp.ack);
+            assert!(covered(tcp.ack), "acknowledges {:#x}, which was never sent", tcp.ack);
             if self.content_is_known {
                 let forward = tcp.ack.wrapping_sub(self.acked) as i32;
                 assert!(forward >= 0, "acknowledgment went back by {}", -i64::from(forward));
+                if !tcp.has(SYN) {
+                    let edge = tcp.ack.wrapping_sub(IRS) + (u32::from(tcp.window) << self.own_scale);
+                    assert!(edge >= self.own_edge, "the window went back from {} to {edge}", self.own_edge);
+                    self.own_edge = edge;
+                }
             }
             self.acked = tcp.ack;
         }
@@ -533,7 +560,7 @@ mod tests {
     use super::*;
 
     fn stands(talk: &Talk) -> bool {
-        talk.victim.stack.tcp_state(talk.id) == Some(stack::tcp::State::Established)
+        talk.victim.stack.tcp_state(talk.id) == Some(State::Established)
     }
 
     #[test]
