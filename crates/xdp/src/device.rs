@@ -254,7 +254,15 @@ impl Device {
 
     /// Free frames at the device's own hand, for sending at once.
     pub fn free_frames(&self) -> usize {
-        self.free.len()
+        self.free.len() + usize::from(self.transmit.reserved.is_some())
+    }
+
+    /// Takes back every frame that was dropped or sent, which otherwise happens when there is need, and leaves what is
+    /// too many to the other lanes. Then each frame is free, posted for receiving, with a caller, or being sent.
+    pub fn collect(&mut self) {
+        self.reap();
+        self.pool.take_returned(&mut self.free);
+        self.share();
     }
 
     /// What the kernel counted, summed over the queues.

@@ -149,7 +149,7 @@ pub(crate) fn attend(runtime: &Runtime) {
         describe(object);
     }
     for lane in runtime.lanes() {
-        if let Some(inner) = lane.try_lock() {
+        if let Some(mut inner) = lane.try_lock() {
             inner.publish();
         }
     }

@@ -24,7 +24,8 @@ pub(super) fn describe(block: &Block, link: &netlink::Link, device: &xdp::Device
 
 impl Inner {
     /// Takes over what others count.
-    pub(crate) fn publish(&self) {
+    pub(crate) fn publish(&mut self) {
+        self.device.collect();
         let block = self.counts;
         let sent = self.device.sent();
         block.tx_frames.follow(sent.frames);

@@ -113,7 +113,7 @@ impl Device {
     }
 
     /// Gives surplus frames back for other lanes of the arena.
-    fn share(&mut self) {
+    pub(super) fn share(&mut self) {
         let most = (self.pool.arena.frames() as usize / FREE_SHARE).max(2 * ARENA_BATCH);
         if self.free.len() > most {
             let surplus = self.free.len() - ARENA_BATCH..;
