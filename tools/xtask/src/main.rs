@@ -16,6 +16,7 @@ mod progress;
 #[cfg(test)]
 mod security;
 mod sim;
+mod soak;
 mod table;
 mod test;
 
@@ -44,6 +45,8 @@ cargo x <command> [options]
       --save           make these the counts of the release: tests/perf/instructions.json
   sim                  whole networks in virtual time, from seeds (10 s of them; --help tells the rest)
       --seconds N, --seeds A..B, --seed N [--log] [--trace FILE.pcap]
+  soak                 parties that talk while links, addresses, routes and processes come and go; nothing may grow
+      --minutes N      how long (default 60); --seed N, --library PATH
   fuzz TARGET          coverage-guided: feeds one of fuzz/corpus/* with what a fuzzer makes up, until a find or the end
       --seconds N      how long (default 60); --all instead of TARGET: every target for so long
   check                format, lints, structure of the house
@@ -72,6 +75,7 @@ fn run(words: &[String]) -> Result<ExitCode> {
         "bench" if rest.first().is_some_and(|what| what == "instructions") => instructions::run(&rest[1..]),
         "bench" => bench::run(rest),
         "sim" => sim::run(rest),
+        "soak" => soak::run(rest),
         "fuzz" => fuzz::run(rest),
         "check" => check::run(rest),
         // What the benchmarks start between namespaces; not for people.
