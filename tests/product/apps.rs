@@ -1,9 +1,9 @@
 //! Programs that people run, in small: answers are right and the accelerated ends bypass their kernels. Speed is for
 //! `cargo x bench apps`, which runs the same table.
 
+use rig::Options;
 use rig::apps::{App, Ends};
 use rig::skip::{skipped, test_name};
-use rig::{Options, install};
 use tests::{assert_host_bypassed, world};
 
 /// Which ends are accelerated: client, server.
@@ -15,7 +15,7 @@ fn runs(name: &str, ways: &[(bool, bool)]) {
     let app = App::by_name(name).unwrap_or_else(|| panic!("no app {name}"));
     let loss_permille = app.middle.then_some(0);
     let Some(world) = world(&Options { loss_permille, ..Options::default() }) else { return };
-    if let Err(missing) = install(app.needs) {
+    if let Err(missing) = app.install() {
         skipped(&test_name(), &missing.to_string());
         return;
     }

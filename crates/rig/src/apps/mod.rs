@@ -7,8 +7,9 @@ use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::Duration;
 
+use crate::requirements::installed;
 use crate::sockperf::Witness;
-use crate::{Context, Finished, Host, Package, Program, Protocol, Result, Running, TwoHosts};
+use crate::{Context, Error, Finished, Host, Package, Program, Protocol, Result, Running, TwoHosts};
 
 mod memcached;
 mod nginx;
@@ -35,6 +36,8 @@ pub struct App {
     pub middle: bool,
     /// Its packets cross the wire and all of them can be accelerated.
     pub bypasses: bool,
+    /// Too large to be installed unasked: runs only where it is already.
+    pub large: bool,
     /// The product's promise: at least this many times the kernel's rate.
     pub goal: Option<f64>,
     run: fn(&Stage<'_>) -> Result<Figures>,
@@ -69,6 +72,17 @@ impl App {
     /// The entry of that name.
     pub fn by_name(name: &str) -> Option<&'static App> {
         ALL.iter().copied().flatten().find(|app| app.name == name)
+    }
+
+    /// Installs what is missing; an error says what to install by hand.
+    pub fn install(&self) -> Result<()> {
+        match self.needs.iter().find(|one| self.large && !installed(one.program)) {
+            Some(one) => {
+                let (program, package) = (one.program, one.package);
+                Err(Error::new(format!("no {program} here; by hand: apt-get install {package}")))
+            }
+            None => crate::install(self.needs),
+        }
     }
 
     /// Runs it once for about `seconds`; an error says what was answered wrongly.

@@ -18,6 +18,7 @@ const REDIS: App = App {
     needs: NEEDS,
     middle: false,
     bypasses: true,
+    large: false,
     goal: Some(2.0),
     run: |stage| benchmark(stage, 1),
 };

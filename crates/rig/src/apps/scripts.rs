@@ -21,6 +21,7 @@ const ASYNCIO: App = App {
     needs: &[Package { program: PYTHON, package: "python3" }, WRK, CURL],
     middle: false,
     bypasses: true,
+    large: false,
     goal: None,
     run: |stage| script(stage, PYTHON, &["-u"], "http_asyncio.py"),
 };
@@ -36,6 +37,7 @@ pub(super) const APPS: &[App] = &[
     App {
         name: "node",
         what: "Node http server",
+        large: true,
         needs: &[Package { program: "node", package: "nodejs" }, WRK, CURL],
         run: |stage| script(stage, "node", &[], "http_node.js"),
         ..ASYNCIO
@@ -43,6 +45,7 @@ pub(super) const APPS: &[App] = &[
     App {
         name: "java-nio",
         what: "Java NIO selector server",
+        large: true,
         needs: &[Package { program: "java", package: "default-jdk-headless" }, WRK, CURL],
         run: java,
         ..ASYNCIO

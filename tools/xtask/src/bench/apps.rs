@@ -65,7 +65,7 @@ pub(super) fn chosen(names: &[String]) -> Result<Vec<&'static App>> {
 pub(super) fn run(plan: &Plan, apps: &[&'static App]) -> Result<()> {
     let mut cells = Vec::new();
     for &app in apps {
-        if let Err(missing) = rig::install(app.needs) {
+        if let Err(missing) = app.install() {
             eprintln!("{} is left out: {missing}", app.name);
             continue;
         }
