@@ -28,6 +28,11 @@ impl Cell {
         median(self.rounds.iter().map(|round| round.rate))
     }
 
+    /// The round that others on the machine disturbed least.
+    fn best(&self) -> f64 {
+        self.rounds.iter().map(|round| round.rate).fold(f64::NAN, f64::max)
+    }
+
     fn percentile(&self, of: impl Fn(&Figures) -> Option<f64>) -> f64 {
         median(self.rounds.iter().filter_map(of))
     }
@@ -106,7 +111,17 @@ fn show(plan: &Plan, cells: &[Cell]) {
         "Median of {} interleaved rounds of about {} s; client on CPU 0, server on CPU 1. Every answer was checked.\n",
         plan.rounds, plan.seconds
     );
-    let mut table = Table::new(&["", "rate", "p50 µs", "p99 µs", "× kernel", "on wire", "through kernel"]);
+    let mut table = Table::new(&[
+        "",
+        "rate",
+        "p50 µs",
+        "p99 µs",
+        "× kernel",
+        "best rounds",
+        "× kernel",
+        "on wire",
+        "through kernel",
+    ]);
     for group in cells.chunks(WAYS.len()) {
         let Some(kernel) = group.first() else { continue };
         table.row(vec![format!("{}: {}, {}", kernel.app.name, kernel.app.what, kernel.app.unit)]);
@@ -136,6 +151,8 @@ fn row(plan: &Plan, cell: &Cell, kernel: &Cell) -> Vec<String> {
         shown(cell.percentile(|round| round.p50_us)),
         shown(cell.percentile(|round| round.p99_us)),
         format!("{:.2}", cell.rate() / kernel.rate()),
+        thousands(cell.best() as u64),
+        format!("{:.2}", cell.best() / kernel.best()),
     ];
     if cell.way != WAYS[0] {
         row.extend([thousands(cell.wire_packets), thousands(cell.kernel_packets)]);
@@ -167,7 +184,7 @@ fn as_json(cell: &Cell) -> Value {
     json!({
         "program": cell.app.name, "what": cell.app.what, "unit": cell.app.unit,
         "client_accelerated": cell.way.0, "server_accelerated": cell.way.1,
-        "rate": cell.rate(), "failure": cell.failure,
+        "rate": cell.rate(), "best": cell.best(), "failure": cell.failure,
         "packets_on_the_wire": cell.wire_packets,
         "packets_through_kernel_transport": cell.kernel_packets,
         "rounds": rounds.collect::<Vec<_>>(),
