@@ -50,15 +50,20 @@ impl<'a> Words<'a> {
     }
 }
 
-/// As many descriptors as the kernel allows this user.
-fn raise_descriptor_limit() {
-    for most in [1 << 20, 1 << 18] {
-        let limit = libc::rlimit { rlim_cur: most, rlim_max: most };
-        // SAFETY: reads one rlimit.
-        if unsafe { libc::setrlimit(libc::RLIMIT_NOFILE, &limit) } == 0 {
-            return;
+/// Takes as many descriptors as the kernel allows this user; how many.
+pub(crate) fn raise_descriptor_limit() -> u32 {
+    let mut limit = libc::rlimit { rlim_cur: 0, rlim_max: 0 };
+    // SAFETY: each call reads or writes one rlimit.
+    unsafe {
+        libc::getrlimit(libc::RLIMIT_NOFILE, &mut limit);
+        for most in [limit.rlim_max.max(1 << 18), limit.rlim_max] {
+            limit = libc::rlimit { rlim_cur: most, rlim_max: most };
+            if libc::setrlimit(libc::RLIMIT_NOFILE, &limit) == 0 {
+                break;
+            }
         }
     }
+    limit.rlim_cur as u32
 }
 
 /// The result of a call that answers -1 for an error.

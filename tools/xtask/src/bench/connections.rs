@@ -6,10 +6,10 @@ use std::time::Duration;
 use rig::{Context, Error, Host, Options, Result, Running, TwoHosts};
 use serde_json::{Value, json};
 
-use super::syn_flood::{resident, word_after};
+use super::syn_flood::word_after;
 use super::{Plan, median, save};
-use crate::build;
 use crate::table::{Table, thousands};
+use crate::{build, endpoint};
 
 /// Addresses of the clients: none has more ports than ip_local_port_range allows.
 const SOURCES: u32 = 10;
@@ -19,13 +19,15 @@ const BURST: u32 = 10;
 /// One server, with its clients connected.
 struct Site {
     server: Running,
-    clients: Running,
+    clients: Vec<Running>,
     figures: Figures,
 }
 
 /// What was measured of one.
 struct Figures {
     count: u32,
+    /// Of the server: as many as its connections need descriptors.
+    processes: u32,
     /// Bytes of the server's memory, and of the kernel's, for each connection.
     own: f64,
     kernel: f64,
@@ -85,32 +87,40 @@ fn figures(plan: &Plan, hosts: &TwoHosts, accelerated: bool, count: u32) -> Resu
 fn site(plan: &Plan, hosts: &TwoHosts, accelerated: bool, count: u32) -> Result<Site> {
     let right: &Host = &hosts.right;
     let address = format!("{}:7000", right.address);
+    // A sixth is left for what else a process has open, and for luck in the distribution over processes.
+    let processes = count.div_ceil(endpoint::raise_descriptor_limit() / 6 * 5);
     // Without polling: what the server then uses is what its requests cost.
-    let server = plan.endpoint(right, accelerated)?.words(&format!("echo {address} 1"));
+    let server = plan.endpoint(right, accelerated)?.any_cpu().words(&format!("echo {address} {processes}"));
     let server = server.environment("VMA_SELECT_POLL", "0").environment("SIDESTEP_STRICT", "1");
     let mut server = server.start()?;
-    server.wait_for_output("ready", Duration::from_secs(10))?;
+    server.wait_for_output(&"ready\n".repeat(processes as usize), Duration::from_secs(10))?;
     let (own, kernel) = (resident(&server)?, kernel_memory()?);
-    let words = format!("clients {address} {count} {SOURCES} {BURST}");
-    let mut clients = plan.endpoint(&hosts.left, false)?.words(&words).piped().start()?;
-    clients.wait_for_output("served", Duration::from_secs(600))?;
+    let words = format!("clients {address} {} {SOURCES} {BURST}", count / processes);
+    let client = plan.endpoint(&hosts.left, false)?.words(&words).piped();
+    let mut clients = (0..processes).map(|_| client.start()).collect::<Result<Vec<Running>>>()?;
+    for client in &mut clients {
+        client.wait_for_output("served", Duration::from_secs(600))?;
+    }
     let each = |after: i64, before: i64| (after - before) as f64 * 1024.0 / f64::from(count);
     let (own, kernel) = (each(resident(&server)?, own), each(kernel_memory()?, kernel));
-    Ok(Site { server, clients, figures: Figures { count, own, kernel, costs: Vec::new() } })
+    Ok(Site { server, clients, figures: Figures { count, processes, own, kernel, costs: Vec::new() } })
 }
 
 /// Has `requests` made; the server's CPU nanoseconds and the packets for each. Among few connections the next request
 /// carries the acknowledgment of the last answer, among many it is a packet of its own.
 fn ask(site: &mut Site, hosts: &TwoHosts, requests: u32) -> Result<(f64, f64)> {
-    let said = site.clients.stdout().matches("answered").count();
     let (before, counted) = (cpu(&site.server)?, hosts.left.counters()?);
-    site.clients.tell(&format!("{requests}\n"))?;
-    let end = std::time::Instant::now() + Duration::from_secs(120);
-    while site.clients.stdout().matches("answered").count() == said {
-        if std::time::Instant::now() > end {
-            return Err(Error::new(format!("requests are not answered: {}", site.clients.stderr())));
+    let share = requests / site.clients.len() as u32;
+    for client in &mut site.clients {
+        let said = client.stdout().matches("answered").count();
+        client.tell(&format!("{share}\n"))?;
+        let end = std::time::Instant::now() + Duration::from_secs(120);
+        while client.stdout().matches("answered").count() == said {
+            if std::time::Instant::now() > end {
+                return Err(Error::new(format!("requests are not answered: {}", client.stderr())));
+            }
+            std::thread::sleep(Duration::from_millis(1));
         }
-        std::thread::sleep(Duration::from_millis(1));
     }
     // Delayed acknowledgments of the last answers.
     std::thread::sleep(Duration::from_millis(50));
@@ -119,13 +129,34 @@ fn ask(site: &mut Site, hosts: &TwoHosts, requests: u32) -> Result<(f64, f64)> {
     Ok((each((cpu(&site.server)? - before) as f64), each(packets)))
 }
 
-/// Nanoseconds that the process's threads ran.
+/// The server and what it forked.
+fn family(server: &Running) -> Vec<u32> {
+    let path = format!("/proc/{0}/task/{0}/children", server.pid());
+    let children = std::fs::read_to_string(path).unwrap_or_default();
+    let children = children.split_whitespace().filter_map(|word| word.parse().ok());
+    std::iter::once(server.pid()).chain(children).collect()
+}
+
+/// Nanoseconds that the server's threads ran.
 fn cpu(server: &Running) -> Result<u64> {
-    let path = format!("/proc/{}/task", server.pid());
     let mut sum = 0;
-    for task in std::fs::read_dir(&path).context(&path)?.flatten() {
-        let text = std::fs::read_to_string(task.path().join("schedstat")).unwrap_or_default();
-        sum += text.split(' ').next().and_then(|word| word.parse::<u64>().ok()).unwrap_or(0);
+    for pid in family(server) {
+        let path = format!("/proc/{pid}/task");
+        for task in std::fs::read_dir(&path).context(&path)?.flatten() {
+            let text = std::fs::read_to_string(task.path().join("schedstat")).unwrap_or_default();
+            sum += text.split(' ').next().and_then(|word| word.parse::<u64>().ok()).unwrap_or(0);
+        }
+    }
+    Ok(sum)
+}
+
+/// KiB of memory of the server's own; that of packets is shared with the kernel, and the same for any number.
+fn resident(server: &Running) -> Result<i64> {
+    let mut sum = 0;
+    for pid in family(server) {
+        let path = format!("/proc/{pid}/status");
+        let status = std::fs::read_to_string(&path).context(&path)?;
+        sum += word_after(&status, "RssAnon:")? as i64;
     }
     Ok(sum)
 }
@@ -144,6 +175,7 @@ fn show(results: &[(&str, [Figures; 2])]) {
     let mut table = Table::new(&[
         "",
         "connections",
+        "processes",
         "bytes each",
         "kernel bytes each",
         "ns a request",
@@ -156,6 +188,7 @@ fn show(results: &[(&str, [Figures; 2])]) {
             table.row(vec![
                 (*name).to_owned(),
                 thousands(u64::from(site.count)),
+                site.processes.to_string(),
                 format!("{:.0}", site.own),
                 format!("{:.0}", site.kernel),
                 format!("{:.0}", site.request()),
@@ -171,7 +204,7 @@ fn show(results: &[(&str, [Figures; 2])]) {
 
 fn as_json(name: &str, site: &Figures) -> Value {
     json!({
-        "server": name, "connections": site.count, "bytes": site.own, "kernel_bytes": site.kernel,
+        "server": name, "connections": site.count, "processes": site.processes, "bytes": site.own, "kernel_bytes": site.kernel,
         "request_ns": site.request(), "request_packets": site.packets(), "rounds": site.costs,
     })
 }

@@ -81,7 +81,7 @@ pub(super) fn word_after(said: &str, name: &str) -> Result<u64> {
 }
 
 /// VmRSS, KiB.
-pub(super) fn resident(server: &Running) -> Result<i64> {
+fn resident(server: &Running) -> Result<i64> {
     let path = format!("/proc/{}/status", server.pid());
     let status = std::fs::read_to_string(&path).context(&path)?;
     word_after(&status, "VmRSS:").map(|kib| kib as i64)
