@@ -200,7 +200,9 @@ impl World for Kernel {
             let n = unsafe { libc::read(self.tun.as_raw_fd(), packet.as_mut_ptr().cast(), packet.len()) };
             if n > 0 {
                 packet.truncate(n as usize);
-                return Some((self.now(), packet));
+                let now = self.now();
+                self.held_up |= now > until + HELD_UP;
+                return Some((now, packet));
             }
             let left = until.checked_sub(self.now()).filter(|left| !left.is_zero())?;
             let timeout =

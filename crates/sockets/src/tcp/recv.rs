@@ -28,6 +28,7 @@ pub(crate) fn recv(
     let wanted = into.room();
     let take = match flags & (libc::MSG_OOB | libc::MSG_PEEK | libc::MSG_TRUNC) {
         0 => Take::Consume,
+        bits if bits & libc::MSG_OOB != 0 && bits & libc::MSG_PEEK != 0 => Take::PeekUrgent,
         bits if bits & libc::MSG_OOB != 0 => Take::Urgent,
         bits if bits & libc::MSG_PEEK != 0 => Take::Peek,
         _ => Take::Discard,
@@ -40,13 +41,14 @@ pub(crate) fn recv(
     let mut taken = 0usize;
     match attempt(object, into, take, sys::clock::now()) {
         Ok(0) => return Ok(0),
-        Ok(n) if n >= enough || take == Take::Urgent => return Ok(n as ssize_t),
+        Ok(n) if n >= enough || matches!(take, Take::Urgent | Take::PeekUrgent) => return Ok(n as ssize_t),
         Ok(n) => taken = n,
         Err(RecvError::WouldBlock) => {}
         Err(RecvError::NoSocket) => return Err(Stop::Kernel(Why::NotOurs)),
         Err(error) => return fail(of_recv(error)),
     }
-    if flags & libc::MSG_DONTWAIT != 0 || object.nonblocking.load(Ordering::Relaxed) || take == Take::Urgent {
+    let urgent = matches!(take, Take::Urgent | Take::PeekUrgent);
+    if flags & libc::MSG_DONTWAIT != 0 || object.nonblocking.load(Ordering::Relaxed) || urgent {
         return if taken > 0 { Ok(taken as ssize_t) } else { fail(libc::EAGAIN) };
     }
     let timeout = object.receive_timeout.load(Ordering::Relaxed);
@@ -91,7 +93,7 @@ pub(crate) fn recv(
 #[inline]
 fn attempt(object: &Object, into: &mut Buffers<'_>, take: Take, now: u64) -> Result<usize, RecvError> {
     match take {
-        Take::Consume | Take::Urgent => attempt_into(object, into, take, now),
+        Take::Consume | Take::Urgent | Take::PeekUrgent => attempt_into(object, into, take, now),
         // Each look begins anew.
         Take::Peek => attempt_into(object, &mut into.clone(), take, now),
         Take::Discard => {

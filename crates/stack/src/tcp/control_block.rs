@@ -505,7 +505,11 @@ impl<F: Frame> Tcb<F> {
     #[inline]
     pub(crate) fn is_readable(&self) -> bool {
         let low_water = (self.options.receive_low_water.max(1)).min(self.rx_capacity) as usize;
-        self.rx.len() >= low_water
+        // An urgent byte that is next and is read out of line cannot be read.
+        let urgent = self.urgent.mark.is_some()
+            && !self.options.urgent_inline
+            && self.urgent.mark == Some(self.read_offset());
+        self.rx.len() >= low_water + usize::from(urgent)
     }
 
     /// Linux's sk_stream_is_writeable: free space at least a third, and not too much unsent.

@@ -166,6 +166,8 @@ pub enum Take {
     Peek,
     /// MSG_OOB.
     Urgent,
+    /// MSG_OOB with MSG_PEEK.
+    PeekUrgent,
     /// MSG_TRUNC on a stream: bytes leave the queue uncopied, as many as the sink has room.
     Discard,
 }

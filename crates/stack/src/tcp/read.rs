@@ -37,8 +37,8 @@ impl<F: Frame> Tcb<F> {
         into: &mut impl Sink,
         take: Take,
     ) -> Result<usize, RecvError> {
-        if take == Take::Urgent {
-            return self.receive_urgent(into);
+        if let Take::Urgent | Take::PeekUrgent = take {
+            return self.receive_urgent(into, take);
         }
         if self.state == State::SynSent && self.error.is_none() {
             return Err(RecvError::WouldBlock);
@@ -91,7 +91,7 @@ impl<F: Frame> Tcb<F> {
     }
 
     /// Offset in the stream of the next byte that the application reads.
-    fn read_offset(&self) -> u64 {
+    pub(crate) fn read_offset(&self) -> u64 {
         self.rx.next() - self.rx.len() as u64
     }
 
@@ -154,7 +154,7 @@ impl<F: Frame> Tcb<F> {
         t.rtt_since = now;
     }
 
-    fn receive_urgent(&mut self, into: &mut impl Sink) -> Result<usize, RecvError> {
+    fn receive_urgent(&mut self, into: &mut impl Sink, take: Take) -> Result<usize, RecvError> {
         if self.options.urgent_inline {
             return Err(RecvError::NoUrgentData);
         }
@@ -162,7 +162,9 @@ impl<F: Frame> Tcb<F> {
             Some(byte) => {
                 if into.room() > 0 {
                     into.put(&[byte]);
-                    self.urgent.byte = None;
+                    if take == Take::Urgent {
+                        self.urgent.byte = None;
+                    }
                     return Ok(1);
                 }
                 Ok(0)

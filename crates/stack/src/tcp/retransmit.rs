@@ -73,7 +73,13 @@ impl<F: Frame> Tcb<F> {
         let reno = kind.duplicated && !self.sack_ok;
         let bytes = if reno { self.payload_max() } else { delivered.bytes };
         match self.recovery {
-            Recovery::Open if found => self.enter_fast(bytes),
+            Recovery::Open if found => {
+                self.enter_fast(bytes);
+                // A tail that is still awaited is no longer what a probe should ask about (RFC 8985, 7.2).
+                if self.awaits == Awaits::TailLoss {
+                    self.arm_loss_timer(cx);
+                }
+            }
             Recovery::Open => {
                 // What is only reported by SACK lets as much go as it took out of flight (RFC 3042), no more.
                 if delivered.bytes > 0 && (kind.advanced || self.rack.reordering_seen) {
