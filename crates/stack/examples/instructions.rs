@@ -2,8 +2,10 @@
 //! `udp-receive`, `udp-send`, `tcp-receive` or `tcp-send`. All packets are made before; only what `measured` calls is
 //! to be counted. `cargo x bench instructions` runs this under callgrind.
 
+mod frames;
+
 use core::net::Ipv4Addr;
-use core::ops::Range;
+use frames::Static;
 use stack::tcp::{Push, Take};
 use stack::udp::MtuDiscover;
 use stack::{Endpoint, Frame, Instant, MacAddr, Outlet, Path, SocketId, Stack};
@@ -11,25 +13,6 @@ use std::hint::black_box;
 use wire::checksum::Sum;
 use wire::tcp::{Fields, Flags, HEADER_LEN, OptionsWriter};
 use wire::{ethernet, ipv4, tcp, udp};
-
-/// A frame of an imaginary device: bytes that are always there.
-struct Static(&'static [u8]);
-
-impl Frame for Static {
-    fn bytes(&self) -> &[u8] {
-        self.0
-    }
-    fn detach(&mut self) {}
-    fn is_attached(&self) -> bool {
-        true
-    }
-    fn narrow(&mut self, keep: Range<usize>) {
-        self.0 = &self.0[keep];
-    }
-    fn duplicate(&self) -> Static {
-        Static(self.0)
-    }
-}
 
 /// Room for one frame, written again and again.
 struct Slot {

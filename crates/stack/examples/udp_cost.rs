@@ -3,30 +3,13 @@
 //! `cargo run --release -p stack --example udp_cost`. Prints nanoseconds per packet pair (in and out) by payload and
 //! by kind of socket; the best of many short rounds, because the machine is shared.
 
+mod frames;
+
 use core::net::Ipv4Addr;
-use core::ops::Range;
+use frames::Static;
 use stack::udp::{MtuDiscover, Options};
 use stack::{Endpoint, Frame, Instant, MacAddr, Outlet, Path, Stack};
 use std::time::Instant as Clock;
-
-/// A frame of an imaginary device: bytes that are always there.
-struct Static(&'static [u8]);
-
-impl Frame for Static {
-    fn bytes(&self) -> &[u8] {
-        self.0
-    }
-    fn detach(&mut self) {}
-    fn is_attached(&self) -> bool {
-        true
-    }
-    fn narrow(&mut self, keep: Range<usize>) {
-        self.0 = &self.0[keep];
-    }
-    fn duplicate(&self) -> Static {
-        Static(self.0)
-    }
-}
 
 /// Room for one frame, written again and again.
 struct Slot {

@@ -229,3 +229,16 @@ pub fn udp_datagram(from: Endpoint, to: Endpoint, bytes: &[u8]) -> Vec<u8> {
 pub fn udp_frame(from: Endpoint, to: Endpoint, bytes: &[u8]) -> Vec<u8> {
     ip_frame(*from.ip(), *to.ip(), ipv4::UDP, &udp_datagram(from, to, bytes))
 }
+
+/// Numbers from a seed, which must not be zero: xorshift.
+pub struct Random(pub u64);
+
+impl Random {
+    /// A number below `n`.
+    pub fn below(&mut self, n: u64) -> u64 {
+        self.0 ^= self.0 << 13;
+        self.0 ^= self.0 >> 7;
+        self.0 ^= self.0 << 17;
+        self.0 % n
+    }
+}

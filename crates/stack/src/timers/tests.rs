@@ -1,6 +1,7 @@
 //! The wheel against a naive model.
 
 use super::*;
+use crate::testing::Random;
 use std::collections::BTreeMap;
 
 const TICK: u64 = 1 << TICK_SHIFT;
@@ -20,16 +21,6 @@ fn drain(wheel: &mut Timers, now: u64) -> Vec<u32> {
 }
 
 /// A small generator, so that a failure is the same on every run.
-struct Random(u64);
-impl Random {
-    fn below(&mut self, n: u64) -> u64 {
-        self.0 ^= self.0 << 13;
-        self.0 ^= self.0 >> 7;
-        self.0 ^= self.0 << 17;
-        self.0 % n
-    }
-}
-
 #[test]
 fn a_deadline_fires_at_its_time_and_not_before() {
     let mut wheel = Timers::new(at(5));

@@ -1,6 +1,7 @@
 //! The two queues against a naive model, and the attacks on them.
 
 use super::*;
+use crate::testing::Random;
 use std::cell::Cell;
 use std::rc::Rc;
 
@@ -54,16 +55,6 @@ impl Parts {
     }
     fn hold(&mut self) -> Hold<'_> {
         Hold { budget: &mut self.budget, pool: &mut self.pool }
-    }
-}
-
-struct Random(u64);
-impl Random {
-    fn below(&mut self, n: u64) -> u64 {
-        self.0 ^= self.0 << 13;
-        self.0 ^= self.0 >> 7;
-        self.0 ^= self.0 << 17;
-        self.0 % n
     }
 }
 

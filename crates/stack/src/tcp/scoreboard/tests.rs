@@ -1,6 +1,7 @@
 //! The scoreboard's sums against a recount, and its answers against the RFCs' words.
 
 use super::*;
+use crate::testing::Random;
 
 fn at(ms: u64) -> Instant {
     Instant(ms * 1_000_000)
@@ -28,16 +29,6 @@ fn recount(board: &Scoreboard) {
         assert!(!segment.sacked || !(segment.lost || segment.resent));
         assert!(!segment.resent || segment.lost);
         assert!(!segment.waits() || !segment.start.before(board.hint), "the hint passed a lost segment");
-    }
-}
-
-struct Random(u64);
-impl Random {
-    fn below(&mut self, n: u64) -> u64 {
-        self.0 ^= self.0 << 13;
-        self.0 ^= self.0 >> 7;
-        self.0 ^= self.0 << 17;
-        self.0 % n
     }
 }
 

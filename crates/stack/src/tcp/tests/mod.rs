@@ -9,21 +9,11 @@ mod robust;
 mod transfer;
 
 use crate::tcp::{Options, Push, State, Take};
-use crate::testing::Host;
+use crate::testing::{Host, Random};
 use crate::{Duration, Endpoint, Instant, RecvError, SendError, SocketId};
 use std::collections::BTreeMap;
 
 pub(super) const MS: Duration = Duration::from_millis(1);
-
-pub(super) struct Random(pub(super) u64);
-impl Random {
-    pub(super) fn below(&mut self, n: u64) -> u64 {
-        self.0 ^= self.0 << 13;
-        self.0 ^= self.0 >> 7;
-        self.0 ^= self.0 << 17;
-        self.0 % n
-    }
-}
 
 /// What the wire does to a frame.
 #[derive(Clone, Copy, PartialEq, Eq)]
