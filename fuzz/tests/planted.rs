@@ -33,7 +33,7 @@ const NOTICED: &[Mutation] = &[
 ];
 
 /// Mutations of a corpus, at most.
-const TRIES: u64 = 2_000;
+const TRIES: u64 = 10_000;
 
 // One test, as what is planted is planted in the whole process.
 #[test]
