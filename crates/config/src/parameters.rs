@@ -42,7 +42,7 @@ parameters! {
     /// Second parameter of those profiles: writes to a pipe joined to one.
     spec_param2: i32 = 1, in 0..=2_147_483_647 or default, env "VMA_SPEC_PARAM2", label "Param 2",
         unused "writes to pipes are left to the kernel";
-    /// Whether sockets are accelerated unless the program asks otherwise by the extra API.
+    /// Whether sockets are accelerated at all.
     offloaded_sockets: bool = true, env "VMA_OFFLOADED_SOCKETS", label "Offloaded Sockets";
     /// What happens on a call or option that acceleration does not support.
     exception_handling: ExceptionHandling = ExceptionHandling::Debug,

@@ -33,7 +33,7 @@ macro_rules! reasons {
 reasons! {
     /// A descriptor that was never a candidate: the ordinary case, which is not counted.
     NotOurs "not a socket of ours" ""
-    /// VMA_OFFLOADED_SOCKETS=0, the extra API said so for this thread, or the library could not start.
+    /// VMA_OFFLOADED_SOCKETS=0, or the library could not start.
     Disabled "acceleration is switched off" "set VMA_OFFLOADED_SOCKETS=1; the log says if the start failed"
     /// A rule of libvma.conf.
     Rule "a rule of the configuration file says os" "see libvma.conf (VMA_CONFIG_FILE)"
