@@ -8,7 +8,7 @@ use crate::app::writer::{self, Writer};
 use crate::chance::Chance;
 use crate::host::address;
 use crate::link::Faults;
-use stack::tcp::{Congestion, Options, Settings};
+use stack::tcp::{Congestion, Ecn, Options, Settings};
 use stack::udp::MtuDiscover;
 use stack::{Duration, Endpoint};
 
@@ -435,6 +435,8 @@ fn host(c: &mut Chance, swarm: &Swarm, heals_at: u64) -> HostPlan {
             sack: !no(c),
             timestamps: !no(c),
             window_scaling: !no(c),
+            // Not a draw of its own: the worlds of older seeds stay what they were.
+            ecn: [Ecn::Off, Ecn::Ask, Ecn::Passive, Ecn::Ask][heals_at as usize % 4],
             time_wait_max: 1024,
         },
         up: faults(c, swarm, heals_at),

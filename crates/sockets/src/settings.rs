@@ -5,7 +5,7 @@ use crate::runtime::Runtime;
 use config::{Interfaces, Notice, Parameters, Rules};
 use core::ffi::CStr;
 use core::time::Duration;
-use stack::tcp::{Congestion, Options, Settings};
+use stack::tcp::{Congestion, Ecn, Options, Settings};
 use std::ffi::CString;
 
 /// The first socket is accelerated: the banner, in VMA's format (see docs/design/logging.md).
@@ -186,6 +186,12 @@ fn tcp_settings(parameters: &Parameters) -> Settings {
             Timestamps::Os => sysctl(c"/proc/sys/net/ipv4/tcp_timestamps", 1) != 0,
         },
         window_scaling: sysctl(c"/proc/sys/net/ipv4/tcp_window_scaling", 1) != 0,
+        ecn: match sysctl(c"/proc/sys/net/ipv4/tcp_ecn", 2) {
+            0 => Ecn::Off,
+            // 3 and 4 ask as well, 3 for AccECN, which we do not speak.
+            1 | 3 | 4 => Ecn::Ask,
+            _ => Ecn::Passive,
+        },
         time_wait_max: sysctl(c"/proc/sys/net/ipv4/tcp_max_tw_buckets", 65_536),
     }
 }

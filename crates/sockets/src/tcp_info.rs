@@ -27,11 +27,12 @@ pub(crate) fn bytes(info: &Info, state: State) -> [u8; LEN] {
     let mut out = [0u8; LEN];
     let micros = |span: core::time::Duration| span.as_micros().min(u128::from(u32::MAX)) as u32;
     let millis = |span: core::time::Duration| span.as_millis().min(u128::from(u32::MAX)) as u32;
-    // TCPI_OPT_TIMESTAMPS 1, SACK 2, WSCALE 4, ECN 8.
+    // TCPI_OPT_TIMESTAMPS 1, SACK 2, WSCALE 4, ECN 8, ECN_SEEN 16.
     let options = u8::from(info.timestamps)
         | u8::from(info.sack) << 1
         | u8::from(info.snd_wscale.is_some()) << 2
-        | u8::from(info.ecn) << 3;
+        | u8::from(info.ecn) << 3
+        | u8::from(info.ecn_seen) << 4;
     // tcpi_ca_state (1) stays TCP_CA_Open unless something is being retransmitted.
     let recovering = if info.retransmits > 0 { 4 } else { 3 * u8::from(info.retrans > 0) };
     let scales = info.snd_wscale.unwrap_or(0) & 15 | info.rcv_wscale.unwrap_or(0) << 4;

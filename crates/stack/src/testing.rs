@@ -116,6 +116,7 @@ pub fn tcp_settings() -> tcp::Settings {
         sack: true,
         timestamps: true,
         window_scaling: true,
+        ecn: crate::tcp::Ecn::Passive,
         time_wait_max: 8192,
     }
 }

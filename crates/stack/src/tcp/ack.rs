@@ -97,6 +97,7 @@ impl<F: Frame> Tcb<F> {
         self.tx.discard(data as usize, &mut cx.shared.pool);
         self.counts.bytes_acked += u64::from(data);
         self.snd_una = ack;
+        self.ecn.on_advance(ack);
         self.backoff = 0;
         self.soft_error = None;
         self.stuck_since = if self.outstanding() > 0 { Some(cx.now) } else { None };

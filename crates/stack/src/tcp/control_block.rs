@@ -11,6 +11,7 @@
 //! ```
 
 use super::congestion::{Control, Saved};
+use super::ecn::Ecn;
 use super::options::SynOptions;
 use super::rack::Rack;
 use super::receive::ReceiveQueue;
@@ -208,6 +209,7 @@ pub(crate) struct Tcb<F> {
     /// End of what the tail loss probe sent, and whether it sent that again.
     pub(crate) tlp: Option<(Seq, bool)>,
     pub(crate) cwnd_limited: bool,
+    pub(crate) ecn: Ecn,
 
     // Timers.
     pub(crate) deadline: [Instant; TIMERS],
@@ -344,6 +346,7 @@ impl<F: Frame> Tcb<F> {
             stuck_since: None,
             tlp: None,
             cwnd_limited: false,
+            ecn: Ecn::default(),
             deadline: [NEVER; TIMERS],
             awaits: Awaits::Nothing,
             keepalive_probes: 0,

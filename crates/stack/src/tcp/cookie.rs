@@ -5,7 +5,7 @@
 //!  | minute mod 32 | MSS row |  keyed hash of all this |
 //! ```
 //! The cookie is added to the peer's initial number's hash, so it is worth nothing for another flow or another
-//! minute. Window scale and SACK ride in the low bits of our timestamp, when the peer uses timestamps.
+//! minute. Window scale, SACK and ECN ride in the low bits of our timestamp, when the peer uses timestamps.
 
 use super::options::SynOptions;
 use super::seq::Seq;
@@ -21,6 +21,7 @@ const ROWS: [u16; 8] = [88, 536, 1220, 1300, 1400, 1440, 1460, 8960];
 
 const STAMP_BITS: u32 = 6;
 const STAMP_SACK: u32 = 1 << 4;
+const STAMP_ECN: u32 = 1 << 5;
 const STAMP_NO_SCALE: u32 = 15;
 
 fn hash(shared: &Shared, minute: u64, row: u32, local: Endpoint, remote: Endpoint, irs: Seq) -> u32 {
@@ -80,7 +81,8 @@ pub(crate) fn may_be_recent(now: Instant, cookie: Seq) -> bool {
 pub(crate) fn stamp(now: Instant, offset: u32, peer: &SynOptions) -> u32 {
     let clock = (now.0 / 1_000_000) as u32;
     let bits = peer.window_scale.map_or(STAMP_NO_SCALE, |s| u32::from(s.min(14)))
-        | if peer.sack_permitted { STAMP_SACK } else { 0 };
+        | if peer.sack_permitted { STAMP_SACK } else { 0 }
+        | if peer.ecn { STAMP_ECN } else { 0 };
     let mask = (1 << STAMP_BITS) - 1;
     let mut stamp = (clock & !mask) | bits;
     if stamp > clock {
@@ -94,4 +96,5 @@ pub(crate) fn read_stamp(echo: u32, offset: u32, peer: &mut SynOptions) {
     let shift = bits & 15;
     peer.window_scale = (shift != STAMP_NO_SCALE).then_some(shift.min(14) as u8);
     peer.sack_permitted = bits & STAMP_SACK != 0;
+    peer.ecn = bits & STAMP_ECN != 0;
 }

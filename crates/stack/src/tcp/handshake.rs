@@ -5,7 +5,7 @@ use super::listen::announced_mss;
 use super::options::{SynOptions, window_scale_for};
 use super::rtt::Rtt;
 use super::segment::{self, Segment};
-use super::{ConnectError, Options, State};
+use super::{ConnectError, Ecn, Options, State, ecn};
 use crate::net::{Ip, Sent};
 use crate::stack::Socket;
 use crate::{Duration, Endpoint, Frame, Instant, Outlet, Ready, SocketError, SocketId, Stack};
@@ -75,15 +75,24 @@ impl<F: Frame> Tcb<F> {
             sack_permitted: if answer { self.sack_ok } else { settings.sack },
             timestamps: (if answer { self.ts_ok } else { settings.timestamps })
                 .then(|| (self.stamp(cx.now), self.ts_recent)),
+            ecn: if answer { self.ecn.ok } else { settings.ecn == Ecn::Ask },
         };
         let options = offer.write();
+        // A network that drops what asks for ECN gets a SYN that does not, the second time.
+        let asks = offer.ecn && (answer || self.backoff == 0);
+        let flags = match (answer, asks) {
+            (false, false) => Flags::SYN,
+            (false, true) => Flags::SYN | ecn::ASKS,
+            (true, false) => Flags::SYN | Flags::ACK,
+            (true, true) => Flags::SYN | Flags::ACK | Flags::ECE,
+        };
         let window = self.rx_capacity.min(65_535) as u16;
         let fields = Fields {
             src: self.local.port(),
             dst: self.remote.port(),
             seq: self.iss.0,
             ack: if answer { self.rcv_nxt.0 } else { 0 },
-            flags: if answer { Flags::SYN | Flags::ACK } else { Flags::SYN },
+            flags,
             window,
             urgent: 0,
             options_len: options.bytes().len(),
@@ -92,7 +101,7 @@ impl<F: Frame> Tcb<F> {
         let ip = Ip {
             src,
             protocol: ipv4::TCP,
-            tos: self.options.tos,
+            tos: self.options.tos & !ecn::ECN_MASK,
             ttl: self.options.ttl,
             dont_fragment: self.options.discover_mtu,
         };
@@ -170,6 +179,9 @@ impl<F: Frame> Tcb<F> {
             self.ts_recent = value;
             self.ts_recent_at = cx.now;
         }
+        // Of a SYN-ACK ECE alone is consent; both bits are what some peers reflect of any SYN.
+        let consents = if acceptable { seg.has(Flags::ECE) && !seg.has(Flags::CWR) } else { seg.syn.ecn };
+        self.ecn.ok = cx.shared.settings.ecn == Ecn::Ask && consents;
         self.snd_wnd = u32::from(seg.window);
         self.snd_wnd_max = self.snd_wnd;
         self.snd_wl1 = seg.seq;
@@ -224,7 +236,7 @@ impl<F: Frame> Tcb<F> {
         let ip = Ip {
             src,
             protocol: ipv4::TCP,
-            tos: self.options.tos,
+            tos: self.options.tos & !ecn::ECN_MASK,
             ttl: self.options.ttl,
             dont_fragment: true,
         };

@@ -34,7 +34,7 @@ pub(crate) fn on_segment<F: Frame>(
     if local.port() == 0 || remote.port() == 0 {
         return stack.dropped.count(Drop::Transport);
     }
-    let seg = Segment::read(&header, (meta.len - header.len()) as u32);
+    let seg = Segment::read(&header, (meta.len - header.len()) as u32, meta.tos);
     let payload = range.start + header.len()..range.end;
     let Some(id) = stack.demux.tcp.flow(local, remote) else {
         return stack.on_segment_without_flow(now, meta, &seg, local, remote, out);
@@ -161,6 +161,9 @@ impl<F: Frame> Tcb<F> {
             self.ts_recent = value;
             self.ts_recent_at = cx.now;
         }
+        if self.ecn.ok {
+            self.take_marks(seg);
+        }
         self.on_ack(cx, seg);
         if seg.len > 0 {
             self.rcv_nxt += seg.len;
@@ -230,6 +233,9 @@ impl<F: Frame> Tcb<F> {
             return Fate::Stays;
         }
         self.take_timestamp(cx, seg);
+        if self.ecn.ok {
+            self.take_marks(seg);
+        }
         self.on_ack(cx, seg);
         if let Some(fate) = self.after_fin_acknowledged(cx) {
             return fate;

@@ -9,7 +9,7 @@ use super::options::{SynOptions, window_scale_for};
 use super::rtt::Rtt;
 use super::segment::{self, Segment};
 use super::seq::Seq;
-use super::{Options, Settings, State, cookie};
+use super::{Options, Settings, State, cookie, ecn};
 use crate::ingress::IpMeta;
 use crate::mutation::planted;
 use crate::net::{Ip, Route};
@@ -218,8 +218,10 @@ impl<F: Frame> Stack<F> {
     fn send_cookie(&mut self, now: Instant, half: &mut HalfOpen, meta: &IpMeta, out: &mut impl Outlet) {
         half.iss = cookie::make(&self.tcp, now, half.local, half.remote, half.irs, half.peer.mss);
         // What the cookie has no room for rides in the timestamp, if there is one.
+        let stamped = half.peer.timestamps.is_some() && self.tcp.settings.timestamps;
+        half.peer.ecn &= stamped;
         let (mut fields, mut options) = half.syn_ack(now, &self.tcp.settings);
-        if half.peer.timestamps.is_some() && self.tcp.settings.timestamps {
+        if stamped {
             let stamp = cookie::stamp(now, half.ts_offset, &half.peer);
             let offered = SynOptions {
                 timestamps: Some((stamp, half.ts_recent)),
@@ -474,7 +476,13 @@ impl<F: Frame> Stack<F> {
 
 impl HalfOpen {
     fn ip(&self) -> Ip {
-        Ip { src: *self.local.ip(), protocol: ipv4::TCP, tos: self.tos, ttl: self.ttl, dont_fragment: true }
+        Ip {
+            src: *self.local.ip(),
+            protocol: ipv4::TCP,
+            tos: self.tos & !ecn::ECN_MASK,
+            ttl: self.ttl,
+            dont_fragment: true,
+        }
     }
 
     /// What our SYN-ACK offers: what the peer offered and we speak.
@@ -487,17 +495,20 @@ impl HalfOpen {
             sack_permitted: settings.sack && self.peer.sack_permitted,
             timestamps: (settings.timestamps && self.peer.timestamps.is_some())
                 .then_some((stamp, self.ts_recent)),
+            ecn: settings.ecn != super::Ecn::Off && self.peer.ecn,
         }
     }
 
     fn syn_ack(&self, now: Instant, settings: &Settings) -> (Fields, OptionsWriter) {
-        let options = self.offer(now, settings).write();
+        let offer = self.offer(now, settings);
+        let options = offer.write();
+        let accepts = if offer.ecn { Flags::ECE } else { Flags(0) };
         let fields = Fields {
             src: self.local.port(),
             dst: self.remote.port(),
             seq: self.iss.0,
             ack: (self.irs + 1).0,
-            flags: Flags::SYN | Flags::ACK,
+            flags: Flags::SYN | Flags::ACK | accepts,
             window: self.window,
             urgent: 0,
             options_len: options.bytes().len(),
@@ -528,6 +539,7 @@ impl<F: Frame> Tcb<F> {
         tcb.rcv_wscale = shake.rcv_wscale;
         tcb.adv_mss = shake.adv_mss;
         tcb.negotiate(&shake.peer, settings, mtu);
+        tcb.ecn.ok = settings.ecn != super::Ecn::Off && shake.peer.ecn;
         tcb.ts_recent = seg.options.timestamps.map_or(shake.ts_recent, |(value, _)| value);
         tcb.ts_recent_at = now;
         let next = shake.iss + 1;

@@ -21,7 +21,7 @@
 //!
 //! Which RFC is answered where: 9293 input, output, handshake, close; 7323 options, input (PAWS), time_wait; 2018 and
 //! 2883 scoreboard, receive; 5681, 6582, 6675, 6937 retransmit; 8985 rack, retransmit; 9438 congestion/cubic; 6298
-//! rtt; 5961 input; 6528 shared; 4987 cookie, listen; 5927 icmp; 6191 and 1337 time_wait; 6093 read.
+//! rtt; 3168 ecn; 5961 input; 6528 shared; 4987 cookie, listen; 5927 icmp; 6191 and 1337 time_wait; 6093 read.
 
 mod ack;
 mod close;
@@ -29,6 +29,7 @@ mod commands;
 mod congestion;
 pub(crate) mod control_block;
 mod cookie;
+mod ecn;
 mod handshake;
 pub(crate) mod icmp;
 pub(crate) mod input;
@@ -87,8 +88,21 @@ pub struct Settings {
     pub timestamps: bool,
     /// See `sack`.
     pub window_scaling: bool,
+    /// Explicit congestion notification (tcp_ecn).
+    pub ecn: Ecn,
     /// Connections in TIME-WAIT at most, beyond which the oldest are dropped (tcp_max_tw_buckets).
     pub time_wait_max: u32,
+}
+
+/// What connections do about explicit congestion notification (RFC 3168); the numbers are tcp_ecn's.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Ecn {
+    /// 0: nothing.
+    Off,
+    /// 1: ask, and accept.
+    Ask,
+    /// 2, Linux's default: accept if the peer asks.
+    Passive,
 }
 
 /// Which congestion control a connection uses (TCP_CONGESTION).
@@ -226,6 +240,7 @@ pub struct Info {
     pub timestamps: bool,
     pub sack: bool,
     pub ecn: bool,
+    pub ecn_seen: bool,
     pub snd_wscale: Option<u8>,
     pub rcv_wscale: Option<u8>,
     pub rto: Duration,

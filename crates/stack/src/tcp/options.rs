@@ -10,6 +10,8 @@ pub(crate) struct SynOptions {
     pub(crate) window_scale: Option<u8>,
     pub(crate) sack_permitted: bool,
     pub(crate) timestamps: Option<(u32, u32)>,
+    /// It asked for ECN, by its flags (see `ecn`).
+    pub(crate) ecn: bool,
 }
 
 impl SynOptions {

@@ -3,7 +3,7 @@
 use super::control_block::{Awaits, CORK_TIME, Cx, NEVER, Recovery, Tcb, Timer};
 use super::receive::SACK_BLOCKS;
 use super::seq::Seq;
-use super::{State, segment};
+use super::{State, ecn, segment};
 use crate::mutation::planted;
 use crate::net::{Ip, Sent};
 use crate::stack::Socket;
@@ -297,12 +297,14 @@ impl<F: Frame> Tcb<F> {
         let options_len = if plain { segment::TIMESTAMPS_LEN } else { options.bytes().len() };
         let rcv_adv = self.rcv_adv;
         let window = self.select_window();
+        let new_data = len > 0 && seq == self.snd_nxt;
+        let (marks, ip_ecn) = self.ecn.of_segment(new_data);
         let mut fields = Fields {
             src: self.local.port(),
             dst: self.remote.port(),
             seq: seq.0,
             ack: self.rcv_nxt.0,
-            flags,
+            flags: flags | marks,
             window,
             urgent: 0,
             options_len,
@@ -316,7 +318,7 @@ impl<F: Frame> Tcb<F> {
         let ip = Ip {
             src: *self.local.ip(),
             protocol: ipv4::TCP,
-            tos: self.options.tos,
+            tos: self.options.tos & !ecn::ECN_MASK | ip_ecn,
             ttl: self.options.ttl,
             dont_fragment: self.options.discover_mtu,
         };
@@ -348,6 +350,9 @@ impl<F: Frame> Tcb<F> {
                 self.rcv_adv = rcv_adv;
                 return self.cut(mtu);
             }
+        }
+        if new_data {
+            self.ecn.on_new_data_sent();
         }
         self.after_sending(cx, len);
         Went::Out

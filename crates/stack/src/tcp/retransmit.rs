@@ -38,7 +38,8 @@ impl<F: Frame> Tcb<F> {
         delivered: &Delivered,
         kind: Kind,
     ) {
-        if self.is_undisturbed() && !(kind.dsack || kind.duplicated || delivered.reordered) {
+        let marked = self.ecn.ok && (self.ecn.covers_marks() || seg.has(wire::tcp::Flags::ECE));
+        if self.is_undisturbed() && !(kind.dsack || kind.duplicated || delivered.reordered || marked) {
             // What nearly every acknowledgment is.
             self.rack.update(cx.now, delivered, &self.rtt);
             if delivered.bytes > 0 {
@@ -81,6 +82,9 @@ impl<F: Frame> Tcb<F> {
                 }
             }
             Recovery::Open => {
+                if marked && self.on_echo(seg, kind.advanced) {
+                    return;
+                }
                 // What is only reported by SACK lets as much go as it took out of flight (RFC 3042), no more.
                 if delivered.bytes > 0 && (kind.advanced || self.rack.reordering_seen) {
                     self.grow(cx, delivered.bytes);
@@ -155,10 +159,11 @@ impl<F: Frame> Tcb<F> {
     }
 
     fn enter_fast(&mut self, delivered: u32) {
-        let saved = self.control.on_loss();
+        // The window was reduced for a mark on the same packets: once is enough (RFC 3168, 6.1.2).
+        let saved = (!self.ecn.covers_losses(self.snd_una)).then(|| self.control.on_loss());
+        self.ecn.on_reduction(self.snd_nxt);
         self.recovery = Recovery::Fast { high: self.snd_nxt };
-        self.reduction =
-            Reduction { saved: Some(saved), flight: self.outstanding().max(1), ..Reduction::default() };
+        self.reduction = Reduction { saved, flight: self.outstanding().max(1), ..Reduction::default() };
         self.tlp = None;
         self.reduce(delivered, false);
     }
@@ -342,8 +347,10 @@ impl<F: Frame> Tcb<F> {
         if !again {
             let saved = match self.recovery {
                 Recovery::Fast { .. } => None,
+                _ if self.ecn.covers_losses(self.snd_una) => None,
                 _ => Some(self.control.on_loss()),
             };
+            self.ecn.on_reduction(self.snd_nxt);
             self.reduction = Reduction { saved, flight: self.outstanding(), ..Reduction::default() };
         }
         self.control.on_timeout();
@@ -394,6 +401,7 @@ impl<F: Frame> Tcb<F> {
             if self.recovery == Recovery::Open {
                 self.control.on_loss();
                 self.control.cwnd = self.control.cwnd.min(self.control.ssthresh);
+                self.ecn.on_reduction(self.snd_nxt);
             }
         }
     }

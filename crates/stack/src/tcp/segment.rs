@@ -1,5 +1,6 @@
 //! A segment as it arrived, read once into plain values, and how one is written.
 
+use super::ecn;
 use super::options::{SegmentOptions, SynOptions};
 use super::seq::Seq;
 use crate::Duration;
@@ -20,6 +21,8 @@ pub(crate) struct Segment {
     pub(crate) flags: Flags,
     pub(crate) window: u16,
     pub(crate) urgent: u16,
+    /// The ECN bits of its packet.
+    pub(crate) ip_ecn: u8,
     /// Payload bytes.
     pub(crate) len: u32,
     pub(crate) options: SegmentOptions,
@@ -29,7 +32,7 @@ pub(crate) struct Segment {
 
 impl Segment {
     #[inline]
-    pub(crate) fn read(header: &Header<'_>, len: u32) -> Segment {
+    pub(crate) fn read(header: &Header<'_>, len: u32, tos: u8) -> Segment {
         let flags = header.flags();
         let mut seg = Segment {
             seq: Seq(header.seq()),
@@ -37,6 +40,7 @@ impl Segment {
             flags,
             window: header.window(),
             urgent: header.urgent(),
+            ip_ecn: tos & ecn::ECN_MASK,
             len,
             options: SegmentOptions::default(),
             syn: SynOptions::default(),
@@ -45,6 +49,7 @@ impl Segment {
         seg.options.read(header);
         if flags.has(Flags::SYN) {
             seg.syn = SynOptions::read(header);
+            seg.syn.ecn = ecn::is_asked(header, seg.ip_ecn);
         }
         seg
     }

@@ -48,7 +48,7 @@ impl TimeWait {
             timestamps: tcb.ts_ok.then_some((tcb.ts_offset, tcb.ts_recent)),
             until: now + settings.time_wait,
             span: settings.time_wait,
-            tos: tcb.options.tos,
+            tos: tcb.options.tos & !super::ecn::ECN_MASK,
             ttl: tcb.options.ttl,
             last_reply: Instant::ZERO,
         }

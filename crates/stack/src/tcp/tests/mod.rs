@@ -3,6 +3,7 @@
 mod attacks;
 mod checklist;
 mod closing;
+mod ecn;
 mod handshake;
 mod loss;
 mod robust;
@@ -22,6 +23,18 @@ pub(super) enum Fault {
     Lose,
     Twice,
     Late(Duration),
+    /// Marked by a router that is congested, if it is ECN-capable; else delivered.
+    Mark,
+    /// Marked although it may not be.
+    MarkAnyway,
+}
+
+/// Sets the ECN bits of the packet in a frame.
+pub(super) fn set_ecn(frame: &mut [u8], ecn: u8) {
+    frame[15] = frame[15] & !3 | ecn;
+    frame[24..26].fill(0);
+    let sum = wire::checksum::Sum::default().bytes(&frame[14..34]).finish();
+    frame[24..26].copy_from_slice(&sum.to_be_bytes());
 }
 
 /// What happens to a frame: by sender, its number, its bytes.
@@ -86,6 +99,13 @@ impl World {
                         put(at, frame);
                     }
                     Fault::Late(by) => put(at + by, frame),
+                    Fault::Mark | Fault::MarkAnyway => {
+                        let mut frame = frame;
+                        if frame[15] & 3 != 0 || fault == Fault::MarkAnyway {
+                            set_ecn(&mut frame, 3);
+                        }
+                        put(at, frame);
+                    }
                 }
             }
         }
