@@ -1,7 +1,7 @@
 //! Two hosts, two links, eight parties that talk to each other while everything around them changes; afterwards all is
 //! as before: transfers succeed, nothing has grown, every frame is accounted for, no program is on an interface.
 //!
-//! `SIDESTEP_SOAK_SECONDS` is how long things change (12 by default; `cargo x soak --minutes N` sets it),
+//! `SIDESTEP_SOAK_SECONDS` is how long things change (10 by default; `cargo x soak --minutes N` sets it),
 //! `SIDESTEP_SOAK_SEED` which things: printed with every run.
 
 mod faults;
@@ -47,7 +47,7 @@ fn everything_recovers_and_nothing_grows_when_all_around_changes() {
     let Some(world) = world(&Options::default()) else { return };
     let World { hosts, library } = &world;
     second_link(hosts);
-    let seconds = number("SIDESTEP_SOAK_SECONDS").unwrap_or(12);
+    let seconds = number("SIDESTEP_SOAK_SECONDS").unwrap_or(10);
     let seed = number("SIDESTEP_SOAK_SEED").unwrap_or_else(|| u64::from(std::process::id()));
     println!("soak: seed {seed}, {seconds} s");
     let program = compile("apps/soak.c").unwrap();
