@@ -69,7 +69,7 @@ fn memcached_binary() {
 
 #[test]
 fn nginx_keeps_connections() {
-    runs("nginx-keepalive", &[BOTH, CLIENT, SERVER]);
+    runs("nginx-keepalive", &[BOTH, CLIENT]);
 }
 
 #[test]
