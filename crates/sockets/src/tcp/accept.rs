@@ -9,8 +9,8 @@ use crate::lane::Lane;
 use crate::object::{Kind, Object};
 use crate::offload;
 use crate::runtime::Runtime;
-use crate::wait::block::{self, Polling, Stopped, Wait};
-use crate::wait::{LOOK_NS, Lanes};
+use crate::wait::LOOK_NS;
+use crate::wait::block::{self, Wait};
 use core::sync::atomic::Ordering;
 use libc::{c_int, pollfd};
 use stack::{Ready, SocketId};
@@ -39,23 +39,12 @@ pub(crate) fn accept4(
         object.shadow_ready.store(true, Ordering::Relaxed);
         return attempt(sys::clock::now()).unwrap_or(fail(libc::EAGAIN));
     }
-    let timeout = object.receive_timeout.load(Ordering::Relaxed);
-    let wait = Wait {
-        objects: &[object],
-        lanes: Lanes::of(object),
-        set: None,
-        kernel: &[pollfd { fd, events: libc::POLLIN, revents: 0 }],
-        deadline: (timeout > 0).then(|| sys::clock::now() + timeout),
-        budget: runtime.receive_budget(),
-        memory: &object.spin,
-        restartable: timeout == 0,
-        mask: None,
-        polling: Polling::Receive(object.counts()),
-    };
+    let one = [object];
+    let kernel = &[pollfd { fd, events: libc::POLLIN, revents: 0 }];
+    let wait = Wait::to_receive(runtime, &one, kernel);
     match block::until(runtime, &wait, attempt) {
         Ok(answer) => answer,
-        Err(Stopped::TimedOut) => fail(libc::EAGAIN),
-        Err(Stopped::Interrupted) => fail(libc::EINTR),
+        Err(stopped) => fail(stopped.errno()),
     }
 }
 

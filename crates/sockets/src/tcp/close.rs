@@ -6,8 +6,7 @@ use crate::lane::{Lane, Orphan, Tx};
 use crate::object::{Kind, Object};
 use crate::offload;
 use crate::runtime::Runtime;
-use crate::wait::block::{self, Polling, Wait};
-use crate::wait::{Lanes, spin::Budget};
+use crate::wait::block::{self, Wait};
 use core::sync::atomic::Ordering;
 use libc::c_int;
 use stack::tcp::{Close, State};
@@ -66,18 +65,9 @@ fn linger_on(
     id: SocketId,
     seconds: u32,
 ) {
-    let wait = Wait {
-        objects: &[object],
-        lanes: Lanes::of(object),
-        set: None,
-        kernel: &[],
-        deadline: Some(sys::clock::now() + u64::from(seconds) * 1_000_000_000),
-        budget: Budget::Adaptive,
-        memory: &object.spin,
-        restartable: false,
-        mask: None,
-        polling: Polling::Uncounted,
-    };
+    let one = [object];
+    let deadline = Some(sys::clock::now() + u64::from(seconds) * 1_000_000_000);
+    let wait = Wait { deadline, restartable: false, ..Wait::to_send(runtime, &one) };
     let _ = block::until(runtime, &wait, |now| {
         lane.turn(now);
         (!lane.lock().stack.tcp_closing(id)).then_some(())

@@ -8,8 +8,8 @@ use crate::lane::{Lane, Tx};
 use crate::object::{Kind, Object};
 use crate::offload;
 use crate::runtime::Runtime;
-use crate::wait::block::{self, Polling, Stopped, Wait};
-use crate::wait::{Lanes, epoll};
+use crate::wait::block::{self, Stopped, Wait};
+use crate::wait::epoll;
 use config::Role;
 use core::sync::atomic::Ordering;
 use libc::c_int;
@@ -187,19 +187,8 @@ fn begin(
 /// Waits for the outcome.
 fn finish(runtime: &'static Runtime, object: &'static Object) -> Answer<c_int> {
     let Some((lane, id)) = object.leg() else { return fail(libc::EBADF) };
-    let timeout = object.send_timeout.load(Ordering::Relaxed);
-    let wait = Wait {
-        objects: &[object],
-        lanes: Lanes::of(object),
-        set: None,
-        kernel: &[],
-        deadline: (timeout > 0).then(|| sys::clock::now() + timeout),
-        budget: runtime.receive_budget(),
-        memory: &object.spin,
-        restartable: timeout == 0,
-        mask: None,
-        polling: Polling::Uncounted,
-    };
+    let one = [object];
+    let wait = Wait::to_send(runtime, &one);
     let outcome = block::until(runtime, &wait, |now| {
         lane.turn(now);
         let mut inner = lane.lock();

@@ -7,8 +7,8 @@ use crate::lane::Tx;
 use crate::message::Buffers;
 use crate::object::Object;
 use crate::runtime::Runtime;
-use crate::wait::block::{self, Polling, Stopped, Wait};
-use crate::wait::{Lanes, ready};
+use crate::wait::block::{self, Wait};
+use crate::wait::ready;
 use core::sync::atomic::Ordering;
 use libc::{c_int, ssize_t};
 use stack::tcp::Take;
@@ -51,19 +51,8 @@ pub(crate) fn recv(
     if flags & libc::MSG_DONTWAIT != 0 || object.nonblocking.load(Ordering::Relaxed) || urgent {
         return if taken > 0 { Ok(taken as ssize_t) } else { fail(libc::EAGAIN) };
     }
-    let timeout = object.receive_timeout.load(Ordering::Relaxed);
-    let wait = Wait {
-        objects: &[object],
-        lanes: Lanes::of(object),
-        set: None,
-        kernel: &[],
-        deadline: (timeout > 0).then(|| sys::clock::now() + timeout),
-        budget: runtime.receive_budget(),
-        memory: &object.spin,
-        restartable: timeout == 0,
-        mask: None,
-        polling: Polling::Receive(object.counts()),
-    };
+    let one = [object];
+    let wait = Wait::to_receive(runtime, &one, &[]);
     let outcome = block::until(runtime, &wait, |now| match attempt(object, into, take, now) {
         Ok(0) => Some(Ok(())),
         Ok(n) if take == Take::Peek => {
@@ -84,8 +73,7 @@ pub(crate) fn recv(
         _ if taken > 0 => Ok(taken as ssize_t),
         Ok(Err(RecvError::NoSocket)) => fail(libc::EBADF),
         Ok(Err(error)) => fail(of_recv(error)),
-        Err(Stopped::TimedOut) => fail(libc::EAGAIN),
-        Err(Stopped::Interrupted) => fail(libc::EINTR),
+        Err(stopped) => fail(stopped.errno()),
     }
 }
 

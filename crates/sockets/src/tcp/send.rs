@@ -6,8 +6,7 @@ use crate::errno::{fail, of_send};
 use crate::lane::Tx;
 use crate::object::{Kind, Object};
 use crate::runtime::Runtime;
-use crate::wait::Lanes;
-use crate::wait::block::{self, Polling, Stopped, Wait};
+use crate::wait::block::{self, Wait};
 use core::sync::atomic::Ordering;
 use libc::{c_int, ssize_t};
 use stack::tcp::Push;
@@ -48,19 +47,8 @@ fn rest(
     wanted: usize,
 ) -> Answer<ssize_t> {
     let Some((lane, _)) = object.leg() else { return Err(Stop::Kernel(Why::NotOurs)) };
-    let timeout = object.send_timeout.load(Ordering::Relaxed);
-    let wait = Wait {
-        objects: &[object],
-        lanes: Lanes::of(object),
-        set: None,
-        kernel: &[],
-        deadline: (timeout > 0).then(|| sys::clock::now() + timeout),
-        budget: runtime.receive_budget(),
-        memory: &object.spin,
-        restartable: timeout == 0,
-        mask: None,
-        polling: Polling::Uncounted,
-    };
+    let one = [object];
+    let wait = Wait::to_send(runtime, &one);
     let mut begins = wanted == data.remaining();
     let outcome = block::until(runtime, &wait, |now| {
         lane.turn(now);
@@ -78,8 +66,7 @@ fn rest(
         // What was taken counts; the error comes with the next call.
         _ if sent > 0 => Ok(sent),
         Ok(Err(error)) => failed(error, flags),
-        Err(Stopped::TimedOut) => fail(libc::EAGAIN),
-        Err(Stopped::Interrupted) => fail(libc::EINTR),
+        Err(stopped) => fail(stopped.errno()),
     }
 }
 

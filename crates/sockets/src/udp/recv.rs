@@ -9,8 +9,8 @@ use crate::lane::{Frame, Lane};
 use crate::message::{self, Buffers};
 use crate::object::Object;
 use crate::runtime::Runtime;
-use crate::wait::block::{self, Polling, Stopped, Wait};
-use crate::wait::{LOOK_NS, Lanes};
+use crate::wait::LOOK_NS;
+use crate::wait::block::{self, Wait};
 use core::net::Ipv4Addr;
 use core::sync::atomic::Ordering;
 use libc::{c_int, msghdr, pollfd, ssize_t};
@@ -41,23 +41,12 @@ pub(crate) unsafe fn recv(
     if flags & libc::MSG_DONTWAIT != 0 || object.nonblocking.load(Ordering::Relaxed) {
         return fail(libc::EAGAIN);
     }
-    let timeout = object.receive_timeout.load(Ordering::Relaxed);
-    let wait = Wait {
-        objects: &[object],
-        lanes: Lanes::of(object),
-        set: None,
-        kernel: &[pollfd { fd, events: libc::POLLIN, revents: 0 }],
-        deadline: (timeout > 0).then(|| sys::clock::now() + timeout),
-        budget: runtime.receive_budget(),
-        memory: &object.spin,
-        restartable: timeout == 0,
-        mask: None,
-        polling: Polling::Receive(object.counts()),
-    };
+    let one = [object];
+    let kernel = &[pollfd { fd, events: libc::POLLIN, revents: 0 }];
+    let wait = Wait::to_receive(runtime, &one, kernel);
     match block::until(runtime, &wait, attempt) {
         Ok(answer) => answer,
-        Err(Stopped::TimedOut) => fail(libc::EAGAIN),
-        Err(Stopped::Interrupted) => fail(libc::EINTR),
+        Err(stopped) => fail(stopped.errno()),
     }
 }
 

@@ -10,8 +10,8 @@ use crate::message::Buffers;
 use crate::object::Object;
 use crate::offload;
 use crate::runtime::Runtime;
-use crate::wait::block::{self, Polling, Stopped, Wait};
-use crate::wait::{Lanes, spin::Budget};
+use crate::wait::block::{self, Wait};
+use crate::wait::spin::Budget;
 use config::Role;
 use core::sync::atomic::Ordering;
 use libc::{c_int, ssize_t};
@@ -202,19 +202,8 @@ fn wait_and_send(
     if flags & libc::MSG_DONTWAIT != 0 || object.nonblocking.load(Ordering::Relaxed) {
         return fail(libc::EAGAIN);
     }
-    let timeout = object.send_timeout.load(Ordering::Relaxed);
-    let wait = Wait {
-        objects: &[object],
-        lanes: Lanes::of(object),
-        set: None,
-        kernel: &[],
-        deadline: (timeout > 0).then(|| sys::clock::now() + timeout),
-        budget: Budget::Fixed(1_000_000),
-        memory: &object.spin,
-        restartable: timeout == 0,
-        mask: None,
-        polling: Polling::Uncounted,
-    };
+    let one = [object];
+    let wait = Wait { budget: Budget::Fixed(1_000_000), ..Wait::to_send(runtime, &one) };
     let sent = block::until(runtime, &wait, |now| {
         lane.turn(now);
         debug_assert!(data.remaining() == data.left());
@@ -225,7 +214,6 @@ fn wait_and_send(
     });
     match sent {
         Ok(answer) => answer,
-        Err(Stopped::TimedOut) => fail(libc::EAGAIN),
-        Err(Stopped::Interrupted) => fail(libc::EINTR),
+        Err(stopped) => fail(stopped.errno()),
     }
 }

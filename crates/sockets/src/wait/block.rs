@@ -39,6 +39,39 @@ pub(crate) struct Wait<'a> {
     pub polling: Polling,
 }
 
+impl<'a> Wait<'a> {
+    /// Of a call that receives or accepts on one socket; `kernel`: its shadow, where that contributes.
+    pub(crate) fn to_receive(
+        runtime: &Runtime,
+        one: &'a [&'static Object; 1],
+        kernel: &'a [pollfd],
+    ) -> Wait<'a> {
+        let timeout = one[0].receive_timeout.load(Ordering::Relaxed);
+        Wait { kernel, polling: Polling::Receive(one[0].counts()), ..Wait::of_one(runtime, one, timeout) }
+    }
+
+    /// Of a call that sends or connects on one socket.
+    pub(crate) fn to_send(runtime: &Runtime, one: &'a [&'static Object; 1]) -> Wait<'a> {
+        Wait::of_one(runtime, one, one[0].send_timeout.load(Ordering::Relaxed))
+    }
+
+    /// `timeout`: SO_RCVTIMEO or SO_SNDTIMEO; with one, SA_RESTART does not restart (signal(7)).
+    fn of_one(runtime: &Runtime, one: &'a [&'static Object; 1], timeout: u64) -> Wait<'a> {
+        Wait {
+            objects: one,
+            lanes: Lanes::of(one[0]),
+            set: None,
+            kernel: &[],
+            deadline: (timeout > 0).then(|| sys::clock::now() + timeout),
+            budget: runtime.receive_budget(),
+            memory: &one[0].spin,
+            restartable: timeout == 0,
+            mask: None,
+            polling: Polling::Uncounted,
+        }
+    }
+}
+
 /// Where a wait counts its polling: that it found something, or gave up and slept.
 #[derive(Clone, Copy)]
 pub(crate) enum Polling {
@@ -90,6 +123,16 @@ pub(crate) enum Stopped {
     Interrupted,
     /// The deadline passed.
     TimedOut,
+}
+
+impl Stopped {
+    /// What a call on one socket fails with.
+    pub(crate) fn errno(self) -> i32 {
+        match self {
+            Stopped::Interrupted => libc::EINTR,
+            Stopped::TimedOut => libc::EAGAIN,
+        }
+    }
 }
 
 /// Attempts until one succeeds. `attempt` takes turns and is given the time; it must not block.
