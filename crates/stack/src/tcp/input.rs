@@ -390,6 +390,10 @@ impl<F: Frame> Tcb<F> {
             self.ack_owed = true;
             self.ack_now = true;
         }
+        // A FIN in its place ends the stream, whatever an earlier one that came out of order said.
+        if seg.has(Flags::FIN) && seg.seq + seg.len == self.rcv_nxt {
+            self.fin_at = Some(self.rcv_nxt);
+        }
         if self.fin_at == Some(self.rcv_nxt) {
             return self.on_fin(cx);
         }

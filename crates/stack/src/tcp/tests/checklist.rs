@@ -261,3 +261,23 @@ fn what_lies_beyond_the_fin_is_let_go_and_the_duplicate_is_reported_where_it_was
     assert_eq!(say(5, Flags::ACK.with(Flags::FIN), &[1; 15]), (21, vec![(5, 10)]));
     assert!(!world.hosts[0].stack.tcb(a).unwrap().rx.has_holes());
 }
+
+#[test]
+fn a_fin_in_its_place_ends_the_stream_whatever_an_earlier_one_beyond_it_said() {
+    let mut world = World::new();
+    let (a, _b) = world.pair();
+    world.run(MS * 100);
+    let tcb = world.hosts[0].stack.tcb(a).unwrap();
+    let (rcv_nxt, ack) = (tcb.rcv_nxt.0, tcb.snd_nxt.0);
+    for offset in [700, 0] {
+        let mut options = OptionsWriter::new();
+        let tcb = world.hosts[0].stack.tcb(a).unwrap();
+        options.timestamps(tcb.ts_recent, tcb.stamp(world.now));
+        let flags = Flags::ACK.with(Flags::FIN);
+        let seq = rcv_nxt.wrapping_add(offset);
+        let fields = Fields { src: 80, dst: 5000, seq, ack, flags, window: 1000, ..Fields::default() };
+        let now = world.now;
+        world.hosts[0].receive(now, forge(1, &fields, &options, &[]));
+    }
+    assert_eq!(world.hosts[0].stack.tcp_state(a), Some(State::CloseWait));
+}
