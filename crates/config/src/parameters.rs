@@ -46,8 +46,7 @@ parameters! {
     offloaded_sockets: bool = true, env "VMA_OFFLOADED_SOCKETS", label "Offloaded Sockets";
     /// What happens on a call or option that acceleration does not support.
     exception_handling: ExceptionHandling = ExceptionHandling::Debug,
-        env "VMA_EXCEPTION_HANDLING", label "Exception handling mode",
-        unused "what cannot be accelerated goes to the kernel; SIDESTEP_STRICT=1 refuses it";
+        env "VMA_EXCEPTION_HANDLING", label "Exception handling mode";
 }
 "Log" {
     /// How much is logged, by name or number.
