@@ -83,7 +83,13 @@ fn attempt(object: &Object, into: &mut Buffers<'_>, take: Take, now: u64) -> Res
     match take {
         Take::Consume | Take::Urgent | Take::PeekUrgent => attempt_into(object, into, take, now),
         // Each look begins anew.
-        Take::Peek => attempt_into(object, &mut into.clone(), take, now),
+        Take::Peek => {
+            // What is there already satisfies the engine, and more may wait in the rings.
+            if let Some((lane, _)) = object.leg() {
+                lane.turn(now);
+            }
+            attempt_into(object, &mut into.clone(), take, now)
+        }
         Take::Discard => {
             let passed = attempt_into(object, into, take, now)?;
             into.pass(passed);
