@@ -20,7 +20,9 @@ impl KernelCounters {
             (snmp, dev)
         })?;
         let mut values = parse_snmp(&snmp?);
-        values.extend(parse_dev(&dev?, interface));
+        let dev = dev?;
+        values.extend(parse_dev(&dev, interface, "if"));
+        values.extend(parse_dev(&dev, "lo", "lo"));
         Ok(KernelCounters { values })
     }
 
@@ -46,12 +48,14 @@ impl KernelCounters {
         self.get("Tcp.InSegs")
     }
 
-    /// Datagrams or segments that the kernel's own transports received and sent, together.
+    /// Datagrams or segments that the kernel's own transports received from and sent to other hosts, together. What the
+    /// host says to itself is not among them: a connection that one of our processes hands to another goes that way.
     pub fn transport_packets(&self) -> u64 {
-        ["Udp.InDatagrams", "Udp.OutDatagrams", "Tcp.InSegs", "Tcp.OutSegs"]
+        let all: u64 = ["Udp.InDatagrams", "Udp.OutDatagrams", "Tcp.InSegs", "Tcp.OutSegs"]
             .map(|name| self.get(name))
             .iter()
-            .sum()
+            .sum();
+        all.saturating_sub(self.get("lo.rx_packets") + self.get("lo.tx_packets"))
     }
 
     /// Packets that came in and went out over the interface, whoever handled them.
@@ -76,15 +80,16 @@ fn parse_snmp(text: &str) -> BTreeMap<String, u64> {
     values
 }
 
-/// `name: rx_bytes rx_packets errs drop fifo frame compressed multicast tx_bytes tx_packets ...`
-fn parse_dev(text: &str, interface: &str) -> BTreeMap<String, u64> {
+/// `name: rx_bytes rx_packets errs drop fifo frame compressed multicast tx_bytes tx_packets ...`,
+/// named `prefix.rx_packets` and `prefix.tx_packets`.
+fn parse_dev(text: &str, interface: &str, prefix: &str) -> BTreeMap<String, u64> {
     let mut values = BTreeMap::new();
     for line in text.lines() {
         let Some((name, rest)) = line.split_once(':') else { continue };
         if name.trim() == interface {
             let columns: Vec<u64> = rest.split_whitespace().map(|word| word.parse().unwrap_or(0)).collect();
-            for (name, column) in [("if.rx_packets", 1), ("if.tx_packets", 9)] {
-                values.insert(name.to_owned(), columns.get(column).copied().unwrap_or(0));
+            for (name, column) in [("rx_packets", 1), ("tx_packets", 9)] {
+                values.insert(format!("{prefix}.{name}"), columns.get(column).copied().unwrap_or(0));
             }
         }
     }
@@ -105,9 +110,16 @@ mod tests {
     }
 
     #[test]
+    fn what_a_host_says_to_itself_does_not_count_as_traffic() {
+        let values = [("Tcp.InSegs", 30), ("Tcp.OutSegs", 31), ("lo.rx_packets", 20), ("lo.tx_packets", 20)];
+        let values = values.map(|(name, value)| (name.to_owned(), value)).into();
+        assert_eq!(KernelCounters { values }.transport_packets(), 21);
+    }
+
+    #[test]
     fn interface_line_gives_packets_of_both_directions() {
         let text = "Inter-|   Receive\n face |bytes\n    lo: 1 2 0 0 0 0 0 0 3 4 0 0 0 0 0 0\n  net0: 10 20 0 0 0 0 0 0 30 40 0 0 0 0 0 0\n";
-        let values = parse_dev(text, "net0");
+        let values = parse_dev(text, "net0", "if");
         assert_eq!(values.get("if.rx_packets"), Some(&20));
         assert_eq!(values.get("if.tx_packets"), Some(&40));
     }

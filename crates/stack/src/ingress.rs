@@ -78,6 +78,7 @@ impl Dropped {
 impl<F: Frame> Stack<F> {
     /// A packet: `head` with all headers, `tail` with further payload (drained; usually empty).
     pub fn on_frame(&mut self, now: Instant, head: F, tail: &mut Vec<F>, out: &mut impl Outlet) {
+        let now = self.reach(now);
         if let Err(why) = self.take_in(now, head, tail, out) {
             self.dropped.count(why);
         }

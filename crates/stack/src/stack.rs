@@ -75,6 +75,8 @@ pub struct Stack<F: Frame> {
     pub(crate) tcp: tcp::Shared,
     pub(crate) dropped: Dropped,
     pub(crate) accept_partial_checksum: bool,
+    /// The latest time that any call came with.
+    latest: Instant,
     /// Room for the receivers of one datagram and for one datagram to be fragmented: kept to allocate once.
     pub(crate) receivers: Vec<SocketId>,
     pub(crate) assembled: Vec<u8>,
@@ -109,15 +111,26 @@ impl<F: Frame> Stack<F> {
             tcp: tcp::Shared::new(&config, now),
             dropped: Dropped::default(),
             accept_partial_checksum: config.accept_partial_checksum,
+            latest: now,
             receivers: Vec::new(),
             assembled: Vec::new(),
         }
+    }
+
+    /// The time of a call. Threads read the clock before they get hold of the stack, so a call may come with an earlier
+    /// time than the one before it; in here time never goes back, as timestamps must not (RFC 7323, 5.3: a peer drops
+    /// what looks older than what it saw).
+    #[inline]
+    pub(crate) fn reach(&mut self, now: Instant) -> Instant {
+        self.latest = self.latest.max(now);
+        self.latest
     }
 
     // ---- what arrives, beside `on_frame` ------------------------------------------------------------------
 
     /// Fires the timers that are due.
     pub fn on_time(&mut self, now: Instant, out: &mut impl Outlet) {
+        let now = self.reach(now);
         while let Some(id) = self.timers.expire(now) {
             tcp::timers::expired(self, now, id, out);
         }
@@ -137,6 +150,7 @@ impl<F: Frame> Stack<F> {
     /// Sends what waits: tails of streams whose last `tcp_send` said `Push::Later`, what found the outlet full, what
     /// waited for a path or a neighbour.
     pub fn flush(&mut self, now: Instant, out: &mut impl Outlet) {
+        let now = self.reach(now);
         if self.net.has_stalled() {
             for to in self.net.take_stalled() {
                 self.release(now, to, out);
@@ -210,6 +224,7 @@ impl<F: Frame> Stack<F> {
         path: Result<Path, SocketError>,
         out: &mut impl Outlet,
     ) {
+        let now = self.reach(now);
         self.net.answer_path(now, to, path);
         self.release(now, to, out);
     }
@@ -227,6 +242,7 @@ impl<F: Frame> Stack<F> {
         mac: Option<MacAddr>,
         out: &mut impl Outlet,
     ) {
+        let now = self.reach(now);
         for to in self.net.answer_neighbour(now, next_hop, mac) {
             self.release(now, to, out);
         }

@@ -14,6 +14,7 @@ impl<F: Frame> Stack<F> {
         id: SocketId,
         out: &mut impl Outlet,
     ) -> Result<(), SendError> {
+        let now = self.reach(now);
         let mut answer = Err(SendError::NoSocket);
         self.with_tcp(now, id, out, |tcb, cx| {
             answer = match tcb.state {
@@ -51,6 +52,7 @@ impl<F: Frame> Stack<F> {
 
     /// The application is done with it. With unread data: RST, as Linux. A listener resets what was not accepted.
     pub fn tcp_close(&mut self, now: Instant, id: SocketId, how: Close, out: &mut impl Outlet) {
+        let now = self.reach(now);
         if let Some(Socket::Listener(_)) = self.sockets.get(id) {
             return self.close_listener(now, id, out);
         }

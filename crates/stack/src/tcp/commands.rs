@@ -52,6 +52,7 @@ impl<F: Frame> Stack<F> {
         change: impl FnOnce(&mut Options),
         out: &mut impl Outlet,
     ) {
+        let now = self.reach(now);
         if let Some(Socket::Listener(listener)) = self.sockets.get_mut(id) {
             return change(&mut listener.options);
         }

@@ -38,6 +38,7 @@ impl<F: Frame> Stack<F> {
         token: u64,
         out: &mut impl Outlet,
     ) -> Result<SocketId, ConnectError> {
+        let now = self.reach(now);
         let mut iss = self.tcp.isn(now, local, remote);
         if let Some(old) = self.demux.tcp.flow(local, remote) {
             match self.sockets.get(old) {

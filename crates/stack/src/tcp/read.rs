@@ -16,6 +16,7 @@ impl<F: Frame> Stack<F> {
         take: Take,
         out: &mut impl Outlet,
     ) -> Result<usize, RecvError> {
+        let now = self.reach(now);
         let mut answer = Err(RecvError::NoSocket);
         self.with_tcp(now, id, out, |tcb, cx| {
             answer = tcb.receive(cx, into, take);

@@ -14,6 +14,7 @@ impl<F: Frame> Stack<F> {
         push: Push,
         out: &mut impl Outlet,
     ) -> Result<usize, SendError> {
+        let now = self.reach(now);
         let mut answer = Err(SendError::NoSocket);
         self.with_tcp(now, id, out, |tcb, cx| {
             answer = tcb.send(cx, data, push);

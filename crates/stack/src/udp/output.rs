@@ -24,6 +24,7 @@ impl<F: Frame> Stack<F> {
         data: &mut impl Source,
         out: &mut impl Outlet,
     ) -> Result<usize, SendError> {
+        let now = self.reach(now);
         let Some(Socket::Udp(udp)) = self.sockets.get_mut(id) else { return Err(SendError::NoSocket) };
         if let Some(error) = udp.error.take() {
             return Err(SendError::Failed(error));

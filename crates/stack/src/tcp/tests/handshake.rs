@@ -76,6 +76,24 @@ fn ports_at_rest_cannot_connect_until_linux_would_reuse_them() {
 }
 
 #[test]
+fn call_with_an_earlier_time_than_the_last_does_not_send_an_older_timestamp() {
+    let mut world = World::new();
+    let listener = world.listen(1, 80, 4);
+    let options = world.options();
+    world.connect(0, 5000, 80, &options);
+    let now = world.now;
+    let [client, server] = &mut world.hosts;
+    client.answer(now);
+    server.receive(now, client.out.frames.pop_front().expect("the SYN"));
+    server.answer(now);
+    let syn_ack = server.out.frames.pop_front().expect("the SYN-ACK");
+    // Taken in by a thread that read the clock before the other one connected.
+    client.receive(Instant(now.0 - 5_000_000), syn_ack);
+    server.receive(now, client.out.frames.pop_front().expect("the third segment"));
+    assert!(server.stack.tcp_accept(listener).is_some());
+}
+
+#[test]
 fn lost_syn_syn_ack_and_third_ack_are_recovered() {
     for lost in 0..3 {
         let mut world = World::new();
