@@ -20,12 +20,15 @@ pub fn has_original() -> bool {
     there
 }
 
-/// A port that is free for both transports.
+/// A port that is free for both transports, and stays so: below the ports that the kernel gives to sockets that ask for
+/// any, and never given twice here.
 pub fn free_port() -> u16 {
+    static NEXT: std::sync::atomic::AtomicU32 = std::sync::atomic::AtomicU32::new(0);
     loop {
-        let udp = UdpSocket::bind("127.0.0.1:0").unwrap();
-        let port = udp.local_addr().unwrap().port();
-        if TcpListener::bind(("127.0.0.1", port)).is_ok() {
+        let number = NEXT.fetch_add(1, std::sync::atomic::Ordering::Relaxed);
+        let port = 10_000 + (std::process::id().wrapping_mul(64).wrapping_add(number) % 20_000) as u16;
+        let free = |port| TcpListener::bind(("127.0.0.1", port)).is_ok();
+        if UdpSocket::bind(("127.0.0.1", port)).is_ok() && free(port) {
             return port;
         }
     }
@@ -48,8 +51,9 @@ impl Server {
     pub fn start_at(program: &str, port: u16, args: &str) -> Server {
         let mut command = Command::new(program);
         command.arg("sr").args(args.split_whitespace()).stdout(Stdio::piped()).stderr(Stdio::piped());
-        let server = Server { child: command.spawn().unwrap(), port };
+        let mut server = Server { child: command.spawn().unwrap(), port };
         server.await_bound();
+        assert_eq!(server.child.try_wait().unwrap(), None, "{program} sr {args} ended at once");
         server
     }
 
