@@ -1,4 +1,6 @@
-//! Our overhead beside the original's: both programs in turn, client and server of the same kind, on loopback.
+//! Our overhead beside the original's: both programs in turn, on loopback. In ping-pong client and server are of the same
+//! kind; in throughput both clients send to the original's server, because a sender on loopback also pays for waking
+//! the receiver, and only the senders are compared.
 //!
 //! `cargo build --release -p sockperf && cargo run --release -p sockperf --example against_original -- [ROUNDS]`
 //!
@@ -56,7 +58,8 @@ fn compare(programs: &[String; 2], test: &str, figure: &str, port: u16, transpor
             let which = (turn + round) % 2;
             let program = &programs[which];
             let port = port + which as u16;
-            let _server = serve(program, port, transport);
+            let server = if test.starts_with("tp") { ORIGINAL } else { program.as_str() };
+            let _server = serve(server, port, transport);
             if let Some(value) = measure(program, test, figure, port, transport) {
                 values[which].push(value);
             }

@@ -248,16 +248,16 @@ pub struct Tally {
 }
 
 impl Tally {
-    /// One message of `bytes` left at `tx`; `valid` when it is within the window.
+    /// So many messages of together `bytes` left at `tx`; `valid` when that is within the window.
     #[inline]
-    pub fn count(&mut self, bytes: usize, tx: u64, valid: bool) {
-        self.sent += 1;
+    pub fn count(&mut self, messages: u64, bytes: usize, tx: u64, valid: bool) {
+        self.sent += messages;
         self.bytes += bytes as u64;
-        if valid {
+        if valid && messages > 0 {
             if self.sent_valid == 0 {
                 self.first_valid = tx;
             }
-            self.sent_valid += 1;
+            self.sent_valid += messages;
             self.last_valid = tx;
         }
     }

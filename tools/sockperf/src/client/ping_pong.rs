@@ -54,7 +54,7 @@ pub fn run(test: &Test) -> Result<Outcome> {
                 Sent::Whole(bytes) => {
                     ledger.sent(seq, tx, scheduled.unwrap_or(tx));
                     waiting += s.servers as u64;
-                    out.count(bytes, tx, window.holds(seq, tx));
+                    out.count(1, bytes, tx, window.holds(seq, tx));
                 }
                 Sent::Skipped => {
                     seq -= 1;

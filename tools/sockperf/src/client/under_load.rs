@@ -103,7 +103,7 @@ fn send(
             match outbox.send(seq, wanted)? {
                 Sent::Whole(bytes) => {
                     let valid = window.holds(seq, tx);
-                    out.count(bytes, tx, valid);
+                    out.count(1, bytes, tx, valid);
                     out.requested_valid += u64::from(wanted && valid);
                     if wanted {
                         out.requested += 1;
