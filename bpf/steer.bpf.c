@@ -9,6 +9,10 @@
 // and the choice is remembered: lanes may come and go between SYN and ACK. What is remembered is bounded, and floods
 // only displace the oldest. Established connections get entries of their own.
 //
+// A flood of SYNs must not fill the receive ring, where everybody else's packets wait too: of each listener so many
+// first segments pass at once and in a millisecond, and beyond that some more from addresses that a connection stood
+// with before (Linux prefers proven peers, too, when its queue of half-open connections fills up).
+//
 // What never reaches us on purpose:
 // - tagged frames (VLAN): they belong to another interface (eth0.7) with addresses of its own, even where those
 //   look the same;
@@ -47,9 +51,18 @@ struct group {
 	__u8 lanes;		// the first so many of member
 	__u8 idle;		// those behind: they listen, and serve where there is no other
 	__u16 queues;		// slots per lane: one for each receive queue of the interface
-	__u32 zero;
+	__u32 firsts;		// first segments of a listener: millisecond << 16 | level of the bucket
 	__u64 packets, bytes;	// redirected, counted here
 	__u8 member[MEMBERS];	// lanes
+};
+
+// One for the interface.
+struct flood {
+	__u32 rate;		// first segments that a lane takes in a millisecond
+	__u32 most;		// at once, from anybody
+	__u32 most_proven;	// from addresses that are known
+	__u32 zero;
+	__u64 refused;		// counted here
 };
 
 struct ports {
@@ -67,16 +80,18 @@ enum { ICMP_UNREACHABLE = 3, ICMP_TIME_EXCEEDED = 11, ICMP_PARAMETER = 12 };
 enum { MORE_FRAGMENTS = 0x2000, FRAGMENT_OFFSET = 0x1fff };
 
 // Made by the loader: flows is a hash of struct flow to struct group, chosen a least-recently-used hash of struct flow
-// to lane, sockets an XSKMAP.
+// to lane, proven one of addresses, floods an array of one struct flood, sockets an XSKMAP.
 struct map {
 	int by_loader;
 };
-struct map flows SECTION(".maps"), chosen SECTION(".maps"), sockets SECTION(".maps");
+struct map flows SECTION(".maps"), chosen SECTION(".maps"), proven SECTION(".maps");
+struct map floods SECTION(".maps"), sockets SECTION(".maps");
 
 static void *(*const map_lookup)(void *map, const void *key) = (void *)BPF_FUNC_map_lookup_elem;
 static long (*const map_update)(void *map, const void *key, const void *value, __u64 flags) =
 	(void *)BPF_FUNC_map_update_elem;
 static long (*const redirect_map)(void *map, __u64 key, __u64 flags) = (void *)BPF_FUNC_redirect_map;
+static __u64 (*const nanoseconds)(void) = (void *)BPF_FUNC_ktime_get_ns;
 static __u64 (*const packet_length)(struct xdp_md *packet) = (void *)BPF_FUNC_xdp_get_buff_len;
 
 INLINE __u32 hash(const struct flow *flow)
@@ -107,11 +122,34 @@ INLINE __u32 choose(const struct group *group, const struct flow *exact, int fir
 	return lane;
 }
 
+// Whether a first segment to a listener is one too many: a bucket that runs out at a steady rate. Processors race for
+// its level: a few more pass, no harm.
+INLINE int is_too_many(struct group *group, __be32 source)
+{
+	__u32 zero = 0, now = (__u16)(nanoseconds() >> 20), level = group->firsts & 0xffff;
+	__u32 lanes = group->lanes ? group->lanes : 1, gone;
+	struct flood *flood = map_lookup(&floods, &zero);
+
+	if (!flood)
+		return 0;
+	gone = (__u16)(now - (group->firsts >> 16)) * flood->rate * lanes;
+	level = level > gone ? level - gone : 0;
+	if (level >= flood->most * lanes &&
+	    (level >= flood->most_proven * lanes || !map_lookup(&proven, &source))) {
+		__sync_fetch_and_add(&flood->refused, 1);
+		return 1;
+	}
+	group->firsts = now << 16 | (level < 0xffff ? level + 1 : level);
+	return 0;
+}
+
 INLINE struct group *find(struct flow *flow, int first, __u32 *lane)
 {
 	struct group *group = map_lookup(&flows, flow);
 	struct flow exact = *flow;
 
+	if (group && !group->packets && flow->protocol == IPPROTO_TCP)
+		map_update(&proven, &flow->remote, lane, BPF_ANY);
 	if (!group) {
 		flow->remote = 0;
 		flow->remote_port = 0;
@@ -127,10 +165,14 @@ INLINE struct group *find(struct flow *flow, int first, __u32 *lane)
 INLINE int steer_to(struct xdp_md *packet, struct flow *flow, int first)
 {
 	__u32 lane = 0, slot;
+	__be32 source = flow->remote;
 	struct group *group = find(flow, first, &lane);
 
 	if (!group || packet->rx_queue_index >= group->queues)
 		return XDP_PASS;
+	// (`find` left no remote side in the flow of a listener.)
+	if (first && !flow->remote && is_too_many(group, source))
+		return XDP_DROP;
 	slot = lane * group->queues + packet->rx_queue_index;
 	if (redirect_map(&sockets, slot, XDP_PASS) != XDP_REDIRECT)
 		return XDP_PASS;

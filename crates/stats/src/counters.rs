@@ -85,6 +85,9 @@ Lane {
     rx_fill_empty: Count;
     /// Packets that the kernel dropped for another reason.
     rx_dropped: Count;
+    /// First segments of connections (SYNs) that were too many at a time, refused before they reach us; all lanes of the
+    /// interface together. Worry when it grows: a flood, or SIDESTEP_RX_RING is too small for a burst of clients.
+    rx_syns_refused: Count;
     /// Entries of the fill ring that the kernel refused. Worry when it is not 0: a defect, please report.
     rx_invalid_descs: Count;
     /// Entries of the transmit ring that the kernel refused. Worry when it is not 0: a defect, please report.

@@ -7,6 +7,7 @@ use sys::raw::syscall;
 use sys::{Fd, Result};
 
 pub(crate) const MAP_TYPE_HASH: u32 = 1;
+pub(crate) const MAP_TYPE_ARRAY: u32 = 2;
 /// Forgets the least recently used when it is full.
 pub(crate) const MAP_TYPE_LRU_HASH: u32 = 9;
 pub(crate) const MAP_TYPE_XSKMAP: u32 = 17;

@@ -74,8 +74,8 @@ pub fn privilege() -> Result<(), Refusal> {
         Err(libc::EAFNOSUPPORT) => return Err(Refusal::NoAfXdp),
         Err(errno) => return Err(Refusal::System { call: "socket(AF_XDP)", errno }),
     }
-    let steering =
-        crate::steering::Steering::create(1, 1).and_then(|steering| steering.load_program(true).map(|_| ()));
+    let steering = crate::steering::Steering::create(1, 1, 64)
+        .and_then(|steering| steering.load_program(true).map(|_| ()));
     steering.map_err(|errno| program_refused("bpf(BPF_PROG_LOAD)", errno))
 }
 

@@ -247,6 +247,12 @@ impl Device {
         self.shared.steering.counters(&flow)
     }
 
+    /// First segments of connections that the program refused on this interface: too many came in a millisecond, and
+    /// their sources had no connection before.
+    pub fn refused(&self) -> u64 {
+        self.shared.steering.refused()
+    }
+
     /// What was sent since the device was opened.
     pub fn sent(&self) -> Sent {
         self.transmit.counts

@@ -18,14 +18,8 @@ const PSEUDO_MAP_FD: u64 = 1;
 /// `R_BPF_64_64`: the address of a symbol in a 64-bit load.
 const RELOCATION_ADDRESS: u32 = 1;
 
-/// Loads the program over the given maps.
-pub(crate) fn load(flows: &Fd, chosen: &Fd, sockets: &Fd, multi_buffer: bool) -> Result<Fd> {
-    let map = |name: &[u8]| match name {
-        b"flows" => Some(flows.raw()),
-        b"chosen" => Some(chosen.raw()),
-        b"sockets" => Some(sockets.raw()),
-        _ => None,
-    };
+/// Loads the program over the maps that `map` has by their names.
+pub(crate) fn load(map: impl Fn(&[u8]) -> Option<i32>, multi_buffer: bool) -> Result<Fd> {
     let instructions = link(OBJECT, map).ok_or(libc::ENOEXEC)?;
     bpf::program_load(&instructions, multi_buffer)
 }

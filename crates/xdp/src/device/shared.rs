@@ -52,7 +52,8 @@ impl Shared {
         }
         let system = |call| move |errno| caps::program_refused(call, errno);
         let lanes = LANES as u32;
-        let steering = Steering::create(lanes, interface.queues).map_err(system("bpf(BPF_MAP_CREATE)"))?;
+        let steering = Steering::create(lanes, interface.queues, options.rx_ring)
+            .map_err(system("bpf(BPF_MAP_CREATE)"))?;
         let program = steering.load_program(way.multi_buffer).map_err(system("bpf(BPF_PROG_LOAD)"))?;
         Ok(Shared {
             _link: attach(&program, interface, way)?,

@@ -195,7 +195,7 @@ fn a_second_owner_is_refused_with_the_queue_and_a_foreign_program_with_its_id() 
         drop(device);
 
         let index = Interface::named("veth").unwrap().index;
-        let program = crate::steering::Steering::create(1, 1).unwrap().load_program(true).unwrap();
+        let program = crate::steering::Steering::create(1, 1, 2048).unwrap().load_program(true).unwrap();
         let foreign = bpf::link_create(&program, index, bpf::FLAG_NATIVE).unwrap();
         match Device::open("veth", &small()) {
             Err(Refusal::ForeignProgram { id }) => assert_ne!(id, 0),

@@ -7,6 +7,7 @@ use super::*;
 use crate::Flow;
 use crate::steering::{Part, Steering};
 
+const DROP: u32 = 1;
 const PASS: u32 = 2;
 const REDIRECT: u32 = 4;
 
@@ -21,7 +22,12 @@ struct Loaded {
 
 /// The program with a socket in slot 0, and steered: UDP and TCP 10.0.0.1:7 from anywhere, TCP :8 from PEER:9 only.
 fn loaded() -> Option<Loaded> {
-    let steering = match Steering::create(4, 1) {
+    // No test sends as many SYNs in a millisecond as such a ring allows.
+    loaded_with_ring(1 << 20)
+}
+
+fn loaded_with_ring(rx_ring: u32) -> Option<Loaded> {
+    let steering = match Steering::create(4, 1, rx_ring) {
         Ok(steering) => steering,
         Err(errno) => {
             eprintln!("SKIPPED: no BPF maps here (errno {errno}); run as root");
@@ -153,6 +159,26 @@ fn a_handshake_stays_with_its_lane_when_others_join() {
     }
     let again = (1000..1200).filter(|&port| loaded.answer(&tcp(port, 0x02)) == REDIRECT).count();
     assert!((60..140).contains(&again), "a new connection of the same port chooses anew: {again}");
+}
+
+#[test]
+fn too_many_first_segments_are_refused_and_known_addresses_have_room_of_their_own() {
+    // A ring this small allows two at once, three with those of known addresses, and none by time.
+    let Some(loaded) = loaded_with_ring(4) else { return };
+    let tcp = |source: Ipv4Addr, from: u16, to: u16, flags: u8| {
+        let mut header = ports(from, to);
+        header[13] = flags;
+        loaded.answer(&ethernet(0x0800, &ip(6, source, OURS, &header)))
+    };
+    let (syn, ack, stranger) = (0x02, 0x10, Ipv4Addr::new(10, 0, 0, 3));
+    assert_eq!([1, 2, 3].map(|port| tcp(stranger, port, 7, syn)), [REDIRECT, REDIRECT, DROP]);
+    assert_eq!(tcp(stranger, 1, 7, ack), REDIRECT, "only first segments are bounded");
+    assert_eq!(tcp(stranger, 1, 7, syn), DROP, "what a listener was sent proves nothing");
+    assert_eq!(tcp(PEER, 1, 7, syn), DROP, "not known yet");
+    assert_eq!(tcp(PEER, 9, 8, ack), REDIRECT, "the entry of a connection");
+    assert_eq!([1, 2].map(|port| tcp(PEER, port, 7, syn)), [REDIRECT, DROP]);
+    assert_eq!(tcp(stranger, 1, 7, syn), DROP);
+    assert_eq!(loaded.steering.refused(), 5);
 }
 
 #[test]
