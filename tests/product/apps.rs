@@ -98,6 +98,11 @@ fn haproxy_in_front_of_nginx() {
 }
 
 #[test]
+fn haproxy_splices_a_file_intact() {
+    runs("haproxy-splice", &[BOTH]);
+}
+
+#[test]
 fn python_asyncio() {
     runs("asyncio", &[BOTH]);
 }

@@ -17,6 +17,7 @@ pub mod identity;
 pub mod memory;
 mod mutex;
 pub mod own_fd;
+pub mod pipe;
 pub mod poll;
 pub mod process;
 pub mod raw;

@@ -43,6 +43,9 @@ unsafe fn routed(
             libc::SYS_getsockname => socket::getsockname(fd, b as _, c as _),
             libc::SYS_getpeername => socket::getpeername(fd, b as _, c as _),
             libc::SYS_sendfile => return Some(data::sendfile(fd, b as c_int, c as _, d) as c_long),
+            libc::SYS_splice => {
+                return Some(data::splice(fd, b as _, c as c_int, d as _, e, f as _) as c_long);
+            }
             libc::SYS_accept4 => socket::accept4(fd, b as _, c as _, d as c_int),
             libc::SYS_shutdown => socket::shutdown(fd, b as c_int),
             libc::SYS_getsockopt => socket::getsockopt(fd, b as c_int, c as c_int, d as _, e as _),

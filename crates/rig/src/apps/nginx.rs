@@ -72,6 +72,16 @@ pub(super) const APPS: &[App] = &[
         run: haproxy,
         ..KEEPALIVE
     },
+    App {
+        name: "haproxy-splice",
+        what: "haproxy, mode tcp with splice, between curl and nginx, 50 MB compared",
+        unit: "MB/s",
+        needs: &[NGINX, CURL, HAPROXY],
+        middle: true,
+        goal: None,
+        run: haproxy_splices,
+        ..KEEPALIVE
+    },
 ];
 
 /// Two workers that serve the run's folder.
@@ -134,20 +144,31 @@ pub(super) fn http(
 }
 
 fn file(stage: &Stage<'_>) -> Result<Figures> {
-    let length = 50_000_000;
-    let wanted = content(length, 1);
-    std::fs::write(stage.file("large"), &wanted).context("the large file")?;
+    let wanted = large(stage)?;
     let server = nginx(stage)?;
-    let url = format!("http://{}:{PORT}/large", stage.hosts.right.address);
+    let figures = fetch(stage, stage.hosts.right.address, &wanted)?;
+    quit(stage, server)?;
+    Ok(figures)
+}
+
+/// A file of 50 MB for the server.
+fn large(stage: &Stage<'_>) -> Result<Vec<u8>> {
+    let wanted = content(50_000_000, 1);
+    std::fs::write(stage.file("large"), &wanted).context("the large file")?;
+    Ok(wanted)
+}
+
+/// Fetches it a few times, and compares.
+fn fetch(stage: &Stage<'_>, address: Ipv4Addr, wanted: &[u8]) -> Result<Figures> {
+    let url = format!("http://{address}:{PORT}/large");
     let words = format!("-sS --max-time 60 --write-out %{{speed_download}} {url} -o");
     let (mut bytes_per_second, mut times) = (0.0, 0.0);
     for _ in 0..stage.seconds {
         let said = stage.ask(&stage.client("curl").words(&words).argument(stage.file("got")))?.stdout;
         bytes_per_second += said.trim().parse::<f64>().context("curl's speed")?;
         times += 1.0;
-        same(&stage.file("got"), &wanted)?;
+        same(&stage.file("got"), wanted)?;
     }
-    quit(stage, server)?;
     Ok(Figures { rate: bytes_per_second / times / 1e6, ..Figures::default() })
 }
 
@@ -204,20 +225,36 @@ fn reload(stage: &Stage<'_>) -> Result<Figures> {
 }
 
 fn haproxy(stage: &Stage<'_>) -> Result<Figures> {
+    between(stage, "http", "http-reuse always", |front| http(stage, front, PORT, "small", SMALL, ""))
+}
+
+fn haproxy_splices(stage: &Stage<'_>) -> Result<Figures> {
+    let wanted = large(stage)?;
+    let options = "option splice-request\n option splice-response";
+    between(stage, "tcp", options, |front| fetch(stage, front, &wanted))
+}
+
+/// `body` with haproxy on the router, in front of nginx; it gets haproxy's address.
+fn between(
+    stage: &Stage<'_>,
+    mode: &str,
+    options: &str,
+    body: impl FnOnce(Ipv4Addr) -> Result<Figures>,
+) -> Result<Figures> {
     let router = stage.hosts.router.as_ref().ok_or_else(|| Error::new("haproxy needs the router"))?;
     let server = nginx(stage)?;
     let (front, back) = (router.address, stage.hosts.right.address);
     let text = format!(
-        "global\n nbthread 1\ndefaults\n mode http\n timeout connect 10s\n timeout client 30s\n \
+        "global\n nbthread 1\ndefaults\n mode {mode}\n timeout connect 10s\n timeout client 30s\n \
          timeout server 30s\nfrontend f\n bind {front}:{PORT}\n default_backend b\nbackend b\n \
-         http-reuse always\n server s {back}:{PORT}\n"
+         {options}\n server s {back}:{PORT}\n"
     );
     let configuration = stage.file("haproxy.cfg");
     std::fs::write(&configuration, text).context(configuration.display())?;
     let haproxy = router.program("haproxy").argument("-db").argument("-f").argument(&configuration);
     let haproxy = haproxy.preload(stage.ends.server.then_some(stage.ends.library));
     let haproxy = stage.serve(&haproxy, PORT)?;
-    let figures = http(stage, front, PORT, "small", SMALL, "")?;
+    let figures = body(front)?;
     drop(haproxy);
     quit(stage, server)?;
     Ok(figures)

@@ -10,7 +10,6 @@ use crate::object::{Kind, Object};
 use crate::runtime::Runtime;
 use crate::udp::ancillary::Asked;
 use crate::{tcp, udp};
-use core::sync::atomic::Ordering;
 use libc::{c_int, c_uint, c_void, iovec, mmsghdr, msghdr, size_t, sockaddr, socklen_t, ssize_t, timespec};
 use stack::Source;
 use std::net::SocketAddrV4;
@@ -284,23 +283,35 @@ pub unsafe fn sendfile64(out: c_int, input: c_int, offset: *mut i64, count: size
     result
 }
 
-/// splice(2), when one end may be a socket of ours: the kernel would move bytes of the shadow. EINVAL is its answer for
-/// descriptors that cannot be spliced, and programs fall back to read and write.
+/// splice(2). What no descriptor could do is the kernel's to refuse, of the shadow as of any socket.
 pub unsafe fn splice(
     input: c_int,
-    _input_offset: *mut i64,
+    input_offset: *mut i64,
     output: c_int,
-    _output_offset: *mut i64,
-    _count: size_t,
-    _flags: c_uint,
+    output_offset: *mut i64,
+    count: size_t,
+    flags: c_uint,
 ) -> Answer<ssize_t> {
-    for fd in [input, output] {
-        if let Ok((_, object)) = ours(fd)
-            && object.kind() == Kind::Stream
-        {
-            let _ = object.shut.load(Ordering::Relaxed);
-            return fail(libc::EINVAL);
-        }
+    if !input_offset.is_null() || !output_offset.is_null() || count == 0 || flags & !SPLICE_FLAGS != 0 {
+        return kernel();
+    }
+    if let Some((runtime, object)) = stream(input)
+        && sys::pipe::is_pipe(output)
+    {
+        return counts::receive(object, tcp::splice_to_pipe(runtime, object, output, count, flags));
+    }
+    if let Some((runtime, object)) = stream(output)
+        && sys::pipe::is_pipe(input)
+    {
+        return tcp::splice_from_pipe(runtime, object, input, count, flags);
     }
     kernel()
+}
+
+const SPLICE_FLAGS: c_uint =
+    libc::SPLICE_F_MOVE | libc::SPLICE_F_NONBLOCK | libc::SPLICE_F_MORE | libc::SPLICE_F_GIFT;
+
+/// The connection behind a descriptor.
+fn stream(fd: c_int) -> Option<(&'static Runtime, &'static Object)> {
+    ours(fd).ok().filter(|(_, object)| object.kind() == Kind::Stream)
 }

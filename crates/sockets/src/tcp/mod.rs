@@ -10,6 +10,7 @@ mod listen;
 mod port;
 mod recv;
 mod send;
+mod splice;
 
 pub(crate) use accept::accept4;
 pub(crate) use close::{abort, close, detach, shutdown};
@@ -17,6 +18,7 @@ pub(crate) use connect::connect;
 pub(crate) use listen::{adopt, listen};
 pub(crate) use recv::{recv, take_now};
 pub(crate) use send::{send, send_file};
+pub(crate) use splice::{splice_from_pipe, splice_to_pipe};
 
 use crate::address::{self, Given};
 use crate::answer::{Answer, Stop};

@@ -1,0 +1,229 @@
+//! splice(2) between a pipe of the application and a connection. The kernel moves pages; here bytes are copied, and the
+//! answers are the kernel's: a pipe that is full, or a window that is closed, must not cost a byte.
+//!
+//! Only splice(2) itself says how much a pipe takes without blocking, whatever its O_NONBLOCK. So bytes for a pipe go
+//! through one of our own and are moved from there; they leave the connection once they have arrived. Bytes from a pipe
+//! are looked at with tee(2), and leave it once the engine has taken them.
+
+use crate::answer::{Answer, Stop, Why};
+use crate::counts;
+use crate::errno::{fail, of_recv};
+use crate::lane::Tx;
+use crate::object::Object;
+use crate::runtime::Runtime;
+use crate::wait::Lanes;
+use crate::wait::block::{self, Wait};
+use core::sync::atomic::Ordering;
+use libc::{EAGAIN, c_int, c_uint, pollfd, ssize_t};
+use stack::tcp::Take;
+use stack::{Instant, RecvError};
+use std::cell::RefCell;
+use sys::Fd;
+
+/// Bytes moved at a time: what a pipe holds.
+const PIECE: usize = 1 << 16;
+
+/// A pipe of ours, empty between calls, and as much memory.
+struct Between {
+    process: i32,
+    read: Fd,
+    write: Fd,
+    bytes: Vec<u8>,
+}
+
+thread_local! {
+    /// Kept between calls. Taken out while in use: a wait may run signal handlers, which may splice.
+    static BETWEEN: RefCell<Option<Between>> = const { RefCell::new(None) };
+}
+
+/// Why a step moved nothing.
+enum Stuck {
+    /// The application's pipe: full, or nobody reads it.
+    Pipe(i32),
+    /// The connection.
+    Socket(RecvError),
+}
+
+/// From a connection to a pipe: what is there, or comes first, as far as the pipe has room. 0: end of stream.
+pub(crate) fn splice_to_pipe(
+    runtime: &'static Runtime,
+    object: &'static Object,
+    pipe: c_int,
+    count: usize,
+    flags: c_uint,
+) -> Answer<ssize_t> {
+    Between::with(|between| {
+        let mut total = 0;
+        loop {
+            let mut step = |now| between.step(object, pipe, count - total, now);
+            let moved = match step(sys::clock::now()) {
+                Err(Stuck::Socket(RecvError::WouldBlock)) if total == 0 => {
+                    if object.nonblocking.load(Ordering::Relaxed) {
+                        return fail(EAGAIN);
+                    }
+                    let one = [object];
+                    let outcome = block::until(runtime, &Wait::to_receive(runtime, &one, &[]), |now| {
+                        let moved = step(now);
+                        (!matches!(moved, Err(Stuck::Socket(RecvError::WouldBlock)))).then_some(moved)
+                    });
+                    match outcome {
+                        Ok(moved) => moved,
+                        Err(stopped) => return fail(stopped.errno()),
+                    }
+                }
+                moved => moved,
+            };
+            match moved {
+                Ok(0) => return Ok(total as ssize_t),
+                Ok(moved) => total += moved,
+                Err(_) if total > 0 => return Ok(total as ssize_t),
+                Err(Stuck::Pipe(EAGAIN)) if may_block(pipe, flags) => {
+                    await_pipe(runtime, object, pipe, libc::POLLOUT)?;
+                }
+                Err(Stuck::Pipe(errno)) => return fail(errno),
+                Err(Stuck::Socket(RecvError::NoSocket)) => return Err(Stop::Kernel(Why::NotOurs)),
+                Err(Stuck::Socket(error)) => return fail(of_recv(error)),
+            }
+            if total == count {
+                return Ok(total as ssize_t);
+            }
+        }
+    })
+}
+
+/// From a pipe to a connection: what the pipe holds, or gets first. 0: nobody writes to the pipe any more.
+pub(crate) fn splice_from_pipe(
+    runtime: &'static Runtime,
+    object: &'static Object,
+    pipe: c_int,
+    count: usize,
+    flags: c_uint,
+) -> Answer<ssize_t> {
+    let more = if flags & libc::SPLICE_F_MORE != 0 { libc::MSG_MORE } else { 0 };
+    Between::with(|between| {
+        let mut total = 0;
+        while total < count {
+            let held = match between.look(pipe, count - total) {
+                Ok(0) => break,
+                Ok(held) => held,
+                Err(_) if total > 0 => break,
+                Err(EAGAIN) if may_block(pipe, flags) => {
+                    await_pipe(runtime, object, pipe, libc::POLLIN)?;
+                    continue;
+                }
+                Err(errno) => return fail(errno),
+            };
+            let sent = match super::send(runtime, object, &mut &between.bytes[..held], more) {
+                Ok(sent) => sent as usize,
+                Err(_) if total > 0 => break,
+                Err(stop) => return Err(stop),
+            };
+            // They are there: it does not block.
+            let _ = sys::fd::read(pipe, &mut between.bytes[..sent]);
+            total += sent;
+            if sent < held {
+                break;
+            }
+        }
+        Ok(total as ssize_t)
+    })
+}
+
+/// Whether the call may wait for the pipe. (For the socket its own O_NONBLOCK counts alone.)
+fn may_block(pipe: c_int, flags: c_uint) -> bool {
+    flags & libc::SPLICE_F_NONBLOCK == 0
+        && sys::fd::fcntl(pipe, libc::F_GETFL, 0).is_ok_and(|flags| flags & libc::O_NONBLOCK == 0)
+}
+
+/// Waits until the pipe has bytes, or room, or will have none for ever. The timeouts of the socket are not the pipe's.
+fn await_pipe(runtime: &'static Runtime, object: &'static Object, pipe: c_int, events: i16) -> Answer<()> {
+    let one = [object];
+    let kernel = [pollfd { fd: pipe, events, revents: 0 }];
+    let of_socket = Wait::to_send(runtime, &one);
+    let wait = Wait {
+        objects: &[],
+        lanes: Lanes::default(),
+        kernel: &kernel,
+        deadline: None,
+        restartable: true,
+        ..of_socket
+    };
+    let ready = |_| (sys::poll::poll(&mut kernel.clone(), Some(0), None) == Ok(1)).then_some(());
+    block::until(runtime, &wait, ready).or_else(|stopped| fail(stopped.errno()))
+}
+
+impl Between {
+    fn with(body: impl FnOnce(&mut Between) -> Answer<ssize_t>) -> Answer<ssize_t> {
+        let kept = BETWEEN.try_with(|between| between.borrow_mut().take()).ok().flatten();
+        // After a fork it would be shared with the parent.
+        let mut between = match kept.filter(|between| between.process == sys::process::pid()) {
+            Some(between) => between,
+            None => Between::new().map_err(Stop::Errno)?,
+        };
+        let answer = body(&mut between);
+        let _ = BETWEEN.try_with(|kept| *kept.borrow_mut() = Some(between));
+        answer
+    }
+
+    fn new() -> sys::Result<Between> {
+        let (read, write) = sys::pipe::pair()?;
+        Ok(Between { process: sys::process::pid(), read, write, bytes: vec![0; PIECE] })
+    }
+
+    /// Moves what the connection has and the pipe takes. The lane's lock is held from the look at the bytes to their
+    /// leaving, so that no other thread reads them too.
+    fn step(&mut self, object: &Object, pipe: c_int, want: usize, now: u64) -> Result<usize, Stuck> {
+        let Some((lane, id)) = object.leg() else { return Err(Stuck::Socket(RecvError::NoSocket)) };
+        let at = Instant(now);
+        let want = want.min(PIECE);
+        let mut guard = lane.lock();
+        let inner = &mut *guard;
+        let mut into = &mut self.bytes[..want];
+        let mut seen = inner.stack.tcp_recv(at, id, &mut into, Take::Peek, &mut Tx(&mut inner.device));
+        if seen == Err(RecvError::WouldBlock) {
+            inner.turn(now);
+            let mut into = &mut self.bytes[..want];
+            seen = inner.stack.tcp_recv(at, id, &mut into, Take::Peek, &mut Tx(&mut inner.device));
+        }
+        let moved = match seen {
+            Ok(seen @ 1..) => self.push(pipe, seen),
+            Ok(0) => Ok(0),
+            Err(error) => Err(Stuck::Socket(error)),
+        };
+        if let Ok(moved @ 1..) = moved {
+            let mut passed = &mut self.bytes[..moved];
+            let tx = &mut Tx(&mut inner.device);
+            let _ = inner.stack.tcp_recv(at, id, &mut passed, Take::Discard, tx);
+            counts::received(object, moved);
+        }
+        inner.hand_over(at);
+        lane.note(inner, now);
+        moved
+    }
+
+    /// The first `count` of our bytes into the application's pipe, as far as they fit.
+    fn push(&mut self, pipe: c_int, count: usize) -> Result<usize, Stuck> {
+        let put = sys::fd::write(self.write.raw(), &self.bytes[..count]).map_err(Stuck::Pipe)?;
+        let moved = sys::pipe::splice(self.read.raw(), pipe, put);
+        self.empty(put - moved.unwrap_or(0));
+        moved.map_err(Stuck::Pipe)
+    }
+
+    /// The first bytes of the application's pipe, which stay there; how many.
+    fn look(&mut self, pipe: c_int, want: usize) -> sys::Result<usize> {
+        let held = sys::pipe::tee(pipe, self.write.raw(), want.min(PIECE))?;
+        Ok(self.empty(held))
+    }
+
+    /// Takes `count` bytes, all that there are, out of our pipe; how many.
+    fn empty(&mut self, count: usize) -> usize {
+        let mut got = 0;
+        while got < count {
+            match sys::fd::read(self.read.raw(), &mut self.bytes[got..count]) {
+                Ok(more @ 1..) => got += more,
+                _ => break,
+            }
+        }
+        got
+    }
+}

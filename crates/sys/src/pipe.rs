@@ -1,0 +1,52 @@
+//! Pipes, and moving bytes between them without a look at them. Nothing here blocks.
+
+use crate::raw::{int, syscall};
+use crate::{Fd, Result, fd};
+
+/// A non-blocking pipe of ours: the end to read, the end to write.
+pub fn pair() -> Result<(Fd, Fd)> {
+    let mut ends = [0i32; 2];
+    let flags = libc::O_CLOEXEC | libc::O_NONBLOCK;
+    // SAFETY: the kernel writes two descriptors.
+    unsafe { syscall(libc::SYS_pipe2, [ends.as_mut_ptr() as usize, int(flags), 0, 0, 0, 0]) }?;
+    Ok((Fd::adopt(ends[0] as usize), Fd::adopt(ends[1] as usize)))
+}
+
+/// Whether a descriptor is an end of a pipe, or a FIFO.
+pub fn is_pipe(fd: i32) -> bool {
+    fd::fcntl(fd, libc::F_GETPIPE_SZ, 0).is_ok()
+}
+
+/// splice(2) from pipe to pipe: what `from` holds and `to` has room for, at most `count` bytes.
+pub fn splice(from: i32, to: i32, count: usize) -> Result<usize> {
+    let flags = libc::SPLICE_F_NONBLOCK as usize;
+    // SAFETY: no offsets.
+    unsafe { syscall(libc::SYS_splice, [int(from), 0, int(to), 0, count, flags]) }
+}
+
+/// tee(2): as [`splice`], and the bytes stay in `from` as well.
+pub fn tee(from: i32, to: i32, count: usize) -> Result<usize> {
+    let flags = libc::SPLICE_F_NONBLOCK as usize;
+    // SAFETY: no pointers.
+    unsafe { syscall(libc::SYS_tee, [int(from), int(to), count, flags, 0, 0]) }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_teed_stays_and_what_is_spliced_goes() {
+        let ((from, into), (out, to)) = (pair().unwrap(), pair().unwrap());
+        assert!(is_pipe(from.raw()) && !is_pipe(-1));
+        assert_eq!(tee(from.raw(), to.raw(), 10), Err(libc::EAGAIN));
+        fd::write(into.raw(), b"bytes").unwrap();
+        let mut got = [0; 8];
+        assert_eq!(tee(from.raw(), to.raw(), 4), Ok(4));
+        assert_eq!(fd::read(out.raw(), &mut got), Ok(4));
+        assert_eq!(splice(from.raw(), to.raw(), 10), Ok(5));
+        assert_eq!(fd::read(out.raw(), &mut got), Ok(5));
+        assert_eq!(&got[..5], b"bytes");
+        assert_eq!(splice(from.raw(), to.raw(), 10), Err(libc::EAGAIN));
+    }
+}
