@@ -6,6 +6,7 @@
 use crate::counts;
 use crate::lane::Lane;
 use crate::wait::watch::Watch;
+use core::ops::{Deref, DerefMut};
 use core::sync::atomic::{AtomicBool, AtomicI32, AtomicPtr, AtomicU8, AtomicU32, AtomicU64, Ordering};
 use stack::SocketId;
 use std::net::SocketAddrV4;
@@ -43,6 +44,48 @@ pub(crate) struct Leg {
     id: AtomicU64,
 }
 
+/// A value that hardly any socket has: nothing is kept until it is written to.
+pub(crate) struct Rarely<T>(Option<Box<T>>);
+
+/// What a [`Rarely`] shows that holds nothing.
+pub(crate) trait Empty: Default + 'static {
+    /// The default.
+    const EMPTY: &'static Self;
+}
+
+impl<T> Default for Rarely<T> {
+    fn default() -> Self {
+        Rarely(None)
+    }
+}
+
+impl<T: Clone> Clone for Rarely<T> {
+    fn clone(&self) -> Self {
+        Rarely(self.0.clone())
+    }
+}
+
+impl<T: Empty> Deref for Rarely<T> {
+    type Target = T;
+
+    fn deref(&self) -> &T {
+        self.0.as_deref().unwrap_or(T::EMPTY)
+    }
+}
+
+impl<T: Empty> DerefMut for Rarely<T> {
+    fn deref_mut(&mut self) -> &mut T {
+        self.0.get_or_insert_default()
+    }
+}
+
+/// Options by level and name, with their values.
+type OptionList = Vec<(i32, i32, Vec<u8>)>;
+
+impl Empty for OptionList {
+    const EMPTY: &'static Self = &Vec::new();
+}
+
 /// What only control calls touch.
 #[derive(Default)]
 pub(crate) struct Control {
@@ -57,13 +100,13 @@ pub(crate) struct Control {
     /// The socket layer's own options of a TCP socket, for connect and listen to start with.
     pub tcp: Option<Box<stack::tcp::Options>>,
     /// Options the application set that accepted sockets inherit on their shadows: level, name, value.
-    pub inherited: Vec<(i32, i32, Vec<u8>)>,
+    pub inherited: Rarely<OptionList>,
     /// SO_REUSEADDR or other settings that the engine asks about on connect: set by the rules of options.rs.
     pub udp: Option<Box<stack::udp::Options>>,
     /// A duplicate of the shadow, for calls that still wait on a closed descriptor.
     pub kept: Option<sys::Fd>,
     /// Groups of a UDP socket.
-    pub multicast: crate::udp::multicast::Multicast,
+    pub multicast: Rarely<crate::udp::multicast::Multicast>,
     /// A non-blocking connect whose result has not been told yet.
     pub connecting: bool,
     /// The queue length of a listener.
@@ -119,7 +162,9 @@ pub(crate) struct Object {
     pub resting: AtomicBool,
     /// Users of a connection beside the descriptors of this process (see relay.rs).
     pub holders: AtomicU32,
-    legs: [Leg; LEGS_MAX],
+    /// The only leg of most, and the others of a socket that was ever bound to several interfaces: kept with it.
+    first_leg: Leg,
+    more_legs: AtomicPtr<[Leg; LEGS_MAX - 1]>,
     leg_count: AtomicU32,
     /// See [`Control`].
     pub control: sys::Mutex<Control>,
@@ -175,7 +220,8 @@ impl Object {
             accelerated: AtomicBool::new(false),
             resting: AtomicBool::new(false),
             holders: AtomicU32::new(0),
-            legs: Default::default(),
+            first_leg: Leg::default(),
+            more_legs: AtomicPtr::new(core::ptr::null_mut()),
             leg_count: AtomicU32::new(0),
             control: sys::Mutex::new(Control::default()),
             watch: Watch::new(),
@@ -259,7 +305,25 @@ impl Object {
     #[inline]
     pub(crate) fn legs(&self) -> impl Iterator<Item = (&'static Lane, SocketId)> + '_ {
         let count = self.leg_count.load(Ordering::Acquire) as usize;
-        self.legs[..count.min(LEGS_MAX)].iter().filter_map(Leg::load)
+        (0..count).filter_map(|index| self.leg_at(index)?.load())
+    }
+
+    #[inline]
+    fn leg_at(&self, index: usize) -> Option<&Leg> {
+        if index == 0 {
+            return Some(&self.first_leg);
+        }
+        // SAFETY: null, or legs that were leaked by `room_for_leg`.
+        unsafe { self.more_legs.load(Ordering::Acquire).as_ref() }?.get(index - 1)
+    }
+
+    /// The place of a leg to be added. Callers hold `control`.
+    fn room_for_leg(&self, index: usize) -> Option<&Leg> {
+        if index > 0 && self.more_legs.load(Ordering::Acquire).is_null() {
+            let more: &'static mut [Leg; LEGS_MAX - 1] = Box::leak(Box::default());
+            self.more_legs.store(more, Ordering::Release);
+        }
+        self.leg_at(index)
     }
 
     /// The first leg: the only one of a stream.
@@ -268,7 +332,7 @@ impl Object {
         if self.leg_count.load(Ordering::Acquire) == 0 {
             return None;
         }
-        self.legs[0].load()
+        self.first_leg.load()
     }
 
     /// The leg on `lane`, if there is one.
@@ -280,7 +344,7 @@ impl Object {
     /// Adds a leg and returns its index; `None` if there are too many. Callers hold `control`.
     pub(crate) fn add_leg(&self, lane: &'static Lane, id: SocketId) -> Option<u8> {
         let count = self.leg_count.load(Ordering::Relaxed);
-        let leg = self.legs.get(count as usize)?;
+        let leg = self.room_for_leg(count as usize)?;
         leg.id.store(id.to_bits(), Ordering::Relaxed);
         leg.lane.store(core::ptr::from_ref(lane).cast_mut(), Ordering::Release);
         self.leg_count.store(count + 1, Ordering::Release);

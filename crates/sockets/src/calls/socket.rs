@@ -60,7 +60,9 @@ pub unsafe fn socket(domain: c_int, kind: c_int, protocol: c_int) -> Answer<c_in
     let object = Object::new(ours, fd, kind & libc::SOCK_NONBLOCK != 0);
     if ours == Kind::Udp {
         counts::loops(object.counts(), runtime.parameters.tx_mc_loopback);
-        object.control.lock().multicast.silent = !runtime.parameters.tx_mc_loopback;
+        if !runtime.parameters.tx_mc_loopback {
+            object.control.lock().multicast.silent = true;
+        }
     }
     if !fd_table::enter_socket(fd, object) {
         object.release();

@@ -164,7 +164,7 @@ fn take(
         let control = listener.control.lock();
         (control.inherited.clone(), control.linger, control.tcp.clone())
     };
-    for (level, name, value) in &inherited {
+    for (level, name, value) in &*inherited {
         let _ = runtime.os.set_option(fd, *level, *name, value);
     }
     {

@@ -212,7 +212,9 @@ pub(crate) fn detach(object: &'static Object) {
         inner.stack.udp_close(id);
     }
     let mut control = object.control.lock();
-    control.multicast.unplugged();
+    if control.multicast.has_groups() {
+        control.multicast.unplugged();
+    }
     object.drop_legs();
 }
 

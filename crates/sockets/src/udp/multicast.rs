@@ -12,7 +12,7 @@ use crate::answer::{Answer, Why};
 use crate::counts;
 use crate::fd_table;
 use crate::lane::Lane;
-use crate::object::{Control, Kind, Object};
+use crate::object::{Control, Empty, Kind, Object};
 use crate::offload;
 use crate::runtime::Runtime;
 use crate::wait::epoll;
@@ -54,7 +54,16 @@ pub(crate) struct Multicast {
     pub silent: bool,
 }
 
+impl Empty for Multicast {
+    const EMPTY: &'static Self =
+        &Multicast { groups: Vec::new(), filtered: false, link: 0, source: None, silent: false };
+}
+
 impl Multicast {
+    pub(crate) fn has_groups(&self) -> bool {
+        !self.groups.is_empty()
+    }
+
     /// The legs are gone, and with them what they had joined.
     pub(crate) fn unplugged(&mut self) {
         self.groups.iter_mut().for_each(|one| one.steered = false);

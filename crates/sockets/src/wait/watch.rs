@@ -16,25 +16,44 @@ pub(crate) struct Watch {
     inner: sys::Mutex<Inner>,
 }
 
+/// Nearly every socket is in one set or in none, and nobody sleeps for one in a set.
 struct Inner {
+    set: Option<(&'static Set, u32)>,
+    others: Option<Box<Others>>,
+}
+
+#[derive(Default)]
+struct Others {
     sleepers: Vec<i32>,
     sets: Vec<(&'static Set, u32)>,
+}
+
+impl Inner {
+    const NOBODY: Inner = Inner { set: None, others: None };
+
+    fn sleepers(&self) -> &[i32] {
+        self.others.as_ref().map_or(&[], |others| &others.sleepers)
+    }
+
+    fn sets(&self) -> impl Iterator<Item = (&'static Set, u32)> {
+        let others = self.others.iter().flat_map(|others| &others.sets);
+        self.set.iter().chain(others).copied()
+    }
+
+    fn others(&mut self) -> &mut Others {
+        self.others.get_or_insert_default()
+    }
 }
 
 impl Watch {
     /// Nobody waits.
     pub(crate) const fn new() -> Watch {
-        Watch {
-            count: AtomicU32::new(0),
-            inner: sys::Mutex::new(Inner { sleepers: Vec::new(), sets: Vec::new() }),
-        }
+        Watch { count: AtomicU32::new(0), inner: sys::Mutex::new(Inner::NOBODY) }
     }
 
     /// Nobody waits any more.
     pub(crate) fn clear(&self) {
-        let mut inner = self.inner.lock();
-        inner.sleepers.clear();
-        inner.sets.clear();
+        *self.inner.lock() = Inner::NOBODY;
         self.count.store(0, Ordering::Relaxed);
     }
 
@@ -47,20 +66,20 @@ impl Watch {
     fn change(&self, change: impl FnOnce(&mut Inner)) {
         let mut inner = self.inner.lock();
         change(&mut inner);
-        let count = inner.sleepers.len() + inner.sets.len();
+        let count = inner.sleepers().len() + inner.sets().count();
         self.count.store(count as u32, Ordering::SeqCst);
     }
 
     /// A thread goes to sleep and wants its eventfd written.
     pub(crate) fn add_sleeper(&self, eventfd: i32) {
-        self.change(|inner| inner.sleepers.push(eventfd));
+        self.change(|inner| inner.others().sleepers.push(eventfd));
     }
 
     /// It is awake again.
     pub(crate) fn remove_sleeper(&self, eventfd: i32) {
         self.change(|inner| {
-            if let Some(at) = inner.sleepers.iter().position(|fd| *fd == eventfd) {
-                inner.sleepers.swap_remove(at);
+            if let Some(at) = inner.sleepers().iter().position(|fd| *fd == eventfd) {
+                inner.others().sleepers.swap_remove(at);
             }
         });
     }
@@ -68,20 +87,28 @@ impl Watch {
     /// An epoll set holds the socket in its item `slot`.
     pub(crate) fn add_set(&self, set: &'static Set, slot: u32) {
         self.change(|inner| {
-            // Nearly always the only one.
-            inner.sets.reserve_exact(1);
-            inner.sets.push((set, slot));
+            if inner.set.is_none() {
+                inner.set = Some((set, slot));
+            } else {
+                inner.others().sets.push((set, slot));
+            }
         });
     }
 
     /// The set let go of it.
     pub(crate) fn remove_set(&self, set: &Set, slot: u32) {
-        self.change(|inner| inner.sets.retain(|(known, at)| !(core::ptr::eq(*known, set) && *at == slot)));
+        let is_it = |(known, at): &(&'static Set, u32)| core::ptr::eq(*known, set) && *at == slot;
+        self.change(|inner| {
+            inner.set = inner.set.filter(|one| !is_it(one));
+            if let Some(others) = &mut inner.others {
+                others.sets.retain(|one| !is_it(one));
+            }
+        });
     }
 
     /// The sets that hold the socket.
     pub(crate) fn sets(&self) -> Vec<(&'static Set, u32)> {
-        if self.count.load(Ordering::SeqCst) == 0 { Vec::new() } else { self.inner.lock().sets.clone() }
+        if self.count.load(Ordering::SeqCst) == 0 { Vec::new() } else { self.inner.lock().sets().collect() }
     }
 
     /// The socket had an edge. Called under its lane's lock.
@@ -94,11 +121,11 @@ impl Watch {
 
     fn tell(&self, _object: &Object, edges: Ready) {
         let inner = self.inner.lock();
-        for eventfd in &inner.sleepers {
+        for eventfd in inner.sleepers() {
             sys::fd::signal(*eventfd);
         }
-        for (set, slot) in &inner.sets {
-            set.edge(*slot, edges);
+        for (set, slot) in inner.sets() {
+            set.edge(slot, edges);
         }
     }
 

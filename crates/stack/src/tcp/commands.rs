@@ -5,6 +5,7 @@ use super::listen::Listener;
 use super::{ConnectError, Info, Options, Queued, State};
 use crate::stack::Socket;
 use crate::{Endpoint, Frame, Instant, Outlet, SocketId, Stack};
+use std::sync::Arc;
 
 #[allow(missing_docs)]
 impl<F: Frame> Stack<F> {
@@ -54,11 +55,11 @@ impl<F: Frame> Stack<F> {
     ) {
         let now = self.reach(now);
         if let Some(Socket::Listener(listener)) = self.sockets.get_mut(id) {
-            return change(&mut listener.options);
+            return change(Arc::make_mut(&mut listener.options));
         }
         self.with_tcp(now, id, out, |tcb, cx| {
-            let before = tcb.options.clone();
-            change(&mut tcb.options);
+            let before = Arc::clone(&tcb.options);
+            change(Arc::make_mut(&mut tcb.options));
             if tcb.state == State::Closed {
                 return Fate::Stays;
             }

@@ -30,7 +30,8 @@ pub(crate) struct Control {
 #[derive(Clone, Debug)]
 enum Algorithm {
     NewReno,
-    Cubic(Box<Cubic>),
+    /// Its state begins with the first loss or the end of slow start, which most connections never see.
+    Cubic(Option<Box<Cubic>>),
     None,
 }
 
@@ -44,7 +45,7 @@ pub(crate) struct Saved {
 impl Control {
     pub(crate) fn new(which: Congestion, mss: u32) -> Control {
         let algorithm = match which {
-            Congestion::Cubic => Algorithm::Cubic(Box::default()),
+            Congestion::Cubic => Algorithm::Cubic(None),
             Congestion::NewReno => Algorithm::NewReno,
             Congestion::None => Algorithm::None,
         };
@@ -95,7 +96,10 @@ impl Control {
             }
         }
         let per_segment = match &mut self.algorithm {
-            Algorithm::Cubic(cubic) => cubic.bytes_per_segment(now, self.cwnd, self.mss, acked, srtt),
+            Algorithm::Cubic(cubic) => {
+                let cubic = cubic.get_or_insert_default();
+                cubic.bytes_per_segment(now, self.cwnd, self.mss, acked, srtt)
+            }
             Algorithm::NewReno | Algorithm::None => self.cwnd,
         };
         self.credit = self.credit.saturating_add(acked);
@@ -111,7 +115,7 @@ impl Control {
     pub(crate) fn on_loss(&mut self) -> Saved {
         let saved = Saved { cwnd: self.cwnd, ssthresh: self.ssthresh };
         self.ssthresh = match &mut self.algorithm {
-            Algorithm::Cubic(cubic) => cubic.on_loss(self.cwnd, self.mss),
+            Algorithm::Cubic(cubic) => cubic.get_or_insert_default().on_loss(self.cwnd, self.mss),
             Algorithm::NewReno | Algorithm::None => self.cwnd / 2,
         }
         .max(2 * self.mss);
@@ -141,7 +145,7 @@ impl Control {
             left -= rto;
         }
         self.cwnd = self.cwnd.max(restart);
-        if let Algorithm::Cubic(cubic) = &mut self.algorithm {
+        if let Algorithm::Cubic(Some(cubic)) = &mut self.algorithm {
             cubic.shift(now, idle);
         }
     }

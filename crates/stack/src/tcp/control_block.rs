@@ -27,6 +27,7 @@ use crate::mutation::planted;
 use crate::net::{Net, Route};
 use crate::timers::Timers;
 use crate::{Duration, Endpoint, Frame, Instant, Ready, SocketError, SocketId};
+use std::sync::Arc;
 
 /// A moment that never comes: the timer is off.
 pub(crate) const NEVER: Instant = Instant(u64::MAX);
@@ -117,7 +118,8 @@ pub(crate) struct Tcb<F> {
     pub(crate) remote: Endpoint,
     pub(crate) route: Route,
     pub(crate) state: State,
-    pub(crate) options: Options,
+    /// Those of its listener, until they are changed.
+    pub(crate) options: Arc<Options>,
 
     // Send sequence space.
     pub(crate) iss: Seq,
@@ -276,7 +278,7 @@ impl<F: Frame> Tcb<F> {
         now: Instant,
         local: Endpoint,
         remote: Endpoint,
-        options: &Options,
+        options: &Arc<Options>,
         settings: &Settings,
         iss: Seq,
         ts_offset: u32,
@@ -289,7 +291,7 @@ impl<F: Frame> Tcb<F> {
             remote,
             route: Route::new(*remote.ip()),
             state: State::SynSent,
-            options: options.clone(),
+            options: Arc::clone(options),
             iss,
             snd_una: iss,
             snd_nxt: iss,

@@ -9,6 +9,7 @@ use super::{ConnectError, Ecn, Options, State, ecn};
 use crate::net::{Ip, Sent};
 use crate::stack::Socket;
 use crate::{Duration, Endpoint, Frame, Instant, Outlet, Ready, SocketError, SocketId, Stack};
+use std::sync::Arc;
 use wire::ipv4;
 use wire::tcp::{Fields, Flags, HEADER_LEN};
 
@@ -48,7 +49,8 @@ impl<F: Frame> Stack<F> {
             self.end_time_wait(old);
         }
         let ts_offset = self.tcp.timestamp_offset(local, remote);
-        let tcb = Tcb::new(now, local, remote, options, &self.tcp.settings, iss, ts_offset);
+        let options = Arc::new(options.clone());
+        let tcb = Tcb::new(now, local, remote, &options, &self.tcp.settings, iss, ts_offset);
         let id = self.open(Socket::Tcp(tcb), token).ok_or(ConnectError::Full)?;
         self.demux.tcp.insert_flow(local, remote, id);
         self.with_tcp(now, id, out, |tcb, cx| {

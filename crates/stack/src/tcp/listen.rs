@@ -17,13 +17,14 @@ use crate::stack::Socket;
 use crate::{Duration, Endpoint, Frame, Instant, Outlet, Ready, SocketError, SocketId, Stack};
 use core::ops::Range;
 use std::collections::VecDeque;
+use std::sync::Arc;
 use wire::ipv4;
 use wire::tcp::{Fields, Flags, HEADER_LEN, OptionsWriter};
 
 /// A listening socket.
 pub(crate) struct Listener {
     pub(crate) local: Endpoint,
-    pub(crate) options: Options,
+    pub(crate) options: Arc<Options>,
     backlog: u32,
     accept: VecDeque<SocketId>,
     /// Half-open connections.
@@ -37,7 +38,7 @@ impl Listener {
     pub(crate) fn new(local: Endpoint, backlog: u32, options: &Options) -> Listener {
         Listener {
             local,
-            options: options.clone(),
+            options: Arc::new(options.clone()),
             backlog,
             accept: VecDeque::new(),
             half_open: 0,
@@ -157,7 +158,7 @@ impl<F: Frame> Stack<F> {
         if cookie {
             listener.cookies_sent = Some(now);
         }
-        let options = listener.options.clone();
+        let options = Arc::clone(&listener.options);
         let settings = &self.tcp.settings;
         let mut route = Route::new(*remote.ip());
         let mtu = self.net.path_mtu(now, &mut route);
@@ -274,7 +275,7 @@ impl<F: Frame> Stack<F> {
             }
             return;
         };
-        let options = listener.options.clone();
+        let options = Arc::clone(&listener.options);
         let settings = &self.tcp.settings;
         let ts_offset = self.tcp.timestamp_offset(local, remote);
         let mut peer = SynOptions { mss: Some(mss), ..SynOptions::default() };
@@ -400,7 +401,7 @@ impl<F: Frame> Stack<F> {
         if listener.accept_is_full() {
             return;
         }
-        let options = listener.options.clone();
+        let options = Arc::clone(&listener.options);
         let shake = Handshake {
             irs: half.irs,
             iss: half.iss,
@@ -524,7 +525,7 @@ impl<F: Frame> Tcb<F> {
         now: Instant,
         local: Endpoint,
         remote: Endpoint,
-        options: &Options,
+        options: &Arc<Options>,
         settings: &Settings,
         mtu: u32,
         shake: &Handshake,

@@ -44,6 +44,14 @@ struct Piece<F> {
 }
 
 impl<F: Frame> Piece<F> {
+    /// What waits behind a hole may wait long: the device gets its memory back.
+    fn detach(&mut self) {
+        if let Data::Frame(frame) = &mut self.data
+            && frame.is_attached()
+        {
+            frame.detach();
+        }
+    }
     #[inline]
     fn len(&self) -> usize {
         (self.end - self.start) as usize
@@ -64,14 +72,20 @@ pub(crate) struct ReceiveQueue<F> {
     ready: VecDeque<Piece<F>>,
     /// Bytes in `ready`.
     ready_len: usize,
-    later: BTreeMap<u64, Piece<F>>,
-    later_len: u64,
-    later_cost: u64,
+    /// What arrived beyond a hole; `None` while there is no hole, which is nearly always.
+    later: Option<Box<Later<F>>>,
     /// Frames of the device held by this queue.
     frames: u32,
     /// Offset of the next byte in order: `rcv_nxt`.
     next: u64,
-    /// Ranges in `later`, latest first, as far as a SACK option reaches.
+}
+
+/// The out-of-order store.
+struct Later<F> {
+    pieces: BTreeMap<u64, Piece<F>>,
+    /// What the pieces are charged: see [`PIECE_COST`].
+    cost: u64,
+    /// Ranges in `pieces`, latest first, as far as a SACK option reaches.
     ranges: [(u64, u64); SACK_BLOCKS],
     range_count: u8,
 }
@@ -89,17 +103,7 @@ pub(crate) struct Taken {
 
 impl<F: Frame> ReceiveQueue<F> {
     pub(crate) fn new() -> Self {
-        ReceiveQueue {
-            ready: VecDeque::new(),
-            ready_len: 0,
-            later: BTreeMap::new(),
-            later_len: 0,
-            later_cost: 0,
-            frames: 0,
-            next: 0,
-            ranges: [(0, 0); SACK_BLOCKS],
-            range_count: 0,
-        }
+        ReceiveQueue { ready: VecDeque::new(), ready_len: 0, later: None, frames: 0, next: 0 }
     }
 
     /// Bytes that can be read.
@@ -111,7 +115,7 @@ impl<F: Frame> ReceiveQueue<F> {
     /// Whether holes exist.
     #[inline]
     pub(crate) fn has_holes(&self) -> bool {
-        !self.later.is_empty()
+        self.later.is_some()
     }
 
     /// Offset behind the last byte in order.
@@ -123,7 +127,7 @@ impl<F: Frame> ReceiveQueue<F> {
     /// Ranges beyond the holes, the latest first.
     #[inline]
     pub(crate) fn ranges(&self) -> &[(u64, u64)] {
-        &self.ranges[..usize::from(self.range_count)]
+        self.later.as_deref().map_or(&[], Later::ranges)
     }
 
     /// The whole payload of one frame, next in order, nothing stored: the fast path.
@@ -197,152 +201,35 @@ impl<F: Frame> ReceiveQueue<F> {
         if !planted!(OverlapShifted) {
             piece.start += (start - at) as u32;
         }
-        if start == self.next && self.later.first_key_value().is_none_or(|(stored, _)| *stored >= end) {
+        if start == self.next && self.later.as_ref().is_none_or(|later| later.begins_at(end)) {
             self.next = end;
             self.push(hold, piece);
         } else {
             taken.disorder = true;
-            self.store(start, end, piece, memory, taken);
-        }
-    }
-
-    /// Puts `start..end` into the store, as far as it is not there yet.
-    fn store(&mut self, mut start: u64, end: u64, mut piece: Piece<F>, memory: u64, taken: &mut Taken) {
-        let whole = (start, end);
-        let alone = self.later.range(start..end).next().is_none();
-        if let Some((at, before)) = self.later.range_mut(..=start).next_back() {
-            let covered = at + before.len() as u64;
-            if covered > start {
-                taken.duplicate = Some((start, covered.min(end)));
-                if covered >= end {
-                    self.remember(whole.0, whole.1);
-                    return;
-                }
-                piece.start += (covered - start) as u32;
-                start = covered;
-            } else if covered == start
-                && piece.len() <= TINY
-                && alone
-                && let Data::Bytes(bytes) = &before.data
-                && bytes.len() + piece.len() <= BLOCK
-            {
-                return self.extend(start, end, piece, memory);
+            let later = self.later.get_or_insert_with(Box::default);
+            later.store(start, end, piece, memory, taken);
+            if later.pieces.is_empty() {
+                // There was no room for it.
+                self.later = None;
             }
-        }
-        while start < end {
-            let next = self.later.range(start..end).next().map(|(at, p)| (*at, *at + p.len() as u64));
-            let gap_end = next.map_or(end, |(at, _)| at);
-            if gap_end > start {
-                let n = (gap_end - start) as u32;
-                let last = next.is_none_or(|(_, covered)| covered >= end);
-                let data =
-                    if last && n as usize > TINY { None } else { Some(piece.bytes()[..n as usize].to_vec()) };
-                if self.later_cost + u64::from(n) + PIECE_COST > memory {
-                    return;
-                }
-                self.later_cost += u64::from(n) + PIECE_COST;
-                self.later_len += u64::from(n);
-                match data {
-                    Some(bytes) => {
-                        let copy = Piece { data: Data::Bytes(bytes), start: 0, end: n };
-                        self.later.insert(start, copy);
-                        piece.start += n;
-                    }
-                    None => {
-                        piece.end = piece.start + n;
-                        let overlap = next.map(|(at, covered)| (at, covered.min(end)));
-                        taken.duplicate = taken.duplicate.or(overlap);
-                        self.detach(&mut piece);
-                        self.later.insert(start, piece);
-                        self.remember(whole.0, whole.1);
-                        return;
-                    }
-                }
-            }
-            let Some((at, covered)) = next else { break };
-            taken.duplicate = taken.duplicate.or(Some((at, covered.min(end))));
-            piece.start += (covered.min(end) - at) as u32;
-            start = covered;
-        }
-        self.remember(whole.0, whole.1);
-    }
-
-    /// Appends a tiny piece to the copied one that ends where it begins.
-    fn extend(&mut self, start: u64, end: u64, piece: Piece<F>, memory: u64) {
-        let n = end - start;
-        if self.later_cost + n > memory {
-            return;
-        }
-        if let Some((_, before)) = self.later.range_mut(..start).next_back()
-            && let Data::Bytes(bytes) = &mut before.data
-        {
-            bytes.extend_from_slice(piece.bytes());
-            before.end += n as u32;
-            self.later_cost += n;
-            self.later_len += n;
-        }
-        self.remember(start, end);
-    }
-
-    /// What waits behind a hole may wait long: the device gets its memory back.
-    fn detach(&mut self, piece: &mut Piece<F>) {
-        if let Data::Frame(frame) = &mut piece.data
-            && frame.is_attached()
-        {
-            frame.detach();
         }
     }
 
     /// Moves what became next in order from the store to the queue.
     fn join(&mut self, hold: &mut Hold<'_>) {
-        if self.later.is_empty() {
-            return;
-        }
-        while let Some(entry) = self.later.first_entry() {
-            if *entry.key() > self.next {
-                break;
-            }
-            let (at, mut piece) = entry.remove_entry();
-            let n = piece.len() as u64;
-            self.later_cost = self.later_cost.saturating_sub(n + PIECE_COST);
-            self.later_len -= n;
-            let end = at + n;
+        let Some(mut later) = self.later.take() else { return };
+        while let Some((at, mut piece)) = later.take_up_to(self.next) {
+            let end = at + piece.len() as u64;
             if end > self.next {
                 piece.start += (self.next - at) as u32;
                 self.next = end;
                 self.push(hold, piece);
             }
         }
-        if self.later.is_empty() {
-            self.later_cost = 0;
+        if !later.pieces.is_empty() {
+            later.forget_ranges_before(self.next);
+            self.later = Some(later);
         }
-        let (next, mut kept) = (self.next, 0);
-        for i in 0..usize::from(self.range_count) {
-            if self.ranges[i].0 > next {
-                self.ranges[kept] = self.ranges[i];
-                kept += 1;
-            }
-        }
-        self.range_count = kept as u8;
-    }
-
-    /// Notes a stored range for the SACK option: merged with those it touches, in front.
-    fn remember(&mut self, mut start: u64, mut end: u64) {
-        let mut others = [(0, 0); SACK_BLOCKS];
-        let mut count = 0;
-        for &(a, b) in &self.ranges[..usize::from(self.range_count)] {
-            if a <= end && b >= start {
-                start = start.min(a);
-                end = end.max(b);
-            } else {
-                others[count] = (a, b);
-                count += 1;
-            }
-        }
-        let kept = count.min(SACK_BLOCKS - 1);
-        self.ranges[0] = (start, end);
-        self.ranges[1..=kept].copy_from_slice(&others[..kept]);
-        self.range_count = kept as u8 + 1;
     }
 
     fn push(&mut self, hold: &mut Hold<'_>, mut piece: Piece<F>) {
@@ -464,10 +351,138 @@ impl<F: Frame> ReceiveQueue<F> {
 
     /// The stream ends here: lets go of what lies beyond.
     pub(crate) fn end(&mut self) {
-        self.later.clear();
-        self.later_len = 0;
-        self.later_cost = 0;
-        self.range_count = 0;
+        self.later = None;
+    }
+}
+
+impl<F> Default for Later<F> {
+    fn default() -> Self {
+        Later { pieces: BTreeMap::new(), cost: 0, ranges: [(0, 0); SACK_BLOCKS], range_count: 0 }
+    }
+}
+
+impl<F: Frame> Later<F> {
+    fn ranges(&self) -> &[(u64, u64)] {
+        &self.ranges[..usize::from(self.range_count)]
+    }
+
+    /// Whether nothing is stored before `end`.
+    fn begins_at(&self, end: u64) -> bool {
+        self.pieces.first_key_value().is_none_or(|(stored, _)| *stored >= end)
+    }
+
+    /// Takes the first piece out, if it begins at `next` or before.
+    fn take_up_to(&mut self, next: u64) -> Option<(u64, Piece<F>)> {
+        let entry = self.pieces.first_entry().filter(|entry| *entry.key() <= next)?;
+        let (at, piece) = entry.remove_entry();
+        self.cost = self.cost.saturating_sub(piece.len() as u64 + PIECE_COST);
+        Some((at, piece))
+    }
+
+    fn forget_ranges_before(&mut self, next: u64) {
+        let mut kept = 0;
+        for i in 0..usize::from(self.range_count) {
+            if self.ranges[i].0 > next {
+                self.ranges[kept] = self.ranges[i];
+                kept += 1;
+            }
+        }
+        self.range_count = kept as u8;
+    }
+
+    /// Puts `start..end` into the store, as far as it is not there yet.
+    fn store(&mut self, mut start: u64, end: u64, mut piece: Piece<F>, memory: u64, taken: &mut Taken) {
+        let whole = (start, end);
+        let alone = self.pieces.range(start..end).next().is_none();
+        if let Some((at, before)) = self.pieces.range_mut(..=start).next_back() {
+            let covered = at + before.len() as u64;
+            if covered > start {
+                taken.duplicate = Some((start, covered.min(end)));
+                if covered >= end {
+                    self.remember(whole.0, whole.1);
+                    return;
+                }
+                piece.start += (covered - start) as u32;
+                start = covered;
+            } else if covered == start
+                && piece.len() <= TINY
+                && alone
+                && let Data::Bytes(bytes) = &before.data
+                && bytes.len() + piece.len() <= BLOCK
+            {
+                return self.extend(start, end, piece, memory);
+            }
+        }
+        while start < end {
+            let next = self.pieces.range(start..end).next().map(|(at, p)| (*at, *at + p.len() as u64));
+            let gap_end = next.map_or(end, |(at, _)| at);
+            if gap_end > start {
+                let n = (gap_end - start) as u32;
+                let last = next.is_none_or(|(_, covered)| covered >= end);
+                let data =
+                    if last && n as usize > TINY { None } else { Some(piece.bytes()[..n as usize].to_vec()) };
+                if self.cost + u64::from(n) + PIECE_COST > memory {
+                    return;
+                }
+                self.cost += u64::from(n) + PIECE_COST;
+                match data {
+                    Some(bytes) => {
+                        let copy = Piece { data: Data::Bytes(bytes), start: 0, end: n };
+                        self.pieces.insert(start, copy);
+                        piece.start += n;
+                    }
+                    None => {
+                        piece.end = piece.start + n;
+                        let overlap = next.map(|(at, covered)| (at, covered.min(end)));
+                        taken.duplicate = taken.duplicate.or(overlap);
+                        piece.detach();
+                        self.pieces.insert(start, piece);
+                        self.remember(whole.0, whole.1);
+                        return;
+                    }
+                }
+            }
+            let Some((at, covered)) = next else { break };
+            taken.duplicate = taken.duplicate.or(Some((at, covered.min(end))));
+            piece.start += (covered.min(end) - at) as u32;
+            start = covered;
+        }
+        self.remember(whole.0, whole.1);
+    }
+
+    /// Appends a tiny piece to the copied one that ends where it begins.
+    fn extend(&mut self, start: u64, end: u64, piece: Piece<F>, memory: u64) {
+        let n = end - start;
+        if self.cost + n > memory {
+            return;
+        }
+        if let Some((_, before)) = self.pieces.range_mut(..start).next_back()
+            && let Data::Bytes(bytes) = &mut before.data
+        {
+            bytes.extend_from_slice(piece.bytes());
+            before.end += n as u32;
+            self.cost += n;
+        }
+        self.remember(start, end);
+    }
+
+    /// Notes a stored range for the SACK option: merged with those it touches, in front.
+    fn remember(&mut self, mut start: u64, mut end: u64) {
+        let mut others = [(0, 0); SACK_BLOCKS];
+        let mut count = 0;
+        for &(a, b) in &self.ranges[..usize::from(self.range_count)] {
+            if a <= end && b >= start {
+                start = start.min(a);
+                end = end.max(b);
+            } else {
+                others[count] = (a, b);
+                count += 1;
+            }
+        }
+        let kept = count.min(SACK_BLOCKS - 1);
+        self.ranges[0] = (start, end);
+        self.ranges[1..=kept].copy_from_slice(&others[..kept]);
+        self.range_count = kept as u8 + 1;
     }
 }
 

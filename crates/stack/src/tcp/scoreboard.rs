@@ -68,14 +68,14 @@ pub(crate) struct Scoreboard {
     fack: Seq,
     /// No segment before this waits for retransmission.
     hint: Seq,
-    /// Blocks of the previous ACK: what they covered need not be walked again.
-    seen: [(Seq, Seq); 4],
+    /// Blocks of the previous ACK, if it had any: what they covered need not be walked again.
+    seen: Option<Box<[(Seq, Seq); 4]>>,
 }
 
 impl Scoreboard {
     /// Nothing in flight, next to be sent is `at`.
     pub(crate) fn reset(&mut self, at: Seq) {
-        *self = Scoreboard { fack: at, hint: at, seen: [(at, at); 4], ..Scoreboard::default() };
+        *self = Scoreboard { fack: at, hint: at, ..Scoreboard::default() };
     }
 
     #[inline]
@@ -193,7 +193,7 @@ impl Scoreboard {
     pub(crate) fn sack(&mut self, blocks: &[(Seq, Seq)], delivered: &mut Delivered) {
         for &(start, end) in blocks {
             let mut start = start;
-            for &(old_start, old_end) in &self.seen {
+            for &(old_start, old_end) in self.seen.iter().flat_map(|seen| seen.iter()) {
                 if !start.before(old_start) && start.before(old_end) {
                     start = old_end;
                 }
@@ -202,11 +202,10 @@ impl Scoreboard {
                 self.sack_block(start, end, delivered);
             }
         }
-        for (slot, block) in self.seen.iter_mut().zip(blocks) {
+        let seen = self.seen.get_or_insert_default();
+        **seen = [(Seq(0), Seq(0)); 4];
+        for (slot, block) in seen.iter_mut().zip(blocks) {
             *slot = *block;
-        }
-        for slot in self.seen.iter_mut().skip(blocks.len()) {
-            *slot = (Seq(0), Seq(0));
         }
     }
 
@@ -266,7 +265,7 @@ impl Scoreboard {
         if renege {
             self.sacked = 0;
             self.sacked_count = 0;
-            self.seen = [(Seq(0), Seq(0)); 4];
+            self.seen = None;
         }
         self.resent = 0;
         self.lost = 0;

@@ -5,6 +5,7 @@ use super::control_block::{Cx, Fate, NEVER, Tcb, Timer};
 use crate::mutation::planted;
 use crate::stack::Socket;
 use crate::{Frame, Instant, Outlet, SocketId, Stack};
+use std::sync::Arc;
 
 /// The deadline of a socket has passed, or was moved meanwhile.
 pub(crate) fn expired<F: Frame>(stack: &mut Stack<F>, now: Instant, id: SocketId, out: &mut impl Outlet) {
@@ -51,9 +52,12 @@ impl<F: Frame> Tcb<F> {
             }
             Timer::Cork => {
                 self.more = false;
-                let cork = core::mem::replace(&mut self.options.cork, false);
+                let kept = Arc::clone(&self.options);
+                if kept.cork {
+                    Arc::make_mut(&mut self.options).cork = false;
+                }
                 self.output(cx);
-                self.options.cork = cork;
+                self.options = kept;
                 Fate::Stays
             }
             Timer::Keepalive => self.on_keepalive_timer(cx),
