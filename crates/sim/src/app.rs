@@ -6,9 +6,10 @@ pub mod talker;
 pub mod writer;
 
 use crate::chance::Chance;
+use crate::checker::states::States;
 use crate::device::{SimFrame, TxRing};
 use crate::ledger::Ledger;
-use stack::{Instant, Ready, Stack};
+use stack::{Instant, Ready, SocketId, Stack};
 
 /// What an application sees of its host.
 pub struct Cx<'a> {
@@ -22,6 +23,8 @@ pub struct Cx<'a> {
     pub alarms: &'a mut Vec<(u64, usize)>,
     /// Applications that a listener starts.
     pub born: &'a mut Vec<App>,
+    /// The checker of states, to be told of connections.
+    pub states: &'a mut States,
     /// The index of the application itself.
     pub own: usize,
     /// Index that the first of `born` gets.
@@ -34,6 +37,11 @@ impl Cx<'_> {
     /// The token of the application's socket. Connections that wait to be accepted have none: zero.
     pub fn token(&self) -> u64 {
         self.own as u64 + 1
+    }
+
+    /// From now on the states of this connection are looked at.
+    pub fn watch(&mut self, id: SocketId) {
+        self.states.watch(self.stack, id);
     }
 
     /// Calls the application again after `span` ns.

@@ -2,6 +2,7 @@
 //! says what must not be. Its knowledge of the protocols is its own (packet.rs).
 
 pub mod ranges;
+pub mod states;
 pub mod tcp;
 
 use crate::ledger::Ledger;

@@ -3,6 +3,7 @@
 use crate::app::{App, Cx};
 use crate::chance::Chance;
 use crate::checker::Tag;
+use crate::checker::states::{Cause, States};
 use crate::device::{Device, SimFrame, TxRing};
 use crate::ledger::Ledger;
 use crate::merge;
@@ -31,6 +32,7 @@ pub struct Host {
     /// Wakes in a row whose timer stayed due.
     pub spins: u32,
     pub chance: Chance,
+    states: States,
     tail: Vec<SimFrame>,
     alarms: Vec<(u64, usize)>,
     born: Vec<App>,
@@ -78,6 +80,7 @@ impl Host {
             wake_at: u64::MAX,
             spins: 0,
             chance,
+            states: States::default(),
             tail: Vec::new(),
             alarms: Vec::new(),
             born: Vec::new(),
@@ -139,6 +142,7 @@ impl Host {
             let head = self.device.receive(bytes);
             self.stack.on_frame(clock, head, &mut self.tail, &mut self.ring);
         }
+        self.states.look(&self.stack, Cause::Segment);
     }
 
     /// Fires what is due.
@@ -146,7 +150,13 @@ impl Host {
         let clock = self.clock(now);
         if self.stack.next_timer().is_some_and(|due| due <= clock) {
             self.stack.on_time(clock, &mut self.ring);
+            self.states.look(&self.stack, Cause::Time);
         }
+    }
+
+    /// A change of a connection's state that must not be, since the last call.
+    pub fn take_wrong_state(&mut self) -> Option<String> {
+        self.states.take_wrong()
     }
 
     /// Hands events to their applications until there are none.
@@ -200,11 +210,13 @@ impl Host {
             ledger,
             alarms: &mut self.alarms,
             born: &mut self.born,
+            states: &mut self.states,
             own,
             next,
             healed,
         };
         call(&mut self.apps[own], &mut cx);
+        self.states.look(&self.stack, Cause::Command);
     }
 
     /// Sends what waits, if the stack wants to.

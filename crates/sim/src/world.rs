@@ -370,6 +370,9 @@ impl World {
                 self.push(self.now + span, Event::TxDone { host });
             }
         }
+        if let Some(wrong) = self.hosts[host].take_wrong_state() {
+            self.ledger.alarm(|| wrong);
+        }
         self.check_memory(host);
         self.schedule_wake(host);
     }

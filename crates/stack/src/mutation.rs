@@ -99,6 +99,8 @@ mod on {
         NoChecksum,
         /// An acknowledgment of our FIN in FIN-WAIT-1 is overlooked.
         FinAckLost,
+        /// FINs that cross lead to TIME-WAIT before ours is acknowledged.
+        NoClosing,
     }
 
     static PLANTED: AtomicUsize = AtomicUsize::new(usize::MAX);

@@ -34,6 +34,7 @@ impl Listener {
         self.accept_at = 0;
         while let Some(accepted) = cx.stack.tcp_accept(id) {
             let remote = cx.stack.remote(accepted);
+            cx.watch(accepted);
             let Some(at) = self.guests.iter().position(|(client, ..)| Some(*client) == remote) else {
                 // With SYN cookies a late segment of a connection that was reset begins it again (RFC 4987, 3.6).
                 if self.served.iter().any(|(client, rude)| Some(*client) == remote && *rude) {

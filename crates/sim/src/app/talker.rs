@@ -121,7 +121,10 @@ impl Talker {
             self.plan.options.congestion == stack::tcp::Congestion::None;
         let token = cx.token();
         match cx.stack.tcp_connect(cx.now, local, remote, &self.plan.options, token, cx.ring) {
-            Ok(id) => self.id = Some(id),
+            Ok(id) => {
+                self.id = Some(id);
+                cx.watch(id);
+            }
             Err(error) => cx.ledger.alarm(|| format!("tcp_connect answered {error:?}")),
         }
     }

@@ -17,7 +17,7 @@ impl<F: Frame> Stack<F> {
         let now = self.reach(now);
         let mut answer = Err(SendError::NoSocket);
         self.with_tcp(now, id, out, |tcb, cx| {
-            answer = match tcb.state {
+            answer = match tcb.state() {
                 State::Closed | State::SynSent => Err(SendError::NotConnected),
                 _ => Ok(()),
             };
@@ -38,7 +38,7 @@ impl<F: Frame> Stack<F> {
     /// shutdown(SHUT_RD): reads end once the queue is empty; what still comes is taken, as Linux does.
     pub fn tcp_shutdown_read(&mut self, _now: Instant, id: SocketId) -> Result<(), RecvError> {
         let Some(Socket::Tcp(tcb)) = self.sockets.get_mut(id) else { return Err(RecvError::NoSocket) };
-        if matches!(tcb.state, State::Closed | State::SynSent) {
+        if matches!(tcb.state(), State::Closed | State::SynSent) {
             return Err(RecvError::NotConnected);
         }
         tcb.read_shut = true;
@@ -72,7 +72,7 @@ impl<F: Frame> Tcb<F> {
         }
         self.orphan = true;
         let unread = self.rx.len() > 0 || self.urgent.byte.is_some();
-        match self.state {
+        match self.state() {
             State::Closed | State::SynSent => return self.finish(cx, None),
             _ if how == Close::Abort || unread => {
                 // Data that was acknowledged and nobody read: the peer must not believe it was (RFC 2525, 2.17).
@@ -96,12 +96,12 @@ impl<F: Frame> Tcb<F> {
         self.fin_queued = true;
         self.more = false;
         self.later = false;
-        self.state = match self.state {
-            State::CloseWait => State::LastAck,
-            State::Established => State::FinWait1,
+        match self.state() {
+            State::CloseWait => self.set_state(State::LastAck),
+            State::Established => self.set_state(State::FinWait1),
             // SynReceived: the FIN waits until our SYN is acknowledged (RFC 9293, 3.10.4).
-            other => other,
-        };
+            _ => {}
+        }
         self.output(cx);
     }
 }

@@ -60,7 +60,7 @@ impl<F: Frame> Stack<F> {
         self.with_tcp(now, id, out, |tcb, cx| {
             let before = Arc::clone(&tcb.options);
             change(Arc::make_mut(&mut tcb.options));
-            if tcb.state == State::Closed {
+            if tcb.state() == State::Closed {
                 return Fate::Stays;
             }
             tcb.size_buffers(&cx.shared.settings);
@@ -90,7 +90,7 @@ impl<F: Frame> Stack<F> {
 
     pub fn tcp_state(&self, id: SocketId) -> Option<State> {
         match self.sockets.get(id)? {
-            Socket::Tcp(tcb) => Some(tcb.state),
+            Socket::Tcp(tcb) => Some(tcb.state()),
             Socket::Listener(_) => Some(State::Listen),
             Socket::HalfOpen(_) => Some(State::SynReceived),
             Socket::TimeWait(_) => Some(State::TimeWait),
@@ -103,7 +103,7 @@ impl<F: Frame> Stack<F> {
         let tcb = self.tcb(id)?;
         // A FIN that is queued or unacknowledged counts, as the kernel's write_seq - snd_una does.
         let fin = usize::from(
-            tcb.fin_queued && tcb.state != State::Closed && !(tcb.fin_sent && tcb.outstanding() == 0),
+            tcb.fin_queued && tcb.state() != State::Closed && !(tcb.fin_sent && tcb.outstanding() == 0),
         );
         Some(Queued {
             receive: tcb.rx.len(),

@@ -20,6 +20,7 @@ use super::scoreboard::Scoreboard;
 use super::send_buffer::SendBuffer;
 use super::seq::Seq;
 use super::shared::Shared;
+use super::state::Phase;
 use super::{Options, Settings, State};
 use crate::budget::Budget;
 use crate::event_queue::Events;
@@ -117,7 +118,7 @@ pub(crate) struct Tcb<F> {
     pub(crate) local: Endpoint,
     pub(crate) remote: Endpoint,
     pub(crate) route: Route,
-    pub(crate) state: State,
+    pub(crate) phase: Phase,
     /// Those of its listener, until they are changed.
     pub(crate) options: Arc<Options>,
 
@@ -290,7 +291,7 @@ impl<F: Frame> Tcb<F> {
             local,
             remote,
             route: Route::new(*remote.ip()),
-            state: State::SynSent,
+            phase: Phase::begin(State::SynSent),
             options: Arc::clone(options),
             iss,
             snd_una: iss,
@@ -455,7 +456,7 @@ impl<F: Frame> Tcb<F> {
     /// Whether the application may still send.
     #[inline]
     pub(crate) fn can_send(&self) -> bool {
-        matches!(self.state, State::Established | State::CloseWait) && !self.fin_queued
+        matches!(self.state(), State::Established | State::CloseWait) && !self.fin_queued
     }
 
     #[inline]
@@ -481,7 +482,7 @@ impl<F: Frame> Tcb<F> {
     /// Readiness as the kernel's tcp_poll computes it.
     pub(crate) fn ready(&self) -> Ready {
         let mut ready = Ready::default();
-        let closed = self.state == State::Closed;
+        let closed = self.state() == State::Closed;
         let receive_end = closed || self.fin_received || self.read_shut;
         let send_end = closed || self.fin_queued;
         if closed || (receive_end && send_end) {
@@ -490,7 +491,7 @@ impl<F: Frame> Tcb<F> {
         if receive_end {
             ready |= Ready::IN | Ready::RDHUP;
         }
-        if !matches!(self.state, State::SynSent | State::SynReceived) {
+        if !matches!(self.state(), State::SynSent | State::SynReceived) {
             if self.is_readable() {
                 ready |= Ready::IN;
             }
@@ -567,7 +568,7 @@ impl<F: Frame> Tcb<F> {
 
     /// See [`Tcb::finish`]; without a word to the application, and with an empty send buffer.
     pub(crate) fn finish_quietly(&mut self) -> Fate {
-        self.state = State::Closed;
+        self.set_state(State::Closed);
         self.board.reset(self.snd_nxt);
         self.deadline = [NEVER; TIMERS];
         self.awaits = Awaits::Nothing;

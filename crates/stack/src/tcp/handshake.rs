@@ -67,7 +67,7 @@ impl<F: Frame> Tcb<F> {
         let settings = &cx.shared.settings;
         let mtu = cx.net.path_mtu(cx.now, &mut self.route);
         self.adv_mss = announced_mss(mtu, &self.options);
-        let answer = self.state == State::SynReceived;
+        let answer = self.state() == State::SynReceived;
         if !answer {
             self.rcv_wscale = window_scale_for(self.rx_capacity.max(settings.rmem[2]));
         }
@@ -139,7 +139,7 @@ impl<F: Frame> Tcb<F> {
         let limit = self.options.user_timeout;
         let waited = cx.now.since(self.stuck_since.unwrap_or(cx.now));
         let retries = cx.shared.settings.syn_retries;
-        let exhausted = match self.state {
+        let exhausted = match self.state() {
             // As long as so many retries with doubled timeouts would take.
             State::SynSent => waited >= Rtt::new().rto() * ((2 << retries.min(7)) - 1),
             _ => self.backoff >= retries,
@@ -190,7 +190,7 @@ impl<F: Frame> Tcb<F> {
         self.snd_wl1 = seg.seq;
         if !acceptable {
             // Both sides sent SYN: ours goes again, as SYN-ACK.
-            self.state = State::SynReceived;
+            self.set_state(State::SynReceived);
             self.stop_timer(Timer::Retransmit);
             return self.retry_syn(cx);
         }
@@ -220,7 +220,7 @@ impl<F: Frame> Tcb<F> {
         self.awaits = Awaits::Nothing;
         self.stop_timer(Timer::Retransmit);
         // Closed while both SYNs were on their way: the FIN is next.
-        self.state = if self.fin_queued { State::FinWait1 } else { State::Established };
+        self.set_state(if self.fin_queued { State::FinWait1 } else { State::Established });
         self.last_ack_received = cx.now;
         self.start_keepalive(cx);
         cx.events.raise(cx.id, Ready::OUT);

@@ -35,7 +35,7 @@ pub(crate) fn on_error<F: Frame>(
                 // Another connection may have lowered it already, while this one's segments were on their way.
                 let mtu = cx.net.path_mtu(now, &mut tcb.route);
                 tcb.set_mtu(mtu);
-                if tcb.mss < before && tcb.state != State::SynSent {
+                if tcb.mss < before && tcb.state() != State::SynSent {
                     tcb.control.set_mss(tcb.payload_max(), false);
                     // What is in flight was too large: send it again in smaller pieces (RFC 1191, 6.5).
                     tcb.board.all_lost(false);
@@ -46,7 +46,7 @@ pub(crate) fn on_error<F: Frame>(
         }
         // A connect fails by any of them, as Linux's does; later they are hints.
         Kind::Unreachable { why, .. } => stack.with_tcp(now, id, out, |tcb, cx| {
-            if matches!(tcb.state, State::SynSent | State::SynReceived) {
+            if matches!(tcb.state(), State::SynSent | State::SynReceived) {
                 return tcb.finish(cx, Some(why));
             }
             tcb.soft_error = Some(why);

@@ -130,7 +130,7 @@ impl<F: Frame> Tcb<F> {
     /// window, only ACK and PSH, nothing lost or stored on either side, timestamps not older than the last.
     #[inline]
     fn is_expected(&self, seg: &Segment) -> bool {
-        self.state == State::Established
+        self.state() == State::Established
             && Flags(seg.flags.0 & !Flags::PSH.0) == Flags::ACK
             && seg.seq == self.rcv_nxt
             && seg.len <= self.rcv_adv - self.rcv_nxt
@@ -191,13 +191,13 @@ impl<F: Frame> Tcb<F> {
         range: Range<usize>,
         tail: &mut Vec<F>,
     ) -> Fate {
-        match self.state {
+        match self.state() {
             State::SynSent => return self.on_syn_sent_segment(cx, seg),
             State::Closed => return Fate::Stays,
             _ => {}
         }
         // The peer of a simultaneous open repeats its SYN with the ACK of ours: an ACK, and one to be answered.
-        let crossed = self.state == State::SynReceived
+        let crossed = self.state() == State::SynReceived
             && Flags(seg.flags.0 & (Flags::SYN | Flags::ACK | Flags::RST | Flags::FIN).0)
                 == Flags::SYN | Flags::ACK
             && (seg.seq, seg.len, seg.ack) == (self.irs, 0, self.iss + 1);
@@ -221,7 +221,7 @@ impl<F: Frame> Tcb<F> {
         if !seg.has(Flags::ACK) {
             return Fate::Stays;
         }
-        if self.state == State::SynReceived {
+        if self.state() == State::SynReceived {
             if seg.ack != self.iss + 1 {
                 self.reset_at(cx, seg.ack);
                 return Fate::Stays;
@@ -312,7 +312,7 @@ impl<F: Frame> Tcb<F> {
             }
             return Fate::Stays;
         }
-        let why = match self.state {
+        let why = match self.state() {
             State::SynReceived => SocketError::Refused,
             State::CloseWait => SocketError::BrokenPipe,
             _ => SocketError::Reset,
@@ -454,11 +454,13 @@ impl<F: Frame> Tcb<F> {
         self.ack_owed = true;
         self.ack_now = true;
         let mut edges = Ready::IN | Ready::RDHUP;
-        let next = match self.state {
-            State::Established | State::SynReceived => State::CloseWait,
+        let next = match self.state() {
+            State::FinWait1 if planted!(NoClosing) => State::TimeWait,
             State::FinWait1 => State::Closing,
             State::FinWait2 => State::TimeWait,
-            other => other,
+            // The only other state in which the peer's first FIN is looked for: the handshake is over by now, and in
+            // the states of a stream that ended `on_text` came before.
+            _ => State::CloseWait,
         };
         if next != State::CloseWait {
             edges |= Ready::HUP;
@@ -466,10 +468,9 @@ impl<F: Frame> Tcb<F> {
         cx.events.raise(cx.id, edges);
         if next == State::TimeWait {
             self.send_ack(cx);
-            return Fate::TimeWait;
         }
-        self.state = next;
-        Fate::Stays
+        self.set_state(next);
+        if next == State::TimeWait { Fate::TimeWait } else { Fate::Stays }
     }
 
     /// What an acknowledgment of our FIN does to the state; `Some`: the connection is over.
@@ -477,17 +478,20 @@ impl<F: Frame> Tcb<F> {
         if !self.fin_sent || self.snd_una != self.snd_nxt {
             return None;
         }
-        match self.state {
+        match self.state() {
             State::FinWait1 if planted!(FinAckLost) => None,
             State::FinWait1 => {
-                self.state = State::FinWait2;
+                self.set_state(State::FinWait2);
                 if self.orphan {
                     let span = cx.shared.settings.fin_timeout;
                     self.set_timer(cx, Timer::Linger, cx.now + span);
                 }
                 None
             }
-            State::Closing => Some(Fate::TimeWait),
+            State::Closing => {
+                self.set_state(State::TimeWait);
+                Some(Fate::TimeWait)
+            }
             State::LastAck => Some(self.finish(cx, None)),
             _ => None,
         }

@@ -8,7 +8,7 @@ impl<F: Frame> Tcb<F> {
     /// Lets the timer run if SO_KEEPALIVE says so; else it stands still.
     pub(crate) fn start_keepalive<O>(&mut self, cx: &mut Cx<'_, O>) {
         self.keepalive_probes = 0;
-        let alive = !matches!(self.state, State::Closed | State::SynSent);
+        let alive = !matches!(self.state(), State::Closed | State::SynSent);
         if self.options.keepalive && alive {
             let heard = self.last_ack_received.max(self.last_data_received);
             let at = (heard + self.options.keepalive_idle).max(cx.now);

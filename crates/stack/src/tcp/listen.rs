@@ -9,6 +9,7 @@ use super::options::{SynOptions, window_scale_for};
 use super::rtt::Rtt;
 use super::segment::{self, Segment};
 use super::seq::Seq;
+use super::state::Phase;
 use super::{Options, Settings, State, cookie, ecn};
 use crate::ingress::IpMeta;
 use crate::mutation::planted;
@@ -532,7 +533,8 @@ impl<F: Frame> Tcb<F> {
         seg: &Segment,
     ) -> Box<Tcb<F>> {
         let mut tcb = Tcb::new(now, local, remote, options, settings, shake.iss, shake.ts_offset);
-        tcb.state = State::Established;
+        tcb.phase = Phase::begin(State::SynReceived);
+        tcb.set_state(State::Established);
         tcb.irs = shake.irs;
         tcb.rcv_nxt = shake.irs + 1;
         tcb.last_ack_sent = tcb.rcv_nxt;

@@ -19,6 +19,8 @@
 //!   FinWait2 -- FIN / ACK --> TimeWait  LastAck -- ACK --> Closed
 //! ```
 //!
+//! The diagram as a table that every change is held against is in `state`.
+//!
 //! Which RFC is answered where: 9293 input, output, handshake, close; 7323 options, input (PAWS), time_wait; 2018 and
 //! 2883 scoreboard, receive; 5681, 6582, 6675, 6937 retransmit; 8985 rack, retransmit; 9438 congestion/cubic; 6298
 //! rtt; 3168 ecn; 5961 input; 6528 shared; 4987 cookie, listen; 5927 icmp; 6191 and 1337 time_wait; 6093 read.
@@ -48,6 +50,7 @@ mod send;
 mod send_buffer;
 mod seq;
 mod shared;
+mod state;
 mod table;
 mod time_wait;
 pub(crate) mod timers;

@@ -18,7 +18,7 @@ pub(crate) fn retry<F: Frame>(stack: &mut Stack<F>, now: Instant, id: SocketId, 
     }
     stack.with_tcp(now, id, out, |tcb, cx| {
         tcb.later = false;
-        if tcb.state == State::SynSent || tcb.state == State::SynReceived {
+        if tcb.state() == State::SynSent || tcb.state() == State::SynReceived {
             return tcb.retry_syn(cx);
         }
         tcb.output(cx);
@@ -41,7 +41,7 @@ impl<F: Frame> Tcb<F> {
     /// Sends all that may be sent now.
     pub(crate) fn output<O: Outlet>(&mut self, cx: &mut Cx<'_, O>) {
         if !matches!(
-            self.state,
+            self.state(),
             State::Established | State::CloseWait | State::FinWait1 | State::Closing | State::LastAck
         ) {
             return;

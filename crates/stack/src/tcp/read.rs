@@ -41,7 +41,7 @@ impl<F: Frame> Tcb<F> {
         if let Take::Urgent | Take::PeekUrgent = take {
             return self.receive_urgent(into, take);
         }
-        if self.state == State::SynSent && self.error.is_none() {
+        if self.state() == State::SynSent && self.error.is_none() {
             return Err(RecvError::WouldBlock);
         }
         if self.rx.len() == 0 {
@@ -52,7 +52,7 @@ impl<F: Frame> Tcb<F> {
             if let Some(why) = self.error.take() {
                 return Err(RecvError::Failed(why));
             }
-            if self.read_shut || self.state == State::Closed {
+            if self.read_shut || self.state() == State::Closed {
                 return Ok(0);
             }
             return Err(RecvError::WouldBlock);
@@ -100,7 +100,7 @@ impl<F: Frame> Tcb<F> {
     /// read everything will hardly follow by data (Linux's tcp_cleanup_rbuf).
     fn after_reading<O: Outlet>(&mut self, cx: &mut Cx<'_, O>, n: u32) {
         self.tune_receive_buffer(cx, n);
-        if n == 0 || self.state == State::Closed || self.fin_received {
+        if n == 0 || self.state() == State::Closed || self.fin_received {
             return;
         }
         let unacked = self.rcv_nxt - self.last_ack_sent;

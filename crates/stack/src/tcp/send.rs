@@ -35,7 +35,7 @@ impl<F: Frame> Tcb<F> {
             return Err(SendError::Failed(why));
         }
         if !self.can_send() {
-            return match self.state {
+            return match self.state() {
                 State::SynSent | State::SynReceived => {
                     self.starved = true;
                     Err(SendError::WouldBlock)

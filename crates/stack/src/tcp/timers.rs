@@ -37,8 +37,8 @@ impl<F: Frame> Tcb<F> {
 
     fn on_timer<O: Outlet>(&mut self, cx: &mut Cx<'_, O>, timer: Timer) -> Fate {
         match timer {
-            Timer::Retransmit if planted!(NoSynTimer) && self.state == State::SynSent => Fate::Stays,
-            Timer::Retransmit if matches!(self.state, State::SynSent | State::SynReceived) => {
+            Timer::Retransmit if planted!(NoSynTimer) && self.state() == State::SynSent => Fate::Stays,
+            Timer::Retransmit if matches!(self.state(), State::SynSent | State::SynReceived) => {
                 self.on_syn_timer(cx)
             }
             Timer::Retransmit => self.on_retransmit_timer(cx),
