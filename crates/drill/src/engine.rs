@@ -227,6 +227,7 @@ fn set(config: &mut stack::Config, name: &str, value: &str) -> Result<(), String
         "syn_retries" => tcp.syn_retries = number as u8,
         "synack_retries" => tcp.synack_retries = number as u8,
         "retries2" => tcp.retries2 = number as u8,
+        "orphan_retries" => tcp.orphan_retries = number as u8,
         "fin_timeout" => tcp.fin_timeout = Duration::from_secs(number.into()),
         // The engine always allows it, as Linux does with tcp_tw_reuse = 1.
         "tw_reuse" => {}

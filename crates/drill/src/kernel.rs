@@ -395,7 +395,7 @@ const OPTIONS: [(&str, i32, i32); 13] = [
 ];
 
 /// What the engine's side assumes, whatever this machine was set to.
-const DEFAULTS: [(&str, &str); 12] = [
+const DEFAULTS: [(&str, &str); 13] = [
     ("tcp_congestion_control", "cubic"),
     ("tcp_rmem", "4096 131072 6291456"),
     ("tcp_wmem", "4096 16384 4194304"),
@@ -405,6 +405,7 @@ const DEFAULTS: [(&str, &str); 12] = [
     ("tcp_syn_retries", "6"),
     ("tcp_synack_retries", "5"),
     ("tcp_retries2", "15"),
+    ("tcp_orphan_retries", "0"),
     ("tcp_fin_timeout", "60"),
     ("tcp_no_metrics_save", "1"),
     ("tcp_ecn", "2"),

@@ -438,6 +438,8 @@ fn host(c: &mut Chance, swarm: &Swarm, heals_at: u64) -> HostPlan {
             // Not a draw of its own: the worlds of older seeds stay what they were.
             ecn: [Ecn::Off, Ecn::Ask, Ecn::Passive, Ecn::Ask][heals_at as usize % 4],
             time_wait_max: 1024,
+            orphans_max: 1024,
+            orphan_retries: 0,
         },
         up: faults(c, swarm, heals_at),
         down: faults(c, swarm, heals_at),

@@ -17,6 +17,8 @@ pub struct Census {
     pub held_bytes: usize,
     /// Device frames in receive queues, by the stack's own count.
     pub attached_frames: usize,
+    /// Closed TCP sockets that are not over, TIME-WAIT not among them.
+    pub orphans: usize,
 }
 
 impl<F: Frame> Stack<F> {
@@ -29,6 +31,7 @@ impl<F: Frame> Stack<F> {
             reassemblies: self.reassembly.len(),
             held_bytes: self.net.held_bytes(),
             attached_frames: self.budget.attached(),
+            orphans: self.tcp.orphans as usize,
         }
     }
 }

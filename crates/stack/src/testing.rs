@@ -118,6 +118,8 @@ pub fn tcp_settings() -> tcp::Settings {
         window_scaling: true,
         ecn: crate::tcp::Ecn::Passive,
         time_wait_max: 8192,
+        orphans_max: 8192,
+        orphan_retries: 0,
     }
 }
 

@@ -110,6 +110,11 @@ Lane {
     tcp_active_opens: Count;
     /// Connections that the program accepted.
     tcp_passive_opens: Count;
+    /// Closed sockets whose data or FIN is still on its way.
+    tcp_orphans: Level;
+    /// Closed sockets that were reset as there were more than net.ipv4.tcp_max_orphans. Worry when it grows: peers that
+    /// do not acknowledge, or an attack.
+    tcp_orphans_reset: Count;
     /// Bytes of packets that wait for a neighbour's address.
     neighbour_waiting: Level;
     /// Times that a neighbour did not answer.

@@ -51,5 +51,7 @@ impl Inner {
         let census = self.stack.census();
         block.rx_frames_held.set(census.attached_frames as u64);
         block.neighbour_waiting.set(census.held_bytes as u64);
+        block.tcp_orphans.set(census.orphans as u64);
+        block.tcp_orphans_reset.follow(self.stack.tcp_refused().orphans);
     }
 }

@@ -71,6 +71,7 @@ impl<F: Frame> Tcb<F> {
             return Fate::Stays;
         }
         self.orphan = true;
+        cx.shared.orphans += 1;
         let unread = self.rx.len() > 0 || self.urgent.byte.is_some();
         match self.state() {
             State::Closed | State::SynSent => return self.finish(cx, None),
@@ -79,6 +80,7 @@ impl<F: Frame> Tcb<F> {
                 self.send_reset(cx);
                 return self.finish(cx, None);
             }
+            _ if cx.shared.has_too_many_orphans(0) => return self.give_way(cx),
             State::FinWait2 => {
                 let span = cx.shared.settings.fin_timeout;
                 self.set_timer(cx, Timer::Linger, cx.now + span);
@@ -89,6 +91,13 @@ impl<F: Frame> Tcb<F> {
             self.begin_fin(cx);
         }
         Fate::Stays
+    }
+
+    /// A closed socket too many: the peer learns that the rest will not come.
+    pub(crate) fn give_way<O: Outlet>(&mut self, cx: &mut Cx<'_, O>) -> Fate {
+        cx.shared.refused.orphans += 1;
+        self.send_reset(cx);
+        self.finish(cx, None)
     }
 
     /// Our side of the stream ends behind what is queued.

@@ -2,7 +2,7 @@
 
 use super::control_block::{Fate, Tcb};
 use super::listen::Listener;
-use super::{ConnectError, Info, Options, Queued, State};
+use super::{ConnectError, Info, Options, Queued, Refused, State};
 use crate::stack::Socket;
 use crate::{Endpoint, Frame, Instant, Outlet, SocketId, Stack};
 use std::sync::Arc;
@@ -110,6 +110,11 @@ impl<F: Frame> Stack<F> {
             send: tcb.tx.len() + fin,
             unsent: tcb.unsent() as usize + usize::from(tcb.fin_queued && !tcb.fin_sent),
         })
+    }
+
+    /// What the limits of all sockets together refused.
+    pub fn tcp_refused(&self) -> Refused {
+        self.tcp.refused
     }
 
     pub fn tcp_info(&self, now: Instant, id: SocketId) -> Option<Info> {

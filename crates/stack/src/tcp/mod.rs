@@ -95,6 +95,17 @@ pub struct Settings {
     pub ecn: Ecn,
     /// Connections in TIME-WAIT at most, beyond which the oldest are dropped (tcp_max_tw_buckets).
     pub time_wait_max: u32,
+    /// Closed sockets that TCP has not finished with at most (tcp_max_orphans); one more is reset when it is closed.
+    pub orphans_max: u32,
+    /// Retransmissions and window probes of a closed socket without an answer (tcp_orphan_retries); zero stands for 8.
+    pub orphan_retries: u8,
+}
+
+/// What the limits of a stack refused, since it was made.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Refused {
+    /// Closed sockets that were reset as there were too many of them.
+    pub orphans: u64,
 }
 
 /// What connections do about explicit congestion notification (RFC 3168); the numbers are tcp_ecn's.

@@ -1,6 +1,7 @@
 //! Loss: when something is thought lost, what the windows do about it, and the timers behind it
 //! (RFC 6298, 5681, 6582, 6675, 6937, 8985).
 
+use super::Settings;
 use super::control_block::{Awaits, Cx, Fate, NEVER, Recovery, Reduction, Tcb, Timer};
 use super::scoreboard::Delivered;
 use super::segment::Segment;
@@ -9,7 +10,7 @@ use crate::{Duration, Frame, Instant, Outlet, SocketError};
 
 /// Duplicate ACKs that mean a loss without SACK (RFC 5681, 3.2).
 const DUP_THRESHOLD: u32 = 3;
-/// Retransmissions of a closed socket's data (Linux: tcp_orphan_retries).
+/// What tcp_orphan_retries = 0 stands for, on Linux too.
 const ORPHAN_RETRIES: u8 = 8;
 /// A peer with a closed window that acknowledges at least this often is alive (Linux: TCP_RTO_MAX).
 const SILENCE_MAX: Duration = Duration::from_secs(120);
@@ -339,8 +340,11 @@ impl<F: Frame> Tcb<F> {
         if self.outstanding() == 0 {
             return Fate::Stays;
         }
-        if self.gives_up(cx.now, cx.shared.settings.retries2) {
+        if self.gives_up(cx.now, &cx.shared.settings) {
             return self.time_out(cx);
+        }
+        if self.is_orphan_too_many(cx) {
+            return self.give_way(cx);
         }
         let renege = self.board.first().is_some_and(|s| s.sacked);
         let again = matches!(self.recovery, Recovery::Timeout { .. });
@@ -416,13 +420,16 @@ impl<F: Frame> Tcb<F> {
             return Fate::Stays;
         }
         let unanswered = self.last_ack_received < self.last_sent;
-        let retries = if self.orphan { ORPHAN_RETRIES } else { cx.shared.settings.retries2 };
+        let retries = self.retries_max(&cx.shared.settings);
         let since = *self.stuck_since.get_or_insert(cx.now);
         let stuck = cx.now.since(since);
         let user = self.options.user_timeout;
         if (self.probes > retries && (unanswered || self.orphan)) || (user > Duration::ZERO && stuck >= user)
         {
             return self.time_out(cx);
+        }
+        if self.is_orphan_too_many(cx) {
+            return self.give_way(cx);
         }
         self.send_probe(cx);
         self.last_sent = cx.now;
@@ -433,7 +440,7 @@ impl<F: Frame> Tcb<F> {
 
     /// Whether nothing was acknowledged for as long as `retries2` doublings of the least timeout take (Linux's
     /// retransmits_timed_out), or for the user timeout.
-    fn gives_up(&self, now: Instant, retries2: u8) -> bool {
+    fn gives_up(&self, now: Instant, settings: &Settings) -> bool {
         let Some(since) = self.stuck_since else { return false };
         let stuck = now.since(since);
         if self.options.user_timeout > Duration::ZERO {
@@ -443,7 +450,7 @@ impl<F: Frame> Tcb<F> {
             // The peer took its window back and throws away what was in flight, but it is there.
             return false;
         }
-        let retries = if self.orphan { retries2.min(ORPHAN_RETRIES) } else { retries2 };
+        let retries = self.retries_max(settings);
         let mut limit = Duration::ZERO;
         let mut step = Duration::from_millis(200);
         for _ in 0..=retries {
@@ -452,6 +459,29 @@ impl<F: Frame> Tcb<F> {
         }
         // Linux counts from when something was first sent again.
         self.backoff > 0 && stuck.saturating_sub(self.rtt.rto()) >= limit
+    }
+
+    /// Retransmissions or window probes without an answer (Linux's tcp_retries2 and tcp_orphan_retries).
+    fn retries_max(&self, settings: &Settings) -> u8 {
+        match (self.orphan, settings.orphan_retries) {
+            (false, _) => settings.retries2,
+            // Nobody waits for it, a router says that it cannot be, and it was tried for minutes.
+            (true, _)
+                if self.soft_error.is_some() && self.rtt.rto_backed_off(self.backoff) >= SILENCE_MAX =>
+            {
+                0
+            }
+            (true, 0) => ORPHAN_RETRIES,
+            (true, retries) => retries,
+        }
+    }
+
+    /// A closed socket that had to try again, among too many of them (Linux's tcp_out_of_resources): that it sent
+    /// nothing for long, or that ICMP spoke against it, lets it go sooner.
+    fn is_orphan_too_many<O>(&self, cx: &Cx<'_, O>) -> bool {
+        let silent = cx.now.since(self.last_sent) > 2 * SILENCE_MAX;
+        let faults = u32::from(silent) + u32::from(self.soft_error.is_some());
+        self.orphan && cx.shared.has_too_many_orphans(faults)
     }
 
     /// Gives up.

@@ -62,6 +62,7 @@ impl<F: Frame> Stack<F> {
     /// Removes a connection with everything it holds.
     pub(crate) fn drop_tcb(&mut self, id: SocketId) {
         if let Some(Socket::Tcp(mut tcb)) = self.forget(id) {
+            self.tcp.orphans -= u32::from(tcb.orphan);
             tcb.tx.clear(&mut self.tcp.pool);
             tcb.rx.clear(&mut Hold { budget: &mut self.budget, pool: &mut self.tcp.pool });
         }
