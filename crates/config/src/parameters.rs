@@ -125,9 +125,9 @@ parameters! {
         unused "AF_XDP has no device memory";
 }
 "Transmit" {
-    /// Connection requests per second that a listener takes; 0: no limit.
-    tcp_max_syn_rate: u32 = 0, in 0..=100_000 or nearest, env "VMA_TCP_MAX_SYN_RATE", label "TCP max syn rate",
-        unused "a full backlog answers with SYN cookies; nftables can limit the rate";
+    /// Connection requests per second that a listener takes on one interface; those beyond are dropped, and come again
+    /// after a second. 0: no limit.
+    tcp_max_syn_rate: u32 = 0, in 0..=100_000 or nearest, env "VMA_TCP_MAX_SYN_RATE", label "TCP max syn rate";
     /// TCP segment descriptors of the process.
     tx_segs_tcp: u32 = 1_000_000, env "VMA_TX_SEGS_TCP", label "Tx Mem Segs TCP",
         unused "send buffers are bounded per socket, as in the kernel";

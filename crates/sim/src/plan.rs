@@ -440,6 +440,7 @@ fn host(c: &mut Chance, swarm: &Swarm, heals_at: u64) -> HostPlan {
             time_wait_max: 1024,
             orphans_max: 1024,
             orphan_retries: 0,
+            syn_rate_max: 0,
         },
         up: faults(c, swarm, heals_at),
         down: faults(c, swarm, heals_at),

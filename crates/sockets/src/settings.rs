@@ -195,5 +195,6 @@ fn tcp_settings(parameters: &Parameters) -> Settings {
         time_wait_max: sysctl(c"/proc/sys/net/ipv4/tcp_max_tw_buckets", 65_536),
         orphans_max: sysctl(c"/proc/sys/net/ipv4/tcp_max_orphans", 8192),
         orphan_retries: sysctl(c"/proc/sys/net/ipv4/tcp_orphan_retries", 0),
+        syn_rate_max: parameters.tcp_max_syn_rate,
     }
 }

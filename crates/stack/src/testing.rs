@@ -120,6 +120,7 @@ pub fn tcp_settings() -> tcp::Settings {
         time_wait_max: 8192,
         orphans_max: 8192,
         orphan_retries: 0,
+        syn_rate_max: 0,
     }
 }
 

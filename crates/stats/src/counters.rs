@@ -115,6 +115,8 @@ Lane {
     /// Closed sockets that were reset as there were more than net.ipv4.tcp_max_orphans. Worry when it grows: peers that
     /// do not acknowledge, or an attack.
     tcp_orphans_reset: Count;
+    /// Connection requests that were dropped as their listener had taken VMA_TCP_MAX_SYN_RATE in that second.
+    tcp_syns_over_rate: Count;
     /// Bytes of packets that wait for a neighbour's address.
     neighbour_waiting: Level;
     /// Times that a neighbour did not answer.

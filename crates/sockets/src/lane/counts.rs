@@ -52,6 +52,8 @@ impl Inner {
         block.rx_frames_held.set(census.attached_frames as u64);
         block.neighbour_waiting.set(census.held_bytes as u64);
         block.tcp_orphans.set(census.orphans as u64);
-        block.tcp_orphans_reset.follow(self.stack.tcp_refused().orphans);
+        let refused = self.stack.tcp_refused();
+        block.tcp_orphans_reset.follow(refused.orphans);
+        block.tcp_syns_over_rate.follow(refused.syns);
     }
 }

@@ -17,7 +17,7 @@ impl<F: Frame> Stack<F> {
         options: &Options,
         token: u64,
     ) -> Result<SocketId, ConnectError> {
-        let listener = Listener::new(local, backlog, options);
+        let listener = Listener::new(local, backlog, options, self.tcp.settings.syn_rate_max);
         let id = self.open(Socket::Listener(Box::new(listener)), token).ok_or(ConnectError::Full)?;
         self.demux.tcp.bind(local, id);
         Ok(id)

@@ -9,6 +9,7 @@ use super::options::{SynOptions, window_scale_for};
 use super::rtt::Rtt;
 use super::segment::{self, Segment};
 use super::seq::Seq;
+use super::shared::RateLimit;
 use super::state::Phase;
 use super::{Options, Settings, State, cookie, ecn};
 use crate::ingress::IpMeta;
@@ -33,10 +34,12 @@ pub(crate) struct Listener {
     error: Option<SocketError>,
     /// When a cookie was sent last: an ACK of no connection is only believed to answer one for a while after.
     cookies_sent: Option<Instant>,
+    /// How many SYNs it takes in a second, if that has a limit.
+    rate: Option<RateLimit>,
 }
 
 impl Listener {
-    pub(crate) fn new(local: Endpoint, backlog: u32, options: &Options) -> Listener {
+    pub(crate) fn new(local: Endpoint, backlog: u32, options: &Options, syn_rate_max: u32) -> Listener {
         Listener {
             local,
             options: Arc::new(options.clone()),
@@ -45,6 +48,7 @@ impl Listener {
             half_open: 0,
             error: None,
             cookies_sent: None,
+            rate: (syn_rate_max > 0).then(|| RateLimit::new(Instant::ZERO, syn_rate_max)),
         }
     }
 
@@ -153,6 +157,11 @@ impl<F: Frame> Stack<F> {
             return self.on_stray_ack(now, listener_id, meta, seg, local, remote, out);
         }
         if !seg.has(Flags::SYN) || listener.accept_is_full() || listener.error.is_some() {
+            return;
+        }
+        if listener.rate.as_mut().is_some_and(|rate| !rate.allow(now)) {
+            // Without an answer, so that the peer tries again in a second.
+            self.tcp.refused.syns += 1;
             return;
         }
         let cookie = listener.syn_queue_is_full();

@@ -99,6 +99,8 @@ pub struct Settings {
     pub orphans_max: u32,
     /// Retransmissions and window probes of a closed socket without an answer (tcp_orphan_retries); zero stands for 8.
     pub orphan_retries: u8,
+    /// Connection requests that one listener takes in a second (VMA_TCP_MAX_SYN_RATE); zero: no limit.
+    pub syn_rate_max: u32,
 }
 
 /// What the limits of a stack refused, since it was made.
@@ -106,6 +108,8 @@ pub struct Settings {
 pub struct Refused {
     /// Closed sockets that were reset as there were too many of them.
     pub orphans: u64,
+    /// SYNs beyond a listener's rate.
+    pub syns: u64,
 }
 
 /// What connections do about explicit congestion notification (RFC 3168); the numbers are tcp_ecn's.

@@ -371,6 +371,37 @@ fn a_peer_that_closes_its_window_for_ever_does_not_keep_a_closed_socket_for_ever
     assert_eq!(world.state(1, b), Some(State::Closed), "it was told");
 }
 
+#[test]
+fn a_listener_takes_no_more_requests_a_second_than_its_rate_and_the_rest_succeed_later() {
+    // 32
+    let mut world = World::with(|c| c.tcp.syn_rate_max = 5);
+    let listener = world.listen(1, 80, 64);
+    let options = world.options();
+    let ours: Vec<SocketId> = (0..12).map(|n| world.connect(0, 5000 + n, 80, &options)).collect();
+    let mut accepted = 0;
+    for (second, refused) in [(0, 7), (1, 9), (2, 9)] {
+        world.run(MS * 500);
+        while world.hosts[1].stack.tcp_accept(listener).is_some() {
+            accepted += 1;
+        }
+        assert_eq!(accepted, (5 * (second + 1)).min(12), "in second {second}");
+        assert_eq!(world.hosts[1].stack.tcp_refused().syns, refused);
+        world.run(MS * 520);
+    }
+    assert!(ours.iter().all(|a| world.state(0, *a) == Some(State::Established)));
+}
+
+#[test]
+fn the_rate_of_one_listener_is_not_anothers() {
+    let mut world = World::with(|c| c.tcp.syn_rate_max = 1);
+    let listeners = [80, 81].map(|port| world.listen(1, port, 64));
+    let options = world.options();
+    world.connect(0, 5000, 80, &options);
+    world.connect(0, 5001, 81, &options);
+    world.run(MS);
+    assert!(listeners.iter().all(|l| world.hosts[1].stack.tcp_accept(*l).is_some()));
+}
+
 /// Sockets of host 0 that were closed with data that cannot leave; answers the ids at host 1.
 fn orphans(world: &mut World, count: u16) -> Vec<SocketId> {
     let listener = world.listen(1, 80, 64);
