@@ -18,6 +18,8 @@ pub struct Violation {
 /// One end's side of a conversation over TCP.
 #[derive(Clone, Debug, Default)]
 pub struct End {
+    /// It has a socket: it connected, or was accepted.
+    pub begun: bool,
     /// Bytes that the engine took from the application.
     pub accepted: u64,
     /// The application said that there is no more (after `accepted` bytes).
@@ -45,6 +47,15 @@ pub struct Conversation {
     pub round_trip_min: u64,
     /// The listener's queue may overflow. SYN cookies then may lose the beginning and reset what follows.
     pub crowded: bool,
+}
+
+impl Conversation {
+    /// Whether nobody can know that it hangs. The last ACK of a handshake by SYN cookie was lost: the server remembers
+    /// nothing that it could repeat, and the client has nothing to say that would bring the proof again (RFC 4987, 3.6).
+    pub fn is_lost_cookie(&self) -> bool {
+        let [client, server] = &self.ends;
+        self.crowded && !server.begun && client.begun && client.accepted == 0 && !client.finished
+    }
 }
 
 /// A datagram that was sent.
@@ -200,4 +211,25 @@ pub fn stream_of(conversation: usize, side: usize) -> u64 {
 
 fn letter_stream(sender: usize, number: usize) -> u64 {
     mix((sender as u64) << 32 | number as u64) ^ 0x5544_5000
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_a_silent_client_of_a_crowded_listener_may_hang() {
+        let silent = End { begun: true, ..End::default() };
+        let lost = Conversation { ends: [silent, End::default()], crowded: true, ..Conversation::default() };
+        assert!(lost.is_lost_cookie());
+        let change = |change: fn(&mut Conversation)| {
+            let mut other = lost.clone();
+            change(&mut other);
+            other.is_lost_cookie()
+        };
+        assert!(!change(|c| c.crowded = false), "no cookies: the SYN-ACK comes again");
+        assert!(!change(|c| c.ends[1].begun = true));
+        assert!(!change(|c| c.ends[0].accepted = 1), "its data brings the proof again");
+        assert!(!change(|c| c.ends[0].finished = true), "as does its FIN");
+    }
 }

@@ -496,7 +496,7 @@ impl World {
         for i in 0..self.ledger.conversations.len() {
             let c = self.ledger.conversations[i].clone();
             self.report.conversations_done += u64::from(c.ends.iter().all(|end| end.done));
-            if c.rude {
+            if c.rude || c.is_lost_cookie() {
                 continue;
             }
             if !c.ends.iter().all(|end| end.done && end.saw_end) {

@@ -46,6 +46,7 @@ impl Listener {
                     .alarm(|| format!("accepted a connection from {remote:?}, which nobody opened"));
             };
             let (client, conversation, plan) = self.guests.remove(at);
+            cx.ledger.conversations[conversation].ends[1].begun = true;
             self.served.push((client, cx.ledger.conversations[conversation].rude));
             let token = cx.next + cx.born.len() + 1;
             cx.stack.set_token(accepted, token as u64);

@@ -123,6 +123,7 @@ impl Talker {
         match cx.stack.tcp_connect(cx.now, local, remote, &self.plan.options, token, cx.ring) {
             Ok(id) => {
                 self.id = Some(id);
+                cx.ledger.conversations[self.conversation].ends[0].begun = true;
                 cx.watch(id);
             }
             Err(error) => cx.ledger.alarm(|| format!("tcp_connect answered {error:?}")),

@@ -37,7 +37,14 @@ pub(crate) fn on_segment<F: Frame>(
     let seg = Segment::read(&header, (meta.len - header.len()) as u32, meta.tos);
     let payload = range.start + header.len()..range.end;
     let Some(id) = stack.demux.tcp.flow(local, remote) else {
-        return stack.on_segment_without_flow(now, meta, &seg, local, remote, out);
+        stack.on_segment_without_flow(now, meta, &seg, local, remote, out);
+        // The proof of a cookie may bring data or a FIN with it.
+        if (seg.len > 0 || seg.has(Flags::FIN))
+            && let Some(id) = stack.demux.tcp.flow(local, remote)
+        {
+            stack.with_tcp(now, id, out, |tcb, cx| tcb.on_segment(cx, &seg, head, payload, tail));
+        }
+        return;
     };
     match stack.sockets.get(id) {
         Some(Socket::Tcp(_)) => {

@@ -265,6 +265,43 @@ fn syn_flood_leaves_the_listener_usable_by_cookies() {
 }
 
 #[test]
+fn a_client_whose_last_ack_to_a_cookie_was_lost_is_believed_by_its_data_or_told_by_keepalive() {
+    // 32: the server remembers nothing, so nobody else can repair it (RFC 4987, 3.6).
+    for talks in [true, false] {
+        let mut world = World::new();
+        let listener = world.listen(1, 80, 1);
+        let now = world.now;
+        for i in 0..20u16 {
+            let fields = Fields { src: 1000 + i, dst: 80, seq: 1, flags: Flags::SYN, ..Fields::default() };
+            world.hosts[1].receive(now, forge(0, &fields, &OptionsWriter::new(), &[]));
+        }
+        world.hosts[1].out.frames.clear();
+        let mut options = world.options();
+        options.keepalive = true;
+        options.keepalive_idle = Duration::from_secs(100);
+        let a = world.connect(0, 777, 80, &options);
+        world.fault = Box::new(|from, _, frame| {
+            let ack = seen(&(Instant::ZERO, 0, frame.to_vec())).flags == Flags::ACK;
+            if from == 0 && ack { Fault::Lose } else { Fault::Deliver }
+        });
+        world.run(MS * 5);
+        world.fault = Box::new(|_, _, _| Fault::Deliver);
+        assert_eq!(world.state(0, a), Some(State::Established));
+        assert_eq!(world.hosts[1].stack.tcp_accept(listener), None);
+        if talks {
+            world.send(0, a, b"proof").unwrap();
+            world.run(MS * 5);
+            let b = world.hosts[1].stack.tcp_accept(listener).expect("by its data");
+            assert_eq!(world.recv(1, b, 10).unwrap(), b"proof");
+        } else {
+            // Not by the first probe: while cookies are out, what might be behind a lost proof gets no answer.
+            world.run(Duration::from_secs(200));
+            assert_eq!(world.hosts[0].stack.take_error(a), Some(SocketError::Reset));
+        }
+    }
+}
+
+#[test]
 fn an_acknowledgment_without_cookie_or_handshake_is_reset() {
     // 31
     let mut world = World::new();
