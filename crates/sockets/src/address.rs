@@ -2,6 +2,7 @@
 
 use crate::answer::{Answer, Stop, Why};
 use crate::errno::fail;
+use crate::message;
 use core::net::{Ipv4Addr, SocketAddrV4};
 use libc::{sockaddr, sockaddr_in, socklen_t};
 
@@ -26,11 +27,17 @@ pub(crate) struct Given {
 }
 
 impl Given {
+    /// EFAULT, if it cannot be read.
+    ///
     /// # Safety
     /// `pointer` is null or points to `len` readable bytes, for as long as this lives.
-    pub(crate) unsafe fn new(pointer: *const sockaddr, len: socklen_t) -> Given {
+    pub(crate) unsafe fn new(pointer: *const sockaddr, len: socklen_t) -> Answer<Given> {
+        // A length that cannot be is EINVAL before that.
+        if len as usize <= size_of::<libc::sockaddr_storage>() {
+            message::check(pointer, len as usize)?;
+        }
         // SAFETY: the caller's contract.
-        Given { pointer, len, named: unsafe { read(pointer, len) } }
+        Ok(Given { pointer, len, named: unsafe { read(pointer, len) } })
     }
 
     pub(crate) fn pointer(&self) -> *const sockaddr {
@@ -56,9 +63,16 @@ impl Wanted {
         Wanted { address, len }
     }
 
-    /// An address without a length is EFAULT.
-    pub(crate) fn lacks_length(&self) -> bool {
-        !self.address.is_null() && self.len.is_null()
+    /// Whether an address can be written: EFAULT, or EINVAL for a negative length. Before anything is taken that would
+    /// be lost.
+    pub(crate) fn check(&self) -> Answer<()> {
+        if self.address.is_null() {
+            return Ok(());
+        }
+        message::check(self.len, 1)?;
+        // SAFETY: the contract of `new`.
+        let room = unsafe { self.len.read_unaligned() } as i32;
+        if room < 0 { fail(libc::EINVAL) } else { message::check(self.address, room as usize) }
     }
 
     pub(crate) fn address(&self) -> *mut sockaddr {
@@ -81,7 +95,7 @@ impl Wanted {
 /// # Safety
 /// `address` is null or points to `len` readable bytes.
 pub(crate) unsafe fn read(address: *const sockaddr, len: socklen_t) -> Named {
-    if address.is_null() || (len as usize) < size_of::<libc::sa_family_t>() {
+    if (len as usize) < size_of::<libc::sa_family_t>() || !message::plausible(address, 1) {
         return Named::Other;
     }
     // SAFETY: at least a family is readable.
@@ -123,20 +137,16 @@ pub(crate) unsafe fn write(
     if address.is_null() {
         return Ok(());
     }
-    if len.is_null() {
-        return fail(libc::EFAULT);
-    }
-    // SAFETY: `len` is not null, hence valid.
-    let room = unsafe { len.read() };
-    if (room as i32) < 0 {
-        return fail(libc::EINVAL);
-    }
+    // SAFETY: the caller's contract.
+    unsafe { Wanted::new(address, len) }.check()?;
+    // SAFETY: it was read by `check`.
+    let room = unsafe { len.read_unaligned() };
     let inet = to_sockaddr(endpoint);
     let copied = (room as usize).min(size_of::<sockaddr_in>());
     // SAFETY: `address` has `room` bytes and `inet` has its own size.
     unsafe {
         core::ptr::copy_nonoverlapping((&raw const inet).cast::<u8>(), address.cast::<u8>(), copied);
-        len.write(size_of::<sockaddr_in>() as socklen_t);
+        len.write_unaligned(size_of::<sockaddr_in>() as socklen_t);
     }
     Ok(())
 }

@@ -13,11 +13,23 @@ pub(crate) const PIECES_MAX: usize = 1024;
 const LOWEST: usize = 4096;
 const HIGHEST: usize = 1 << 47;
 
-/// Whether a buffer can be one: those that cannot are EFAULT, as in the kernel. An address that looks like memory and
-/// is none ends the program, which the kernel would have told.
+/// Whether `count` values can be there: where they cannot it is EFAULT, as in the kernel. An address that looks like
+/// memory and is none ends the program, which the kernel would have told (`docs/design/interposition.md`).
 #[inline]
-pub(crate) fn plausible(start: *const c_void, len: usize) -> bool {
-    len == 0 || (start as usize).wrapping_sub(LOWEST) < HIGHEST - LOWEST
+pub(crate) fn plausible<T>(start: *const T, count: usize) -> bool {
+    count == 0 || (start as usize).wrapping_sub(LOWEST) < HIGHEST - LOWEST
+}
+
+/// [`plausible`], or EFAULT.
+#[inline]
+pub(crate) fn check<T>(start: *const T, count: usize) -> Answer<()> {
+    if plausible(start, count) { Ok(()) } else { fail(libc::EFAULT) }
+}
+
+/// [`check`] for an argument that may be null.
+#[inline]
+pub(crate) fn check_given<T>(start: *const T) -> Answer<()> {
+    if start.is_null() { Ok(()) } else { check(start, 1) }
 }
 
 /// A cursor over buffers of the application.
@@ -39,9 +51,7 @@ pub(crate) unsafe fn buffers<'a>(pieces: *const iovec, count: usize, too_many: i
     if count > PIECES_MAX {
         return fail(too_many);
     }
-    if !plausible(pieces.cast(), count) {
-        return fail(libc::EFAULT);
-    }
+    check(pieces, count)?;
     let mut left = 0usize;
     for i in 0..count {
         // SAFETY: within the array that the caller vouches for.
@@ -49,9 +59,7 @@ pub(crate) unsafe fn buffers<'a>(pieces: *const iovec, count: usize, too_many: i
         if piece.iov_len > isize::MAX as usize - left {
             return fail(libc::EINVAL);
         }
-        if !plausible(piece.iov_base, piece.iov_len) {
-            return fail(libc::EFAULT);
-        }
+        check(piece.iov_base, piece.iov_len)?;
         left += piece.iov_len;
     }
     Ok(Buffers { next: pieces, pieces: count, passed: 0, left, _life: PhantomData })
@@ -68,9 +76,7 @@ pub(crate) fn piece(buffer: *const c_void, size: usize) -> iovec {
 /// As for [`buffers`].
 #[inline]
 pub(crate) unsafe fn one(piece: &iovec) -> Answer<Buffers<'_>> {
-    if !plausible(piece.iov_base, piece.iov_len) {
-        return fail(libc::EFAULT);
-    }
+    check(piece.iov_base, piece.iov_len)?;
     Ok(unfilled(piece))
 }
 

@@ -9,7 +9,7 @@ use crate::lane::Tx;
 use crate::object::{Kind, Object};
 use crate::runtime::Runtime;
 use crate::udp::ancillary;
-use crate::{offload, tcp, tcp_info, udp};
+use crate::{message, offload, tcp, tcp_info, udp};
 use core::sync::atomic::Ordering;
 use core::time::Duration;
 use libc::{c_int, c_void, socklen_t};
@@ -213,7 +213,7 @@ fn set_device(
 
 /// Whether a value of an option that is refused asks for anything: switching it off is always possible.
 fn refuses(level: c_int, name: c_int, value: *const c_void, len: socklen_t) -> bool {
-    if value.is_null() || (len as usize) < size_of::<c_int>() {
+    if (len as usize) < size_of::<c_int>() || !message::plausible(value, 1) {
         return false;
     }
     // SAFETY: the application's value, at least an int.
@@ -360,7 +360,8 @@ pub(crate) unsafe fn get(
     len: *mut socklen_t,
 ) -> Answer<c_int> {
     let from_kernel = Err(Stop::Kernel(Why::NotOurs));
-    if value.is_null() || len.is_null() || table::find(level, name).is_none_or(|row| row.get == Get::Shadow) {
+    let can_be = message::plausible(value, 1) && message::plausible(len, 1);
+    if !can_be || table::find(level, name).is_none_or(|row| row.get == Get::Shadow) {
         return from_kernel;
     }
     match (level, name) {

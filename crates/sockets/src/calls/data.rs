@@ -39,9 +39,7 @@ pub unsafe fn recvfrom(
             counts::receive(object, tcp::recv(runtime, object, &mut into, flags))
         }
         Kind::Udp => {
-            if !address.is_null() && len.is_null() {
-                return fail(libc::EFAULT);
-            }
+            message::check(len, usize::from(!address.is_null()))?;
             // SAFETY: `len` is valid where there is an address.
             let room = if address.is_null() { 0 } else { unsafe { len.read_unaligned() } };
             if (room as c_int) < 0 {
@@ -74,10 +72,8 @@ fn header(pieces: *mut iovec, count: usize) -> msghdr {
 /// recvmsg(2).
 pub unsafe fn recvmsg(fd: c_int, message: *mut msghdr, flags: c_int) -> Answer<ssize_t> {
     let (runtime, object) = hearing(fd)?;
-    if message.is_null() {
-        return fail(libc::EFAULT);
-    }
-    // SAFETY: not null, hence valid.
+    message::check(message, 1)?;
+    // SAFETY: the application's message.
     let message = unsafe { &mut *message };
     match object.kind() {
         Kind::Stream => {
@@ -107,13 +103,9 @@ pub unsafe fn recvmmsg(
     if object.leg().is_none() || !matches!(object.kind(), Kind::Stream | Kind::Udp) {
         return kernel();
     }
-    if messages.is_null() {
-        return fail(libc::EFAULT);
-    }
     // SAFETY: null or valid.
-    let Ok(deadline) = (unsafe { crate::wait::arguments::deadline(timeout) }) else {
-        return fail(libc::EINVAL);
-    };
+    let deadline = unsafe { crate::wait::arguments::deadline(timeout) }?;
+    message::check(messages, count as usize)?;
     let mut flags = flags;
     let one_is_enough = flags & libc::MSG_WAITFORONE != 0;
     flags &= !libc::MSG_WAITFORONE;
@@ -215,10 +207,8 @@ fn transmit(
 /// sendmsg(2). Control messages other than udp/ancillary.rs knows choose what only the kernel can do.
 pub unsafe fn sendmsg(fd: c_int, message: *const msghdr, flags: c_int) -> Answer<ssize_t> {
     let (runtime, object) = ours(fd)?;
-    if message.is_null() {
-        return fail(libc::EFAULT);
-    }
-    // SAFETY: not null, hence valid.
+    message::check(message, 1)?;
+    // SAFETY: the application's message.
     let message = unsafe { &*message };
     let asked = match message.msg_controllen {
         0 => Asked::default(),
@@ -243,9 +233,7 @@ pub unsafe fn sendmmsg(fd: c_int, messages: *mut mmsghdr, count: c_uint, flags: 
     if object.leg().is_none() || !matches!(object.kind(), Kind::Stream | Kind::Udp) {
         return kernel();
     }
-    if messages.is_null() {
-        return fail(libc::EFAULT);
-    }
+    message::check(messages, count as usize)?;
     for i in 0..count.min(MESSAGES_MAX) {
         // SAFETY: within the application's array.
         let entry = unsafe { &mut *messages.add(i as usize) };
@@ -273,6 +261,7 @@ pub unsafe fn writev(fd: c_int, pieces: *const iovec, count: c_int) -> Answer<ss
 /// sendfile(2).
 pub unsafe fn sendfile64(out: c_int, input: c_int, offset: *mut i64, count: size_t) -> Answer<ssize_t> {
     let (runtime, object) = ours(out)?;
+    message::check_given(offset)?;
     // SAFETY: null or valid.
     let mut at = (!offset.is_null()).then(|| unsafe { offset.read_unaligned() });
     let result = tcp::send_file(runtime, object, input, &mut at, count);

@@ -7,7 +7,7 @@ use crate::fd_table::{self, Entry};
 use crate::object::{Kind, Object};
 use crate::runtime::{self, Runtime};
 use crate::wait::using;
-use crate::{counts, tcp, udp};
+use crate::{counts, message, tcp, udp};
 use core::sync::atomic::Ordering;
 use libc::{c_int, c_uint};
 
@@ -173,7 +173,7 @@ pub unsafe fn fcntl(fd: c_int, command: c_int, argument: usize) -> Answer<c_int>
         }
         F_SETOWN_EX => {
             if let Entry::Socket(object) = entry
-                && argument != 0
+                && message::plausible(argument as *const c_int, 2)
             {
                 // SAFETY: this command takes a struct f_owner_ex: what is meant, and its number.
                 let [kind, number] = unsafe { (argument as *const [c_int; 2]).read_unaligned() };
@@ -243,7 +243,7 @@ fn adopt(entry: Entry, fd: c_int) {
 pub unsafe fn ioctl(fd: c_int, request: usize, argument: usize) -> Answer<c_int> {
     let (_, object) = ours(fd)?;
     let result = argument as *mut c_int;
-    if result.is_null() {
+    if !message::plausible(result, 1) {
         return kernel();
     }
     let queued = || object.leg().and_then(|(lane, id)| lane.lock().stack.tcp_queued(id));

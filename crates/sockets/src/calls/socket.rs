@@ -5,7 +5,7 @@ use crate::address::{self, Given, Wanted};
 use crate::answer::{Answer, Why};
 use crate::errno::fail;
 use crate::object::{Kind, Object};
-use crate::{counts, fd_table, options, runtime, tcp, udp};
+use crate::{counts, fd_table, message, options, runtime, tcp, udp};
 use core::sync::atomic::Ordering;
 use libc::{c_int, c_void, sockaddr, socklen_t};
 
@@ -74,7 +74,7 @@ pub unsafe fn socket(domain: c_int, kind: c_int, protocol: c_int) -> Answer<c_in
 pub unsafe fn bind(fd: c_int, address: *const sockaddr, len: socklen_t) -> Answer<c_int> {
     let (runtime, object) = ours(fd)?;
     // SAFETY: the application's pointers.
-    let given = unsafe { Given::new(address, len) };
+    let given = unsafe { Given::new(address, len) }?;
     match object.kind() {
         Kind::Udp => udp::bind(runtime, object, fd, &given),
         Kind::TcpIdle => tcp::bind(runtime, object, fd, &given),
@@ -88,7 +88,7 @@ pub unsafe fn bind(fd: c_int, address: *const sockaddr, len: socklen_t) -> Answe
 pub unsafe fn connect(fd: c_int, address: *const sockaddr, len: socklen_t) -> Answer<c_int> {
     let (runtime, object) = ours(fd)?;
     // SAFETY: the application's pointers.
-    let given = unsafe { Given::new(address, len) };
+    let given = unsafe { Given::new(address, len) }?;
     match object.kind() {
         Kind::Udp => udp::connect(runtime, object, fd, &given),
         Kind::TcpIdle | Kind::Stream => tcp::connect(runtime, object, fd, &given),
@@ -170,10 +170,8 @@ unsafe fn name(
     len: *mut socklen_t,
 ) -> Answer<c_int> {
     let Some(endpoint) = endpoint else { return kernel() };
-    if address.is_null() || len.is_null() {
-        return fail(libc::EFAULT);
-    }
-    // SAFETY: not null, hence valid by the caller's contract.
+    message::check(address, 1)?;
+    // SAFETY: valid by the caller's contract.
     unsafe { address::write(endpoint, address, len) }.map(|()| 0)
 }
 

@@ -4,6 +4,7 @@ use super::{hearing, kernel};
 use crate::answer::{Answer, Stop, Why};
 use crate::errno::fail;
 use crate::fd_table;
+use crate::message;
 use crate::runtime;
 use crate::wait::epoll::{self, Set};
 use crate::wait::{arguments, poll, select};
@@ -17,7 +18,7 @@ pub unsafe fn ppoll(
     mask: *const sigset_t,
 ) -> Answer<c_int> {
     let Some(runtime) = runtime::get() else { return kernel() };
-    if fds.is_null() || count == 0 || count as usize > fd_table::LEN {
+    if count == 0 || !message::plausible(fds, count as usize) || count as usize > fd_table::LEN {
         return kernel();
     }
     // SAFETY: the application's array.
@@ -32,9 +33,8 @@ pub unsafe fn ppoll(
         }
     }
     // SAFETY: null or valid.
-    let Ok(deadline) = (unsafe { arguments::deadline(timeout) }) else { return fail(libc::EINVAL) };
-    // SAFETY: as above.
-    poll::poll(runtime, fds, deadline, unsafe { arguments::mask(mask) })
+    let (deadline, mask) = unsafe { (arguments::deadline(timeout)?, arguments::mask(mask)?) };
+    poll::poll(runtime, fds, deadline, mask)
 }
 
 /// select(2) is this too; the caller converts the timeout and writes back what is left.
@@ -47,10 +47,13 @@ pub unsafe fn pselect(
     mask: *const sigset_t,
 ) -> Answer<c_int> {
     let Some(runtime) = runtime::get() else { return kernel() };
+    if [read, write, except].iter().any(|set| !set.is_null() && !message::plausible(*set, 1)) {
+        return kernel();
+    }
     // SAFETY: null or valid.
-    let Ok(deadline) = (unsafe { arguments::deadline(timeout) }) else { return kernel() };
+    let (deadline, mask) = unsafe { (arguments::deadline(timeout)?, arguments::mask(mask)?) };
     // SAFETY: the application's sets.
-    unsafe { select::pselect(runtime, count, read, write, except, deadline, arguments::mask(mask)) }
+    unsafe { select::pselect(runtime, count, read, write, except, deadline, mask) }
 }
 
 /// epoll_create1(2).
@@ -74,7 +77,7 @@ pub unsafe fn epoll_ctl(epoll: c_int, operation: c_int, fd: c_int, event: *mut e
     let (Some(runtime), Some(set)) = (runtime::get(), fd_table::epoll(epoll)) else { return kernel() };
     let _ = hearing(fd);
     // SAFETY: the application's event.
-    let event = (!event.is_null()).then(|| unsafe { event.read_unaligned() });
+    let event = message::plausible(event, 1).then(|| unsafe { event.read_unaligned() });
     set.control(&runtime.os, operation, fd, event)
 }
 
@@ -91,7 +94,7 @@ pub unsafe fn epoll_pwait2(
     };
     set.before_wait(runtime);
     // SAFETY: null or valid.
-    let Ok(deadline) = (unsafe { arguments::deadline(timeout) }) else { return fail(libc::EINVAL) };
+    let (deadline, mask) = unsafe { (arguments::deadline(timeout)?, arguments::mask(mask)?) };
     // SAFETY: the application's array.
-    unsafe { epoll::wait(runtime, set, events, max, deadline, arguments::mask(mask)) }
+    unsafe { epoll::wait(runtime, set, events, max, deadline, mask) }
 }

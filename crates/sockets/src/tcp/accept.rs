@@ -30,9 +30,7 @@ pub(crate) fn accept4(
     if flags & !(libc::SOCK_NONBLOCK | libc::SOCK_CLOEXEC) != 0 {
         return fail(libc::EINVAL);
     }
-    if name.lacks_length() {
-        return fail(libc::EFAULT);
-    }
+    name.check()?;
     let attempt = |now| attempt(runtime, object, fd, name, flags, now);
     if object.nonblocking.load(Ordering::Relaxed) {
         // A non-blocking accept always looks at the kernel too: the caller may have been told of its client by poll.

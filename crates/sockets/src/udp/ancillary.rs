@@ -1,7 +1,7 @@
 //! Control messages of datagrams: what recvmsg tells beside the bytes, and what sendmsg asks for one datagram.
 
-use crate::address;
 use crate::lane::Lane;
+use crate::{address, message};
 use core::net::Ipv4Addr;
 use libc::{c_int, cmsghdr, msghdr};
 use stack::udp::Datagram;
@@ -91,7 +91,7 @@ struct Writer {
 impl Writer {
     fn put(&mut self, level: c_int, kind: c_int, data: &[u8]) {
         const HEADER: usize = size_of::<cmsghdr>();
-        if self.next.is_null() || self.room < HEADER {
+        if self.room < HEADER || !message::plausible(self.next, 1) {
             self.truncated = true;
             return;
         }
@@ -204,6 +204,9 @@ pub(crate) struct Asked {
 /// `message` is the application's, valid as sendmsg demands.
 pub(crate) unsafe fn read(message: &msghdr) -> Option<Asked> {
     let mut asked = Asked::default();
+    if !message::plausible(message.msg_control, message.msg_controllen) {
+        return None;
+    }
     // SAFETY: the macros stay within the control buffer.
     let mut next = unsafe { libc::CMSG_FIRSTHDR(message) };
     while !next.is_null() {

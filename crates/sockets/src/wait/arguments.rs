@@ -1,5 +1,8 @@
 //! Timeouts and signal masks as C passes them, and as libc wants them.
 
+use crate::answer::Answer;
+use crate::errno::fail;
+use crate::message;
 use libc::timespec;
 
 /// Nanoseconds as a timespec.
@@ -7,18 +10,19 @@ pub(crate) fn timespec_of(ns: u64) -> timespec {
     timespec { tv_sec: (ns / 1_000_000_000) as libc::time_t, tv_nsec: (ns % 1_000_000_000) as libc::c_long }
 }
 
-/// A deadline from a relative timeout; `None` for null. `Err`: a timeout that the kernel refuses.
+/// A deadline from a relative timeout; `None` for null. EINVAL and EFAULT as in the kernel.
 ///
 /// # Safety
 /// `timeout` is null or valid.
-pub(crate) unsafe fn deadline(timeout: *const timespec) -> Result<Option<u64>, ()> {
+pub(crate) unsafe fn deadline(timeout: *const timespec) -> Answer<Option<u64>> {
     if timeout.is_null() {
         return Ok(None);
     }
+    message::check(timeout, 1)?;
     // SAFETY: not null, hence valid.
     let span = unsafe { timeout.read_unaligned() };
     if span.tv_sec < 0 || !(0..1_000_000_000).contains(&span.tv_nsec) {
-        return Err(());
+        return fail(libc::EINVAL);
     }
     let ns = (span.tv_sec as u64).saturating_mul(1_000_000_000).saturating_add(span.tv_nsec as u64);
     Ok(Some(sys::clock::now().saturating_add(ns)))
@@ -33,11 +37,12 @@ pub(crate) fn sigset(mask: u64) -> libc::sigset_t {
     set
 }
 
-/// The kernel's 64 bits of the application's mask; `None` for null.
+/// The kernel's 64 bits of the application's mask; `None` for null. EFAULT as in the kernel.
 ///
 /// # Safety
 /// `set` is null or valid.
-pub(crate) unsafe fn mask(set: *const libc::sigset_t) -> Option<u64> {
+pub(crate) unsafe fn mask(set: *const libc::sigset_t) -> Answer<Option<u64>> {
+    message::check_given(set)?;
     // SAFETY: as `sigset`.
-    (!set.is_null()).then(|| unsafe { set.cast::<u64>().read_unaligned() })
+    Ok((!set.is_null()).then(|| unsafe { set.cast::<u64>().read_unaligned() }))
 }

@@ -5,6 +5,7 @@ use super::item::epoll_bits;
 use crate::answer::{Answer, Stop, Why};
 use crate::counts;
 use crate::errno::fail;
+use crate::message;
 use crate::runtime::Runtime;
 use crate::wait::arguments;
 use crate::wait::block::{self, Polling, Stopped, Wait};
@@ -30,9 +31,7 @@ pub(crate) unsafe fn wait(
     if max <= 0 {
         return fail(libc::EINVAL);
     }
-    if events.is_null() {
-        return fail(libc::EFAULT);
-    }
+    message::check(events, max as usize)?;
     let kernel = [pollfd { fd: set.fd.load(Ordering::Relaxed), events: libc::POLLIN, revents: 0 }];
     let lanes = Lanes(set.lanes.load(Ordering::Acquire));
     let waiting = Wait {
