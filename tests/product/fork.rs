@@ -131,6 +131,50 @@ fn a_server_that_forks_for_each_connection_echoes_every_byte() {
     server.kill().unwrap();
 }
 
+/// Connects, hears a line, becomes a shell. `sys.argv[3]`: the connection passes to it.
+const BECOME: &str = "\
+import os,socket,sys
+peer = socket.create_connection((sys.argv[1], int(sys.argv[2])), timeout=20)
+assert peer.makefile('rb').readline() == b'hello\\n'
+peer.set_inheritable(sys.argv[3] == 'passes')
+print('fd', peer.fileno(), flush=True)
+os.execvp('sh', ['sh', '-c', 'echo done'])
+";
+
+const GREET: &str = "\
+import socket,sys
+listener = socket.create_server((sys.argv[1], int(sys.argv[2])))
+for _ in range(2):
+    peer = listener.accept()[0]
+    peer.sendall(b'hello\\n')
+    assert peer.recv(10) == b''
+    print('ended', flush=True)
+";
+
+#[test]
+fn a_connection_that_exec_ends_is_told_to_the_peer_and_named_in_a_warning_if_its_descriptor_passes() {
+    let Some(world) = world(&Options::default()) else { return };
+    let World { hosts, library } = &world;
+    let address = hosts.right.address.to_string();
+    let script = |host: &Host, text: &str| {
+        let program = host.program(PYTHON).words("-u -c").argument(text);
+        program.argument(&address).argument(PORT.to_string())
+    };
+    let mut server = script(&hosts.right, GREET).start().unwrap();
+    server.wait_for_port(Protocol::Tcp, PORT, DEADLINE).unwrap();
+    for (how, warnings) in [("passes", 1), ("stays", 0)] {
+        let program = script(&hosts.left, BECOME).argument(how).preload(Some(library));
+        let Finished { stdout, stderr, .. } = program.run(DEADLINE).and_then(Finished::success).unwrap();
+        let mut lines = stdout.lines();
+        let named = format!("exec: {}, connected to {address}:{PORT}", lines.next().unwrap());
+        assert_eq!(lines.next(), Some("done"));
+        let told = stderr.lines().filter(|line| line.contains("WARNING") && line.contains(&named)).count();
+        assert_eq!(told, warnings, "{how}: {stderr}");
+    }
+    let said = server.finish(DEADLINE).and_then(Finished::success).unwrap().stdout;
+    assert_eq!(said, "ended\nended\n");
+}
+
 /// nginx with two workers over a folder of its own.
 fn nginx(world: &World, folder: &Path) -> Option<Running> {
     if !Path::new("/usr/sbin/nginx").exists() {

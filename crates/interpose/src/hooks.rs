@@ -23,6 +23,7 @@ pub fn symbols() -> impl Iterator<Item = &'static str> {
         descriptor::makers::SYMBOLS,
         process::first::SYMBOLS,
         process::SYMBOLS,
+        process::exec::SYMBOLS,
         signal::SYMBOLS,
         stream::SYMBOLS,
         fortified::SYMBOLS,

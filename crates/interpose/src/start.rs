@@ -82,6 +82,13 @@ pub extern "C" fn exiting() {
     }
 }
 
+/// Another program takes the place of this one, in all probability.
+pub(crate) fn executing() {
+    if own_process() {
+        crate::guard::run(sockets::calls::executing);
+    }
+}
+
 /// Before the first socket or epoll set that could be accelerated: starts the socket layer, once. Other threads wait
 /// for it; what the starting thread itself calls meanwhile passes through.
 #[inline]

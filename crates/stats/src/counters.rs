@@ -21,6 +21,9 @@ Process {
     netlink_resyncs: Shared;
     /// Panics of the engine caught at a call. Worry when it is not 0: a defect, please report.
     panics: Shared;
+    /// Connections whose descriptors passed to another program by exec, without them. Worry when it grows: the new
+    /// program sees an unconnected socket.
+    exec_connections_lost: Shared;
     /// select and poll: calls that found one of our sockets ready.
     poll_ready_ours: Shared;
     /// select and poll: calls that found a descriptor of the kernel ready.

@@ -3,9 +3,10 @@
 
 use crate::hooks::{data, descriptor, socket, wait};
 use crate::inside::opening;
-use crate::start::{bare_child, enabled, exiting, gave, running};
+use crate::start::{bare_child, enabled, executing, exiting, gave, running};
 use crate::table::hooks;
-use libc::{c_int, c_long};
+use libc::{c_char, c_int, c_long};
+use sockets::{Answer, Stop, Why};
 
 /// Routes a system call that touches sockets or descriptors to its hook; `None`: none of those. Raw calls return
 /// through `syscall` like libc functions: -1 and errno.
@@ -46,6 +47,8 @@ unsafe fn routed(
             libc::SYS_splice => {
                 return Some(data::splice(fd, b as _, c as c_int, d as _, e, f as _) as c_long);
             }
+            libc::SYS_execve => exec::execve(a as _, b as _, c as _),
+            libc::SYS_execveat => exec::execveat(fd, b as _, c as _, d as _, e as c_int),
             libc::SYS_accept4 => socket::accept4(fd, b as _, c as _, d as c_int),
             libc::SYS_shutdown => socket::shutdown(fd, b as c_int),
             libc::SYS_getsockopt => socket::getsockopt(fd, b as c_int, c as c_int, d as _, e as _),
@@ -95,19 +98,19 @@ hooks! { running:
         // The hooks count themselves in.
         match opening(|| routed(number, a, b, c, d, e, f)) {
             Some(result) => Ok(result),
-            None => Err(sockets::Stop::Kernel(sockets::Why::NotOurs)),
+            None => Err(Stop::Kernel(Why::NotOurs)),
         }
     }
 
     // The destructors that `exit` runs are not run here; what was sent must leave all the same.
     fn _exit(status: c_int) {
         exiting();
-        Err::<(), _>(sockets::Stop::Kernel(sockets::Why::NotOurs))
+        Err::<(), _>(Stop::Kernel(Why::NotOurs))
     }
 
     fn _Exit(status: c_int) {
         exiting();
-        Err::<(), _>(sockets::Stop::Kernel(sockets::Why::NotOurs))
+        Err::<(), _>(Stop::Kernel(Why::NotOurs))
     }
 
     // libc's own dup2 puts /dev/null in place of the first three.
@@ -132,6 +135,77 @@ pub(crate) mod first {
                 bare_child();
             }
             Ok(child)
+        }
+    }
+}
+
+/// Another program takes the place of this one. (execl and its kin take any number of arguments, which no hook of ours
+/// can pass on: they are libc's. posix_spawn changes a child only.)
+pub(crate) mod exec {
+    use super::*;
+    use core::ffi::CStr;
+    type Words = *const *const c_char;
+
+    /// Whether it can succeed: after a call that fails the program goes on, with its connections.
+    unsafe fn is_program(path: *const c_char) -> bool {
+        // SAFETY: the application's path; the kernel judges the pointer.
+        !path.is_null() && unsafe { libc::access(path, libc::X_OK) } == 0
+    }
+
+    /// As execvp(3) looks for it.
+    unsafe fn is_found(name: *const c_char) -> bool {
+        if name.is_null() {
+            return false;
+        }
+        // SAFETY: the application's name.
+        let bytes = unsafe { CStr::from_ptr(name) }.to_bytes();
+        if bytes.contains(&b'/') {
+            // SAFETY: as above.
+            return unsafe { is_program(name) };
+        }
+        // SAFETY: reads the environment, which the application does not change meanwhile.
+        let path = unsafe { libc::getenv(c"PATH".as_ptr()) };
+        // SAFETY: null, or a string of the environment.
+        let path = if path.is_null() { b"/bin:/usr/bin" } else { unsafe { CStr::from_ptr(path) }.to_bytes() };
+        path.split(|byte| *byte == b':').any(|folder| {
+            let folder = if folder.is_empty() { b"." } else { folder };
+            let whole = [folder, b"/", bytes, b"\0"].concat();
+            // SAFETY: it ends with a null byte.
+            unsafe { is_program(whole.as_ptr().cast()) }
+        })
+    }
+
+    /// The kernel's, after what must come before.
+    fn after_leaving(leaves: bool) -> Answer<c_int> {
+        if leaves {
+            executing();
+        }
+        Err(Stop::Kernel(Why::NotOurs))
+    }
+
+    hooks! { running:
+        fn execve(path: *const c_char, arguments: Words, environment: Words) -> c_int {
+            after_leaving(is_program(path))
+        }
+
+        fn execv(path: *const c_char, arguments: Words) -> c_int {
+            after_leaving(is_program(path))
+        }
+
+        fn execvp(name: *const c_char, arguments: Words) -> c_int {
+            after_leaving(is_found(name))
+        }
+
+        fn execvpe(name: *const c_char, arguments: Words, environment: Words) -> c_int {
+            after_leaving(is_found(name))
+        }
+
+        fn fexecve(fd: c_int, arguments: Words, environment: Words) -> c_int {
+            after_leaving(true)
+        }
+
+        fn execveat(at: c_int, path: *const c_char, arguments: Words, environment: Words, flags: c_int) -> c_int {
+            after_leaving(true)
         }
     }
 }

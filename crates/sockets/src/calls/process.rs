@@ -3,7 +3,7 @@
 use crate::counts;
 use crate::fd_table::{self, Entry};
 use crate::lane::Tx;
-use crate::object::Kind;
+use crate::object::{Kind, Object};
 use crate::offload;
 use crate::os::Os;
 use crate::runtime::{self, ForkLocks};
@@ -73,6 +73,50 @@ pub fn forked_child() {
         }
     }
     runtime.after_fork(listens, child);
+}
+
+/// Before exec replaces the program: what is only in this process ends, as at exit. Connections whose descriptors the new
+/// program gets, but not their state, are told.
+pub fn executing() {
+    let Some(runtime) = runtime::get() else { return };
+    let (mut lost, mut first) = (0, None);
+    for fd in 0..fd_table::end() {
+        let Some(object) = fd_table::socket(fd) else { continue };
+        if matches!(object.kind(), Kind::Listener | Kind::Udp) {
+            // From now on clients reach the kernel's socket, which the new program has.
+            offload::unsteer(object);
+        }
+        if is_lost(object)
+            && sys::fd::fcntl(fd, libc::F_GETFD, 0).is_ok_and(|flags| flags & libc::FD_CLOEXEC == 0)
+        {
+            lost += 1;
+            first = first.or(object.control.lock().remote.map(|remote| (fd, remote)));
+        }
+    }
+    if let Some((fd, remote)) = first {
+        let others = lost - 1;
+        counts::segment().process().exec_connections_lost.add(lost);
+        logger::warning!(
+            "exec: fd {fd}, connected to {remote}, and {others} other accelerated connections do not pass to the new \
+             program; close them, or set close-on-exec"
+        );
+    }
+    // A child that only execs has nothing to end.
+    if lost > 0 || runtime.lanes().next().is_some() {
+        exiting();
+    }
+}
+
+/// Whether it is a connection whose state is not in the kernel.
+fn is_lost(object: &Object) -> bool {
+    use stack::tcp::State::*;
+    match object.kind() {
+        Kind::Lent => true,
+        Kind::Stream => object.leg().is_some_and(|(lane, id)| {
+            !matches!(lane.lock().stack.tcp_state(id), None | Some(SynSent | Closed | TimeWait))
+        }),
+        _ => false,
+    }
 }
 
 /// At exit of the process: pending data gets its bounded time to leave (SIDESTEP_EXIT_LINGER_MSEC).
