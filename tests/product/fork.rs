@@ -72,6 +72,32 @@ fn all_workers_of_a_listener_are_accelerated_and_the_others_go_on_when_one_is_ki
     assert!(!hosts.right.has_xdp_program().unwrap(), "the program outlives the last process");
 }
 
+/// Two workers that wait on the set which their parent made.
+const SET_BEFORE_FORK: &str = "\
+import os,select,socket,sys
+listener = socket.create_server((sys.argv[1], int(sys.argv[2])), backlog=64)
+listener.setblocking(False)
+waits = select.epoll()
+waits.register(listener, select.EPOLLIN)
+def work():
+    while True:
+        for number, _ in waits.poll():
+            assert number == listener.fileno()
+            try:
+                peer = listener.accept()[0]
+            except BlockingIOError:
+                continue
+            with peer:
+                peer.setblocking(True)
+                peer.sendall(b'%d\\n' % os.getpid())
+                peer.sendall(peer.recv(100))
+                assert peer.recv(1) == b''
+for _ in range(2):
+    if os.fork() == 0:
+        work()
+os.wait()
+";
+
 const FORKING: &str = "\
 import socketserver,sys
 class Echo(socketserver.StreamRequestHandler):
@@ -87,6 +113,26 @@ class Server(socketserver.ForkingTCPServer):
     request_queue_size = 64
 Server((sys.argv[1], int(sys.argv[2])), Echo).serve_forever()
 ";
+
+#[test]
+fn workers_that_wait_on_an_epoll_set_of_their_parent_are_accelerated() {
+    let Some(world) = world(&Options::default()) else { return };
+    let World { hosts, library } = &world;
+    let address = hosts.right.address.to_string();
+    let program = hosts.right.program(PYTHON).words("-u -c").argument(SET_BEFORE_FORK).argument(&address);
+    let mut server = program.argument(PORT.to_string()).preload(Some(library)).start().unwrap();
+    server.wait_for_port(Protocol::Tcp, PORT, DEADLINE).unwrap();
+    // Workers open their lanes when they first wait.
+    std::thread::sleep(Duration::from_millis(500));
+    let before = hosts.right.counters().unwrap();
+    let workers = distinct(&ask(&hosts.left, &address, 60));
+    assert_eq!(workers.len(), 2, "{workers:?} answered");
+    assert_host_bypassed("server", &hosts.right.counters().unwrap().since(&before));
+    for worker in workers {
+        assert!(Command::new("kill").args(["-9", &worker.to_string()]).status().unwrap().success());
+    }
+    server.finish(DEADLINE).and_then(Finished::success).unwrap();
+}
 
 /// Sends a megabyte on several connections at a time, ends its side, and reads all of it back.
 const MIRROR: &str = "\

@@ -29,6 +29,7 @@ pub unsafe fn ppoll(
     for polled in fds.iter() {
         let _ = hearing(polled.fd);
         if let Some(set) = fd_table::epoll(polled.fd) {
+            set.before_wait(runtime);
             set.mark_nested();
         }
     }
@@ -75,6 +76,7 @@ pub unsafe fn epoll_create1(flags: c_int) -> Answer<c_int> {
 /// epoll_ctl(2).
 pub unsafe fn epoll_ctl(epoll: c_int, operation: c_int, fd: c_int, event: *mut epoll_event) -> Answer<c_int> {
     let (Some(runtime), Some(set)) = (runtime::get(), fd_table::epoll(epoll)) else { return kernel() };
+    set.before_change(runtime, fd);
     let _ = hearing(fd);
     // SAFETY: the application's event.
     let event = message::plausible(event, 1).then(|| unsafe { event.read_unaligned() });

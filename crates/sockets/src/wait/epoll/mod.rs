@@ -13,6 +13,7 @@
 //!   ours      a TCP stream                              not
 //! ```
 
+mod fork;
 mod item;
 mod wait;
 
@@ -22,7 +23,7 @@ use crate::answer::{Answer, Stop, Why};
 use crate::errno::fail;
 use crate::fd_table::{self, Entry};
 use crate::lane::Lane;
-use crate::object::{Kind, Object};
+use crate::object::Object;
 use crate::offload;
 use crate::os::Os;
 use crate::runtime::Runtime;
@@ -59,9 +60,11 @@ pub(crate) struct Set {
     /// When the kernel's side was looked at last.
     looked: AtomicU64,
     items: sys::Mutex<Items>,
-    /// In the child of a fork: the parent's listeners and UDP sockets that it holds, registered in the kernel.
-    inherited: sys::Mutex<Vec<&'static Object>>,
-    has_inherited: AtomicBool,
+    /// In the child of a fork, until it parts from the parent's set (see `fork.rs`): the sockets that it held.
+    held: sys::Mutex<Vec<fork::Held>>,
+    has_held: AtomicBool,
+    /// The kernel's set is the parent's.
+    is_parents: AtomicBool,
 }
 
 #[derive(Default)]
@@ -106,8 +109,9 @@ impl Set {
             spin: AtomicU32::new(0),
             looked: AtomicU64::new(0),
             items: sys::Mutex::new(Items::default()),
-            inherited: sys::Mutex::new(Vec::new()),
-            has_inherited: AtomicBool::new(false),
+            held: sys::Mutex::new(Vec::new()),
+            has_held: AtomicBool::new(false),
+            is_parents: AtomicBool::new(false),
         }
     }
 
@@ -128,39 +132,30 @@ impl Set {
         self.nested.store(false, Ordering::Relaxed);
         self.spin.store(0, Ordering::Relaxed);
         self.looked.store(0, Ordering::Relaxed);
-        self.inherited.lock().clear();
-        self.has_inherited.store(false, Ordering::Relaxed);
+        self.held.lock().clear();
+        self.has_held.store(false, Ordering::Relaxed);
+        self.is_parents.store(false, Ordering::Relaxed);
         *self.side.lock() = None;
         FREE.lock().push(self);
     }
 
-    /// In the child of a fork: its sockets are the parent's. The private set stays registered, and filtered out.
-    pub(crate) fn after_fork(&self, child: &sys::InChild) {
-        self.items.force_unlock(child);
-        self.relations.force_unlock(child);
-        let items = core::mem::take(&mut *self.items.lock());
-        *self.relations.lock() = Relations::default();
-        self.has_inner.store(false, Ordering::Relaxed);
-        self.lanes.store(0, Ordering::Relaxed);
-        let heard = |object: &Object| matches!(object.kind(), Kind::Listener | Kind::Udp | Kind::Inherited);
-        let mut inherited = self.inherited.lock();
-        inherited.extend(items.iter().map(|(_, item)| item.object).filter(|object| heard(object)));
-        self.has_inherited.store(!inherited.is_empty(), Ordering::Relaxed);
-    }
-
-    /// What a wait says about the set's listeners: in the child of a fork those of the parent are heard through the
-    /// kernel, whose set is the parent's as well; those that rested attend again.
-    pub(crate) fn before_wait(&self, runtime: &Runtime) {
-        if self.has_inherited.load(Ordering::Relaxed) && self.has_inherited.swap(false, Ordering::Relaxed) {
-            for object in self.inherited.lock().drain(..).filter(|object| object.kind() == Kind::Inherited) {
-                offload::give_back(object);
-            }
+    /// What a wait says about the set's sockets: the child of a fork uses them; listeners that rested attend again.
+    pub(crate) fn before_wait(&'static self, runtime: &'static Runtime) {
+        if self.has_held.load(Ordering::Relaxed) {
+            self.part(runtime);
         }
         if runtime.resting.load(Ordering::Relaxed) != 0 {
             let objects: Vec<_> = self.items.lock().iter().map(|(_, item)| item.object).collect();
             for object in objects.into_iter().filter(|object| object.resting.load(Ordering::Relaxed)) {
                 offload::attend(runtime, object);
             }
+        }
+    }
+
+    /// Before the set changes: one of ours must not come into a set of the parent.
+    pub(crate) fn before_change(&'static self, runtime: &'static Runtime, fd: i32) {
+        if self.is_parents.load(Ordering::Relaxed) && fd_table::entry(fd).is_some() {
+            self.part(runtime);
         }
     }
 

@@ -1,0 +1,147 @@
+//! A set in the child of a fork.
+//!
+//! The kernel's set behind the descriptor is the parent's as well: a private set that the child registered there would
+//! wake the parent, under a word that it does not know. So a child that waits on a set with sockets of ours in it, or
+//! adds one, parts from the parent: it gets a kernel set of its own under the same numbers, with all that was
+//! registered. Its listeners listen on the child's lanes then, and its connections are claimed from the parent.
+
+use super::Set;
+use crate::fd_table::{self, Entry};
+use crate::object::{Kind, Object};
+use crate::offload;
+use crate::runtime::Runtime;
+use crate::{Stop, calls};
+use core::sync::atomic::Ordering;
+use libc::{EPOLL_CTL_ADD, c_int, epoll_event};
+use std::ffi::CString;
+
+/// How much of /proc/self/fdinfo is read: some ten thousand descriptors of one set.
+const REGISTERED_MAX: usize = 1 << 20;
+
+/// A socket that a set held when the process was forked.
+pub(super) struct Held {
+    object: &'static Object,
+    registered: Registered,
+    disarmed: bool,
+}
+
+/// A descriptor in a set.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct Registered {
+    fd: c_int,
+    events: u32,
+    data: u64,
+}
+
+impl Set {
+    /// In the child of a fork: its sockets are the parent's. The private set stays registered, and filtered out.
+    pub(crate) fn after_fork(&self, child: &sys::InChild) {
+        self.items.force_unlock(child);
+        self.relations.force_unlock(child);
+        self.held.force_unlock(child);
+        let items = core::mem::take(&mut *self.items.lock());
+        *self.relations.lock() = super::Relations::default();
+        self.has_inner.store(false, Ordering::Relaxed);
+        self.lanes.store(0, Ordering::Relaxed);
+        let mut held = self.held.lock();
+        held.extend(items.iter().map(|(_, item)| Held {
+            object: item.object,
+            registered: Registered { fd: item.fd, events: item.events, data: item.data },
+            disarmed: item.disarmed,
+        }));
+        self.has_held.store(!held.is_empty(), Ordering::Relaxed);
+        self.is_parents.store(true, Ordering::Relaxed);
+    }
+
+    /// In the child of a fork: makes the set the child's own.
+    #[cold]
+    pub(crate) fn part(&'static self, runtime: &'static Runtime) {
+        let mut held = self.held.lock();
+        if !self.is_parents.load(Ordering::Relaxed) {
+            return;
+        }
+        self.has_held.store(false, Ordering::Relaxed);
+        let number = self.fd.load(Ordering::Relaxed);
+        let own = registered(number).and_then(|all| Some((all, sys::poll::epoll().ok()?)));
+        let Some((all, own)) = own else {
+            // Heard through the kernel, whose set it stays.
+            for held in held.drain(..).filter(|held| held.object.kind() == Kind::Inherited) {
+                offload::give_back(held.object);
+            }
+            return;
+        };
+        for fd in (0..fd_table::end()).filter(|fd| names(*fd, self)) {
+            let flags = sys::fd::fcntl(fd, libc::F_GETFD, 0).unwrap_or(0);
+            let cloexec = if flags & libc::FD_CLOEXEC != 0 { libc::O_CLOEXEC } else { 0 };
+            runtime.os.duplicate_onto(own.raw(), fd, cloexec);
+        }
+        let private = self.secret.swap(0, Ordering::Relaxed);
+        self.wake.store(-1, Ordering::Relaxed);
+        *self.side.lock() = None;
+        self.is_parents.store(false, Ordering::Relaxed);
+        let held: Vec<Held> = held.drain(..).collect();
+        let is_held = |fd| held.iter().any(|held| held.registered.fd == fd);
+        for one in all.iter().filter(|one| one.data != private && !is_held(one.fd)) {
+            if let Some(inner) = fd_table::epoll(one.fd) {
+                inner.before_wait(runtime);
+            }
+            self.register_anew(runtime, one);
+        }
+        for Held { registered, disarmed, .. } in held {
+            let _ = calls::hearing(registered.fd);
+            self.register_anew(runtime, &registered);
+            let mut items = self.items.lock();
+            if let Some(slot) = items.slot_of(registered.fd).filter(|_| disarmed)
+                && let Some(item) = items.get_mut(slot)
+            {
+                item.disarmed = true;
+            }
+        }
+    }
+
+    fn register_anew(&'static self, runtime: &Runtime, one: &Registered) {
+        let os = &runtime.os;
+        let event = epoll_event { events: one.events, u64: one.data };
+        if let Err(Stop::Kernel(_)) = self.control(os, EPOLL_CTL_ADD, one.fd, Some(event)) {
+            let number = self.fd.load(Ordering::Relaxed);
+            let _ = os.epoll_control(number, EPOLL_CTL_ADD, one.fd, one.events, one.data);
+        }
+    }
+}
+
+fn names(fd: c_int, set: &Set) -> bool {
+    matches!(fd_table::entry(fd), Some(Entry::Epoll(known)) if core::ptr::eq(known, set))
+}
+
+/// What the kernel has in a set.
+fn registered(epoll: c_int) -> Option<Vec<Registered>> {
+    let path = CString::new(format!("/proc/self/fdinfo/{epoll}")).ok()?;
+    let bytes = sys::file::read_whole(&path, REGISTERED_MAX).ok()?;
+    let text = core::str::from_utf8(&bytes).ok()?;
+    text.lines().filter(|line| line.starts_with("tfd:")).map(parse).collect()
+}
+
+/// A line as `tfd: 5 events: 80000019 data: 7f0012345678 pos:0 ino:1a sdev:8`.
+fn parse(line: &str) -> Option<Registered> {
+    let mut words = line.split_whitespace();
+    let mut after = |label| if words.next() == Some(label) { words.next() } else { None };
+    Some(Registered {
+        fd: after("tfd:")?.parse().ok()?,
+        events: u32::from_str_radix(after("events:")?, 16).ok()?,
+        data: u64::from_str_radix(after("data:")?, 16).ok()?,
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_registered_in_a_set_is_read_back() {
+        let (set, event) = (sys::poll::epoll().unwrap(), sys::fd::eventfd().unwrap());
+        let one = Registered { fd: event.raw(), events: 0x8000_0019, data: u64::MAX - 7 };
+        sys::poll::epoll_control(set.raw(), EPOLL_CTL_ADD, one.fd, one.events, one.data).unwrap();
+        assert_eq!(registered(set.raw()), Some(vec![one]));
+        assert_eq!(parse("tfd: x events: 1 data: 1"), None);
+    }
+}
