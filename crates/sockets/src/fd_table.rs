@@ -93,3 +93,48 @@ pub(crate) fn remove(fd: i32) -> Option<Entry> {
 pub(crate) fn end() -> i32 {
     HIGHEST.load(Ordering::Relaxed) + 1
 }
+
+/// Whether a descriptor names this socket.
+pub(crate) fn names(fd: i32, object: &Object) -> bool {
+    socket(fd).is_some_and(|known| core::ptr::eq(known, object))
+}
+
+/// Every descriptor that names a socket, to remove it or to put something else in its place. Most have one, which the
+/// socket knows; only for duplicates the table is searched, until all are found.
+pub(crate) fn each_of(object: &Object, mut visit: impl FnMut(i32)) {
+    let mut left = object.fds.load(Ordering::Relaxed);
+    let known = object.fd.load(Ordering::Relaxed);
+    if names(known, object) {
+        visit(known);
+        left = left.saturating_sub(1);
+    }
+    for fd in (0..end()).filter(|fd| *fd != known) {
+        if left == 0 {
+            return;
+        }
+        if names(fd, object) {
+            visit(fd);
+            left -= 1;
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::object::Kind;
+
+    #[test]
+    fn each_descriptor_of_a_socket_is_found_once_and_no_other() {
+        let known = 900_001;
+        let (one, other) =
+            (Object::new(Kind::TcpIdle, known, false), Object::new(Kind::TcpIdle, 900_002, false));
+        assert!(enter_socket(known, one) && enter_socket(900_002, other) && enter_socket(900_000, one));
+        one.fds.store(2, Ordering::Relaxed);
+        let mut found = Vec::new();
+        each_of(one, |fd| found.push(fd));
+        assert_eq!(found, [known, 900_000]);
+        each_of(one, |fd| _ = remove(fd));
+        assert!(socket(known).is_none() && socket(900_000).is_none() && names(900_002, other));
+    }
+}

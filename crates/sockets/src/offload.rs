@@ -164,11 +164,7 @@ pub(crate) fn give_back(object: &'static Object) {
     counts::segment().left_to_kernel(Why::Inherited);
     let fd = object.fd.load(Ordering::Relaxed);
     logger::debug!("fd {fd}: used in the child of a fork: steered to the kernel");
-    for fd in 0..fd_table::end() {
-        if fd_table::socket(fd).is_some_and(|known| core::ptr::eq(known, object)) {
-            fd_table::remove(fd);
-        }
-    }
+    fd_table::each_of(object, |fd| _ = fd_table::remove(fd));
 }
 
 /// Leaves a socket to the kernel for good: every descriptor that names it becomes the kernel's alone. In strict mode
@@ -189,11 +185,7 @@ pub(crate) fn leave<T>(
     epoll::follow(&runtime.os, object, Some(()));
     counts::describe(object);
     counts::left(object.part_with_counts(), object.fd.load(Ordering::Relaxed), why);
-    for fd in 0..fd_table::end() {
-        if fd_table::socket(fd).is_some_and(|known| core::ptr::eq(known, object)) {
-            fd_table::remove(fd);
-        }
-    }
+    fd_table::each_of(object, |fd| _ = fd_table::remove(fd));
     object.release();
     Err(Stop::Kernel(why))
 }

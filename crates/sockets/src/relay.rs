@@ -195,13 +195,11 @@ impl Relays {
         if object.nonblocking.load(Ordering::Relaxed) {
             let _ = sys::fd::fcntl(near.raw(), libc::F_SETFL, libc::O_NONBLOCK as usize);
         }
-        for fd in 0..fd_table::end() {
-            if fd_table::socket(fd).is_some_and(|known| core::ptr::eq(known, object)) {
-                let flags = sys::fd::fcntl(fd, libc::F_GETFD, 0).unwrap_or(0);
-                let cloexec = if flags & libc::FD_CLOEXEC != 0 { libc::O_CLOEXEC } else { 0 };
-                runtime.os.duplicate_onto(near.raw(), fd, cloexec);
-            }
-        }
+        fd_table::each_of(object, |fd| {
+            let flags = sys::fd::fcntl(fd, libc::F_GETFD, 0).unwrap_or(0);
+            let cloexec = if flags & libc::FD_CLOEXEC != 0 { libc::O_CLOEXEC } else { 0 };
+            runtime.os.duplicate_onto(near.raw(), fd, cloexec);
+        });
     }
 
     /// The child closes a connection that it did not use.

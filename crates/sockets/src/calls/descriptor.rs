@@ -39,16 +39,12 @@ fn let_go(runtime: &'static Runtime, entry: Entry, fd: c_int) {
                 }
                 end_unless_used(runtime, object, fd);
             } else if object.fd.load(Ordering::Relaxed) == fd {
-                let other = (0..fd_table::end()).find(|other| names(*other, object));
+                let other = (0..fd_table::end()).find(|other| fd_table::names(*other, object));
                 object.fd.store(other.unwrap_or(-1), Ordering::Relaxed);
                 counts::renamed(object);
             }
         }
     }
-}
-
-fn names(fd: c_int, object: &Object) -> bool {
-    fd_table::socket(fd).is_some_and(|known| core::ptr::eq(known, object))
 }
 
 /// Ends a socket that no descriptor names any more, or leaves that to the calls that wait on it. They get a duplicate
