@@ -137,3 +137,49 @@ fn a_second_process_on_a_busy_queue_goes_through_the_kernel() {
     client.run(DEADLINE).and_then(Finished::success).unwrap();
     first.finish(DEADLINE).and_then(Finished::success).unwrap();
 }
+
+/// Serves a port that others may serve too (SO_REUSEPORT): a line with its process id for each client.
+const SHARING: &str = "\
+import os,socket,sys
+listener = socket.create_server((sys.argv[1], int(sys.argv[2])), reuse_port=True, backlog=64)
+print('listening', flush=True)
+while True:
+    peer = listener.accept()[0]
+    peer.sendall(b'%d\\n' % os.getpid())
+    assert peer.recv(1) == b''
+    peer.close()
+";
+
+const ASK_SHARED: &str = "\
+import socket,sys
+for _ in range(40):
+    with socket.create_connection((sys.argv[1], int(sys.argv[2])), timeout=20) as peer:
+        print(int(peer.makefile('rb').readline()))
+";
+
+#[test]
+fn of_two_unrelated_processes_on_one_port_the_accelerated_one_serves_and_then_the_other() {
+    let Some(world) = world(&Options::default()) else { return };
+    let address = world.hosts.right.address.to_string();
+    let python = |host: &Host, text: &str| {
+        let program = host.program("/usr/bin/python3").words("-u -c").argument(text);
+        program.argument(&address).argument("9300")
+    };
+    let serve = || {
+        let mut server = python(&world.hosts.right, SHARING).preload(Some(&world.library)).start().unwrap();
+        server.wait_for_output("listening", DEADLINE).unwrap();
+        server
+    };
+    let ask = || {
+        let said = python(&world.hosts.left, ASK_SHARED).run(DEADLINE).and_then(Finished::success).unwrap();
+        let mut answers: Vec<u32> = said.stdout.lines().map(|line| line.parse().unwrap()).collect();
+        assert_eq!(answers.len(), 40);
+        answers.dedup();
+        answers
+    };
+    let (first, second) = (serve(), serve());
+    assert_eq!(ask(), [first.pid()], "the steering entry is the first one's");
+    assert_warnings(&first.kill().unwrap(), 0);
+    assert_eq!(ask(), [second.pid()]);
+    assert_warnings(&second.kill().unwrap(), 1);
+}

@@ -72,13 +72,16 @@ pub(crate) fn steer(
     Ok(())
 }
 
-/// Takes an object's flows out of the steering maps. True: other processes still steer one of them.
+/// Takes an object's flows out of the steering maps, as far as no other socket of this process needs them. True: other
+/// processes still steer one of them.
 pub(crate) fn unsteer(object: &Object) -> bool {
     let flows = core::mem::take(&mut object.control.lock().flows);
     let legs: Vec<_> = object.legs().collect();
     let mut others = false;
     for (leg, flow) in flows {
-        if let Some((lane, _)) = legs.get(usize::from(leg)) {
+        if let Some((lane, _)) = legs.get(usize::from(leg))
+            && !is_shared(object, lane, &flow)
+        {
             others |= lane.lock().device.unsteer(flow);
         }
     }
@@ -124,14 +127,14 @@ fn take_part(object: &Object, part: Part) {
     }
 }
 
-/// Whether another socket of this process needs a flow too: UDP sockets may share a port.
+/// Whether another socket of this process needs a flow too: UDP sockets and listeners may share a port.
 fn is_shared(object: &Object, lane: &'static Lane, flow: &xdp::Flow) -> bool {
     if object.ancillary.load(Ordering::Relaxed) & ancillary::SHARES == 0 || flow.remote.is_some() {
         return false;
     }
     (0..fd_table::end()).filter_map(fd_table::socket).any(|other| {
         !core::ptr::eq(other, object)
-            && other.kind() == Kind::Udp
+            && matches!(other.kind(), Kind::Udp | Kind::Listener)
             && other.leg_on(lane).is_some()
             && other.control.lock().flows.iter().any(|(_, known)| known == flow)
     })
