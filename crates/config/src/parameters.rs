@@ -24,6 +24,9 @@ parameters! {
     rx_ring: u32 = 2048, in 64..=65_536 or nearest, env "SIDESTEP_RX_RING", label "Rx ring";
     /// Entries of each transmit ring; rounded up to a power of two.
     tx_ring: u32 = 2048, in 64..=65_536 or nearest, env "SIDESTEP_TX_RING", label "Tx ring";
+    /// Whether large sends on a TCP connection leave as packets of up to 64 KiB, which the kernel cuts into segments or
+    /// hands over whole to a peer on this host. On veth only; elsewhere each segment is a frame.
+    tso: bool = true, env "SIDESTEP_TSO", label "TSO";
     /// Microseconds that small sends may gather behind a busy transmit ring before the kernel is told; 0 tells it at
     /// once.
     tx_coalesce_usec: u32 = 10, in 0..=100_000 or nearest,

@@ -1,7 +1,8 @@
 //! A host's network card: frames that are counted from their reception to their end, and a transmit ring that can be
 //! full.
 
-use stack::{Frame, Outlet};
+use stack::testing::cut;
+use stack::{Frame, Large, Outlet};
 use std::cell::{Cell, RefCell};
 use std::ops::Range;
 use std::rc::Rc;
@@ -113,6 +114,8 @@ pub struct TxRing {
     size: usize,
     scratch: Vec<u8>,
     reserved: bool,
+    /// It takes packets that it cuts.
+    cuts: bool,
     /// Frames committed since the world last looked.
     pub sent: Vec<Vec<u8>>,
     /// Frames committed since the ring was last emptied.
@@ -124,12 +127,13 @@ pub struct TxRing {
 
 impl TxRing {
     /// An empty ring.
-    pub fn new(device: &Rc<Device>, size: usize) -> TxRing {
+    pub fn new(device: &Rc<Device>, size: usize, cuts: bool) -> TxRing {
         TxRing {
             device: device.clone(),
             size,
             scratch: Vec::new(),
             reserved: false,
+            cuts,
             sent: Vec::new(),
             in_flight: 0,
             was_full: false,
@@ -176,5 +180,20 @@ impl Outlet for TxRing {
         let next = self.device.buffer();
         self.sent.push(std::mem::replace(&mut self.scratch, next));
         self.in_flight += 1;
+    }
+
+    fn large_max(&self) -> usize {
+        if self.cuts { 65_455 } else { 0 }
+    }
+
+    fn send_large(&mut self, packet: &Large<'_>) -> bool {
+        if self.in_flight >= self.size {
+            self.was_full = true;
+            return false;
+        }
+        let frames = cut(packet);
+        self.in_flight += frames.len();
+        self.sent.extend(frames);
+        true
     }
 }

@@ -66,7 +66,7 @@ impl Host {
         let mut stack = Stack::new(config, Instant(ahead));
         stack.set_addresses(&[address(index)]);
         let device = Rc::new(Device::default());
-        let ring = TxRing::new(&device, plan.tx_ring);
+        let ring = TxRing::new(&device, plan.tx_ring, plan.cuts);
         Host {
             stack,
             ring,

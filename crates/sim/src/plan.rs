@@ -19,6 +19,8 @@ pub struct HostPlan {
     pub attached_max: u32,
     /// Frames that its transmit ring holds.
     pub tx_ring: usize,
+    /// Its card takes packets that it cuts (TSO).
+    pub cuts: bool,
     /// Segments of a stream that arrive together are joined.
     pub merge: bool,
     /// Local peers leave checksums to hardware.
@@ -410,6 +412,8 @@ fn host(c: &mut Chance, swarm: &Swarm, heals_at: u64) -> HostPlan {
         mtu: if c.one_in(8) { c.one_of(&[576, 1280, 9000]) } else { 1500 },
         attached_max: c.magnitude(4, 1024) as u32,
         tx_ring: if swarm.small_ring { c.within(1, 16) as usize } else { 1024 },
+        // Not a draw of its own: the worlds of older seeds stay what they were.
+        cuts: heals_at / 4 % 2 == 1,
         merge: swarm.merge && c.one_in(2),
         partial: swarm.merge && c.one_in(2),
         chunk: if swarm.chunk { c.within(64, 2048) as usize } else { 0 },

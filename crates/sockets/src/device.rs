@@ -31,6 +31,7 @@ pub(crate) fn open(runtime: &Runtime, link: &Link) -> Result<Device, Why> {
         frames: runtime.parameters.frames,
         rx_ring: runtime.parameters.rx_ring,
         tx_ring: runtime.parameters.tx_ring,
+        large: runtime.parameters.tso,
     };
     let opened = match runtime.inherited(link.index) {
         Some(inherited) => Device::attach(&inherited),

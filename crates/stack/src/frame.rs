@@ -35,6 +35,33 @@ pub trait Outlet {
 
     /// Sends the first `len` bytes of the frame that was reserved last.
     fn commit(&mut self, len: usize);
+
+    /// Payload bytes that [`Outlet::send_large`] takes at most; 0: it is not there.
+    #[inline]
+    fn large_max(&self) -> usize {
+        0
+    }
+
+    /// Sends a TCP packet that is cut on its way out into segments of `mss` bytes of payload (TSO). `false`: not now, or,
+    /// if `large_max` says 0 from now on, never again.
+    fn send_large(&mut self, packet: &Large<'_>) -> bool {
+        let _ = packet;
+        false
+    }
+}
+
+/// A packet for [`Outlet::send_large`].
+#[derive(Clone, Copy, Debug)]
+pub struct Large<'a> {
+    /// Ethernet, IPv4 and TCP headers, with the lengths of the whole; TCP's checksum field holds the folded sum of the
+    /// pseudo header only.
+    pub headers: &'a [u8],
+    /// Where the TCP header begins in them.
+    pub transport: usize,
+    /// The payload, in pieces.
+    pub payload: &'a [&'a [u8]],
+    /// Bytes of payload of each segment but the last.
+    pub mss: usize,
 }
 
 /// Bytes that the application sends: a cursor over its buffers.

@@ -56,7 +56,7 @@ mod timers;
 
 pub use error::{RecvError, SendError, SocketError};
 pub use event::{Event, Ready, Request};
-pub use frame::{Frame, Outlet, Sink, Source};
+pub use frame::{Frame, Large, Outlet, Sink, Source};
 pub use ingress::Dropped;
 pub use stack::{Config, Path, SocketId, Stack};
 pub use time::{Duration, Instant};

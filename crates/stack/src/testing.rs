@@ -1,9 +1,13 @@
 //! For tests of this crate and others: a frame over a `Vec`, an outlet that collects, and a wire between two stacks.
 
-use crate::{Config, Duration, Endpoint, Frame, Instant, MacAddr, Outlet, Path, Request, Stack, tcp, udp};
+use crate::{
+    Config, Duration, Endpoint, Frame, Instant, Large, MacAddr, Outlet, Path, Request, Stack, tcp, udp,
+};
 use core::net::Ipv4Addr;
 use core::ops::Range;
 use std::collections::VecDeque;
+use wire::checksum::Sum;
+use wire::tcp::Flags;
 use wire::{ethernet, ipv4};
 
 /// A frame in ordinary memory that plays one of the device until it is detached.
@@ -46,12 +50,22 @@ pub struct VecOutlet {
     pub frames: VecDeque<Vec<u8>>,
     /// Frames it takes at most.
     pub room: usize,
+    /// What [`Outlet::large_max`] says; what it takes is cut at once.
+    pub large_max: usize,
+    /// Payload bytes of those that it took.
+    pub large: Vec<usize>,
     reserved: Vec<u8>,
 }
 
 impl Default for VecOutlet {
     fn default() -> Self {
-        VecOutlet { frames: VecDeque::new(), room: usize::MAX, reserved: Vec::new() }
+        VecOutlet {
+            frames: VecDeque::new(),
+            room: usize::MAX,
+            large_max: 0,
+            large: Vec::new(),
+            reserved: Vec::new(),
+        }
     }
 }
 
@@ -68,6 +82,57 @@ impl Outlet for VecOutlet {
     fn commit(&mut self, len: usize) {
         self.frames.push_back(self.reserved[..len].to_vec());
     }
+    fn large_max(&self) -> usize {
+        self.large_max
+    }
+    fn send_large(&mut self, packet: &Large<'_>) -> bool {
+        if self.frames.len() >= self.room {
+            return false;
+        }
+        self.large.push(packet.payload.concat().len());
+        self.frames.extend(cut(packet));
+        true
+    }
+}
+
+/// Cuts a large packet into the segments that a card would send. Panics where one would send garbage.
+pub fn cut(packet: &Large<'_>) -> Vec<Vec<u8>> {
+    let payload = packet.payload.concat();
+    let (headers, transport) = (packet.headers, packet.transport);
+    let ip: &[u8] = &headers[ethernet::HEADER_LEN..];
+    let (src, dst): ([u8; 4], [u8; 4]) = (ip[12..16].try_into().unwrap(), ip[16..20].try_into().unwrap());
+    let pseudo = |len: usize| Sum::pseudo(src.into(), dst.into(), ipv4::TCP, len);
+    let tcp_len = |payload: usize| headers.len() - transport + payload;
+    assert_eq!(
+        headers[transport + 16..transport + 18],
+        pseudo(tcp_len(payload.len())).partial().to_be_bytes()
+    );
+    assert_eq!(
+        usize::from(u16::from_be_bytes([ip[2], ip[3]])),
+        headers.len() - ethernet::HEADER_LEN + payload.len()
+    );
+    let count = payload.len().div_ceil(packet.mss);
+    let seq = u32::from_be_bytes(headers[transport + 4..transport + 8].try_into().unwrap());
+    let mut frames = Vec::new();
+    for (index, part) in payload.chunks(packet.mss).enumerate() {
+        let mut frame = [headers, part].concat();
+        let total = (frame.len() - ethernet::HEADER_LEN) as u16;
+        let ip = &mut frame[ethernet::HEADER_LEN..transport];
+        ip[2..4].copy_from_slice(&total.to_be_bytes());
+        ip[10..12].fill(0);
+        let sum = Sum::default().bytes(ip).finish();
+        ip[10..12].copy_from_slice(&sum.to_be_bytes());
+        let tcp = &mut frame[transport..];
+        tcp[4..8].copy_from_slice(&seq.wrapping_add((index * packet.mss) as u32).to_be_bytes());
+        if index + 1 < count {
+            tcp[13] &= !(Flags::PSH.0 | Flags::FIN.0);
+        }
+        tcp[16..18].fill(0);
+        let sum = pseudo(tcp.len()).bytes(tcp).finish();
+        tcp[16..18].copy_from_slice(&sum.to_be_bytes());
+        frames.push(frame);
+    }
+    frames
 }
 
 /// An ordinary configuration: MTU 1500, checksums verified in full, Linux's defaults.

@@ -78,6 +78,8 @@ Lane {
     tx_bytes: Count;
     /// System calls that told the kernel to send.
     tx_kicks: Count;
+    /// Packets larger than the MTU that the kernel cuts (SIDESTEP_TSO), beside the frames.
+    tx_large: Count;
     /// Frames that found the transmit ring full. Worry when it grows: raise SIDESTEP_TX_RING.
     tx_ring_full: Count;
     /// Packets that the kernel dropped since our receive ring was full. Worry when it grows: poll more, or raise

@@ -58,6 +58,22 @@ pub fn send(fd: i32, bytes: &[u8], flags: i32) -> Result<usize> {
     unsafe { syscall(libc::SYS_sendto, [int(fd), bytes.as_ptr() as usize, bytes.len(), int(flags), 0, 0]) }
 }
 
+/// sendmsg(2) of bytes in pieces, without an address.
+pub fn send_pieces(fd: i32, pieces: &[std::io::IoSlice<'_>], flags: i32) -> Result<usize> {
+    let message = libc::msghdr {
+        msg_name: core::ptr::null_mut(),
+        msg_namelen: 0,
+        // An IoSlice is an iovec (its documentation promises it); the kernel only reads.
+        msg_iov: pieces.as_ptr().cast_mut().cast(),
+        msg_iovlen: pieces.len(),
+        msg_control: core::ptr::null_mut(),
+        msg_controllen: 0,
+        msg_flags: 0,
+    };
+    // SAFETY: message and pieces live for the call.
+    unsafe { syscall(libc::SYS_sendmsg, [int(fd), &raw const message as usize, int(flags), 0, 0, 0]) }
+}
+
 /// recvfrom(2) without an address.
 #[inline]
 pub fn receive(fd: i32, buffer: &mut [u8], flags: i32) -> Result<usize> {

@@ -1,5 +1,6 @@
 //! An interface under our program: opened, asked, steered. Packets are moved in `receive` and `transmit`.
 
+mod large;
 mod receive;
 mod shared;
 mod transmit;
@@ -35,11 +36,13 @@ pub struct Options {
     pub rx_ring: u32,
     /// Entries of each transmit ring; a power of two.
     pub tx_ring: u32,
+    /// Whether packets larger than the MTU are sent where that pays.
+    pub large: bool,
 }
 
 impl Default for Options {
     fn default() -> Options {
-        Options { mode: Mode::Auto, frames: 8192, rx_ring: 2048, tx_ring: 1024 }
+        Options { mode: Mode::Auto, frames: 8192, rx_ring: 2048, tx_ring: 1024, large: true }
     }
 }
 
@@ -126,7 +129,7 @@ impl Device {
             post_max: shared.options.rx_ring.min(frames / 2 / shared.interface.queues.max(1)).max(1),
             tail: Vec::with_capacity(TAIL),
             next_queue: 0,
-            transmit: transmit::Transmit::new(frames),
+            transmit: transmit::Transmit::new(frames, shared.large.is_some()),
             shared,
         };
         device.fill_all();

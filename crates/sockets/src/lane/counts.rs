@@ -31,6 +31,7 @@ impl Inner {
         block.tx_frames.follow(sent.frames);
         block.tx_bytes.follow(sent.bytes);
         block.tx_kicks.follow(sent.kicks);
+        block.tx_large.follow(sent.large);
         block.tx_ring_full.follow(sent.ring_full);
         block.frames_exhausted.follow(sent.no_frame);
         block.frames_free.set(self.device.free_frames() as u64);

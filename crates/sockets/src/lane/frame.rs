@@ -75,4 +75,13 @@ impl stack::Outlet for Tx<'_> {
     fn commit(&mut self, len: usize) {
         self.0.commit(len);
     }
+
+    #[inline]
+    fn large_max(&self) -> usize {
+        self.0.large_max()
+    }
+
+    fn send_large(&mut self, packet: &stack::Large<'_>) -> bool {
+        self.0.send_large(packet.headers, packet.transport, packet.payload, packet.mss)
+    }
 }

@@ -12,7 +12,7 @@ mod waiting;
 mod tests;
 
 use crate::ingress::IpMeta;
-use crate::{Config, Instant, MacAddr, Outlet, Request, SocketError, SocketId};
+use crate::{Config, Instant, Large, MacAddr, Outlet, Request, SocketError, SocketId};
 use ahash::RandomState;
 use cache::Cache;
 use core::net::Ipv4Addr;
@@ -158,12 +158,8 @@ impl Net {
         out: &mut impl Outlet,
         fill: impl FnOnce(&mut [u8]),
     ) -> Sent {
-        let hop = match self.hop(now, route) {
+        let hop = match self.way(now, id, route) {
             Ok(hop) => hop,
-            Err(Sent::Waiting) => {
-                self.wait_for_path(id, route);
-                return Sent::Waiting;
-            }
             Err(why) => return why,
         };
         if ipv4::HEADER_LEN + len > hop.mtu as usize {
@@ -175,6 +171,60 @@ impl Net {
         }
         self.waiting.for_outlet(id);
         Sent::Full
+    }
+
+    /// As [`Net::send`], a TCP packet that is cut on its way out; it may not be fragmented. `transport` is its header, for
+    /// segments of `mss` bytes of payload.
+    #[allow(clippy::too_many_arguments)]
+    pub(crate) fn send_large(
+        &mut self,
+        now: Instant,
+        id: SocketId,
+        route: &mut Route,
+        ip: &Ip,
+        (transport, mss): (&[u8], usize),
+        payload: &[&[u8]],
+        out: &mut impl Outlet,
+    ) -> Sent {
+        let hop = match self.way(now, id, route) {
+            Ok(hop) => hop,
+            Err(why) => return why,
+        };
+        if ipv4::HEADER_LEN + transport.len() + mss > hop.mtu as usize {
+            return Sent::TooBig(hop.mtu);
+        }
+        let fields = ipv4::Fields {
+            src: ip.src,
+            dst: route.to,
+            protocol: ip.protocol,
+            tos: ip.tos,
+            ttl: ip.ttl,
+            ident: 0,
+            fragment: ipv4::Fragment::DONT,
+            payload_len: transport.len() + payload.iter().map(|piece| piece.len()).sum::<usize>(),
+        };
+        let mut headers = [0; HEADERS_LEN + wire::tcp::HEADER_LEN_MAX];
+        headers[..ethernet::HEADER_LEN].copy_from_slice(&hop.ether);
+        if let Some(ip) = headers[ethernet::HEADER_LEN..].first_chunk_mut() {
+            fields.write(ip);
+        }
+        let end = HEADERS_LEN + transport.len();
+        headers[HEADERS_LEN..end].copy_from_slice(transport);
+        if out.send_large(&Large { headers: &headers[..end], transport: HEADERS_LEN, payload, mss }) {
+            return Sent::Done;
+        }
+        self.waiting.for_outlet(id);
+        Sent::Full
+    }
+
+    /// The way to a destination. `Err`: it is not known yet, and `id` is tried again when it is; or there is none.
+    #[inline]
+    fn way(&mut self, now: Instant, id: SocketId, route: &mut Route) -> Result<Hop, Sent> {
+        self.hop(now, route).inspect_err(|why| {
+            if *why == Sent::Waiting {
+                self.wait_for_path(id, route);
+            }
+        })
     }
 
     /// Flags and identification of a packet that leaves whole. What cannot be fragmented needs no identification

@@ -36,6 +36,7 @@ mod handshake;
 pub(crate) mod icmp;
 pub(crate) mod input;
 mod keepalive;
+mod large;
 mod listen;
 mod options;
 pub(crate) mod output;

@@ -27,9 +27,22 @@ pub(crate) fn retry<F: Frame>(stack: &mut Stack<F>, now: Instant, id: SocketId, 
     });
 }
 
+/// A segment's headers, but for the sums.
+pub(super) struct Prepared {
+    pub(super) fields: Fields,
+    /// Empty if the layout is `plain`: timestamps alone.
+    pub(super) options: OptionsWriter,
+    pub(super) stamps: (u32, u32),
+    pub(super) plain: bool,
+    pub(super) ip: Ip,
+    /// What `rcv_adv` was before.
+    pub(super) rcv_adv: Seq,
+    pub(super) new_data: bool,
+}
+
 /// What came of an attempt to send a segment.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Went {
+pub(super) enum Went {
     Out,
     /// Not now; `retry` follows.
     Blocked,
@@ -88,13 +101,19 @@ impl<F: Frame> Tcb<F> {
                 flags = flags | Flags::FIN;
             }
             let seq = self.snd_nxt;
-            match self.send_segment(cx, seq, len, flags) {
+            let count = if len == room && !fin { self.segments_at_once(cx, unsent, room) } else { 1 };
+            let went = match count {
+                1 => self.send_segment(cx, seq, len, flags),
+                _ => self.send_together(cx, seq, room, count),
+            };
+            match went {
                 Went::Out => {}
                 Went::Smaller => continue,
                 Went::Blocked => break,
             }
+            let len = len * count;
             let space = len + u32::from(fin);
-            self.board.push(seq, space, cx.now);
+            self.note_new(cx.now, seq, space, count);
             self.snd_nxt = seq + space;
             self.fin_sent |= fin;
             self.counts.bytes_sent += u64::from(len);
@@ -279,9 +298,10 @@ impl<F: Frame> Tcb<F> {
         options.sack(&blocks[..count]);
     }
 
-    /// Writes one segment: header, options, `len` bytes of the send buffer from `seq` on.
-    fn send_segment<O: Outlet>(&mut self, cx: &mut Cx<'_, O>, seq: Seq, len: u32, flags: Flags) -> Went {
-        let stamps = (self.stamp(cx.now), self.ts_recent);
+    /// The headers of `len` bytes from `seq` on, as all of them but for the sums. Moves `rcv_adv`.
+    #[inline(always)]
+    pub(super) fn prepare(&mut self, now: Instant, seq: Seq, len: u32, flags: Flags) -> Prepared {
+        let stamps = (self.stamp(now), self.ts_recent);
         let sack = self.sack_ok && (self.dsack.is_some() || self.rx.has_holes());
         // The common layout is written without an intermediate copy of the options.
         let plain = self.ts_ok && !sack;
@@ -322,11 +342,18 @@ impl<F: Frame> Tcb<F> {
             ttl: self.options.ttl,
             dont_fragment: self.options.discover_mtu,
         };
-        let total = HEADER_LEN + options_len + len as usize;
+        Prepared { fields, options, stamps, plain, ip, rcv_adv, new_data }
+    }
+
+    /// Writes one segment: header, options, `len` bytes of the send buffer from `seq` on.
+    fn send_segment<O: Outlet>(&mut self, cx: &mut Cx<'_, O>, seq: Seq, len: u32, flags: Flags) -> Went {
+        let Prepared { fields, options, stamps, plain, ip, rcv_adv, new_data } =
+            self.prepare(cx.now, seq, len, flags);
+        let total = HEADER_LEN + fields.options_len + len as usize;
         let (tx, una) = (&self.tx, self.snd_una);
         let shift = usize::from(planted!(ResendShifted) && seq.before(self.snd_nxt) && seq != una && len > 1);
         let (local, remote) = (*self.local.ip(), *self.remote.ip());
-        let went = cx.net.send(cx.now, cx.id, &mut self.route, &ip, total, cx.out, |bytes| {
+        let sent = cx.net.send(cx.now, cx.id, &mut self.route, &ip, total, cx.out, |bytes| {
             let fill = |payload: &mut [u8]| {
                 if !payload.is_empty() {
                     tx.copy_out((seq - una) as usize - shift, payload);
@@ -338,7 +365,20 @@ impl<F: Frame> Tcb<F> {
                 segment::write(bytes, local, remote, &fields, &options, fill);
             }
         });
-        match went {
+        self.settle(cx, sent, (len, 1), rcv_adv, new_data)
+    }
+
+    /// What became of `count` segments that were prepared, with `len` bytes of payload together.
+    #[inline]
+    pub(super) fn settle<O>(
+        &mut self,
+        cx: &mut Cx<'_, O>,
+        sent: Sent,
+        (len, count): (u32, u32),
+        rcv_adv: Seq,
+        new_data: bool,
+    ) -> Went {
+        match sent {
             Sent::Done => {}
             // Lost on its way out, so to speak: the retransmission timer tries again, and if it gives up tells why.
             Sent::Unreachable(why) => self.soft_error = Some(why),
@@ -354,7 +394,7 @@ impl<F: Frame> Tcb<F> {
         if new_data {
             self.ecn.on_new_data_sent();
         }
-        self.after_sending(cx, len);
+        self.after_sending(cx, len, count);
         Went::Out
     }
 
@@ -368,8 +408,8 @@ impl<F: Frame> Tcb<F> {
     }
 
     #[inline]
-    fn after_sending<O>(&mut self, cx: &mut Cx<'_, O>, len: u32) {
-        self.counts.segs_out = self.counts.segs_out.wrapping_add(1);
+    fn after_sending<O>(&mut self, cx: &mut Cx<'_, O>, len: u32, count: u32) {
+        self.counts.segs_out = self.counts.segs_out.wrapping_add(count);
         if self.ack_owed {
             self.ack_owed = false;
             self.quick = self.quick.saturating_sub(1);
@@ -379,7 +419,7 @@ impl<F: Frame> Tcb<F> {
         self.dsack = None;
         self.last_ack_sent = self.rcv_nxt;
         if len > 0 {
-            self.counts.data_segs_out = self.counts.data_segs_out.wrapping_add(1);
+            self.counts.data_segs_out = self.counts.data_segs_out.wrapping_add(count);
             let answers = self.counts.data_segs_in > 0;
             if answers && cx.now.nanos_since(self.last_data_received) < segment::DELAYED_ACK_NS {
                 self.interactive = true;

@@ -104,6 +104,23 @@ pub(crate) fn write_stamped(
     finish(bytes, HEADER_LEN + TIMESTAMPS_LEN, sum, fill);
 }
 
+/// Writes the header of a segment that is cut later: `bytes` is header and options, `payload` the length of the rest. The
+/// checksum is that of the pseudo header only; who cuts completes it.
+pub(crate) fn write_large(
+    bytes: &mut [u8],
+    src: Ipv4Addr,
+    dst: Ipv4Addr,
+    fields: &Fields,
+    options: &OptionsWriter,
+    payload: usize,
+) {
+    let pseudo = Sum::pseudo(src, dst, ipv4::TCP, bytes.len() + payload);
+    let Some((header, rest)) = bytes.split_first_chunk_mut::<HEADER_LEN>() else { return };
+    write_words(header, fixed(fields), Sum::default());
+    rest[..fields.options_len].copy_from_slice(options.bytes());
+    header[16..18].copy_from_slice(&pseudo.partial().to_be_bytes());
+}
+
 /// The header without its options, checksum zero.
 #[inline(always)]
 fn fixed(fields: &Fields) -> [u32; HEADER_LEN / 4] {

@@ -16,6 +16,9 @@ use std::collections::VecDeque;
 /// block.
 pub(crate) const BLOCK: usize = 4096;
 
+/// Pieces of the largest packet, 64 KiB, wherever it begins in a block.
+pub(crate) const PIECES: usize = 65_536 / BLOCK + 1;
+
 pub(crate) type Block = Box<[u8; BLOCK]>;
 
 /// Free blocks that the pool keeps at most (16 MiB); beyond it they go back to the allocator.
@@ -89,6 +92,21 @@ impl SendBuffer {
         }
     }
 
+    /// The bytes from `offset` on as they lie; how many pieces they are. At most [`PIECES`] pieces are given.
+    pub(crate) fn pieces<'a>(&'a self, offset: usize, len: usize, into: &mut [&'a [u8]; PIECES]) -> usize {
+        let mut from = self.start as usize + offset;
+        let end = from + len;
+        let mut count = 0;
+        while from < end && count < PIECES {
+            let (index, at) = (from / BLOCK, from % BLOCK);
+            let now = (end - from).min(BLOCK - at);
+            into[count] = &self.blocks[index][at..at + now];
+            count += 1;
+            from += now;
+        }
+        count
+    }
+
     /// The first `n` bytes were acknowledged.
     pub(crate) fn discard(&mut self, n: usize, pool: &mut Pool) {
         let n = n.min(self.len());
@@ -137,6 +155,10 @@ mod tests {
             let mut out = vec![0; buffer.len()];
             buffer.copy_out(0, &mut out);
             assert_eq!(out, bytes[acked..written]);
+            let mut pieces = [&[][..]; PIECES];
+            let (from, len) = (buffer.len() / 3, (buffer.len() / 2).min(65_536));
+            let count = buffer.pieces(from, len, &mut pieces);
+            assert_eq!(pieces[..count].concat(), bytes[acked + from..acked + from + len]);
             let drop = (step / 2 + 1).min(buffer.len());
             buffer.discard(drop, &mut pool);
             acked += drop;

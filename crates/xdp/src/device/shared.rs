@@ -9,7 +9,7 @@ use std::sync::Arc;
 
 use sys::{Fd, Mutex};
 
-use super::{Options, attach};
+use super::{Options, attach, large};
 use crate::Refusal;
 use crate::arena::{Arena, LANES};
 use crate::caps::{self, Way};
@@ -29,6 +29,8 @@ pub(crate) struct Shared {
     pub(crate) way: Way,
     /// This process is a child of the one that made it.
     pub(crate) is_inherited: AtomicBool,
+    /// Sends what is to be cut.
+    pub(super) large: Option<Fd>,
     /// Sockets not bound yet, made while the process may make them: workers drop their privilege.
     spare: Mutex<Vec<Fd>>,
 }
@@ -64,6 +66,10 @@ impl Shared {
             options,
             way,
             is_inherited: AtomicBool::new(false),
+            // Without it (seccomp, a namespace without the privilege) frames do.
+            large: (options.large && caps::cuts(interface, way))
+                .then(|| large::open(interface).ok())
+                .flatten(),
             spare: Mutex::new(Vec::new()),
         })
     }

@@ -1,5 +1,6 @@
 //! Devices on veth pairs between namespaces. Needs root; says so and passes where it cannot.
 
+mod large;
 mod rig;
 
 use core::net::{Ipv4Addr, SocketAddrV4};
@@ -14,7 +15,7 @@ fn udp_flow() -> Flow {
 }
 
 fn small() -> Options {
-    Options { frames: 1024, rx_ring: 256, tx_ring: 256, mode: Mode::Auto }
+    Options { frames: 1024, rx_ring: 256, tx_ring: 256, mode: Mode::Auto, large: true }
 }
 
 /// Receives until `enough` or two seconds have passed.

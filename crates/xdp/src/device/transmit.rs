@@ -25,6 +25,9 @@ pub(super) struct Transmit {
     sent: Vec<u32>,
     /// See [`Sent`].
     pub(super) counts: Sent,
+    /// Packets to be cut are taken; how many were refused in a row.
+    pub(super) large: bool,
+    pub(super) refused: u32,
     /// The last kick's error, if it was one that waiting does not cure.
     failed: Option<i32>,
 }
@@ -38,6 +41,8 @@ pub struct Sent {
     pub bytes: u64,
     /// System calls that told the kernel to send.
     pub kicks: u64,
+    /// Packets that were left to the kernel to cut, beside the frames.
+    pub large: u64,
     /// Frames refused since the ring was full.
     pub ring_full: u64,
     /// Frames refused since no memory was free.
@@ -45,9 +50,17 @@ pub struct Sent {
 }
 
 impl Transmit {
-    pub(super) fn new(frames: u32) -> Transmit {
-        let sent = Vec::with_capacity(frames as usize);
-        Transmit { reserved: None, committed: 0, left_behind: 0, sent, counts: Sent::default(), failed: None }
+    pub(super) fn new(frames: u32, large: bool) -> Transmit {
+        Transmit {
+            reserved: None,
+            committed: 0,
+            left_behind: 0,
+            sent: Vec::with_capacity(frames as usize),
+            counts: Sent::default(),
+            large,
+            refused: 0,
+            failed: None,
+        }
     }
 }
 

@@ -5,6 +5,7 @@ mod checklist;
 mod closing;
 mod ecn;
 mod handshake;
+mod large;
 mod loss;
 mod robust;
 mod transfer;

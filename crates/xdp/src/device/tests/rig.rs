@@ -134,6 +134,27 @@ pub(super) fn udp_frame(
     frame
 }
 
+/// Headers of `payload` bytes of TCP, whose checksum holds the pseudo header's sum only.
+pub(super) fn tcp_headers(
+    macs: [&[u8]; 2],
+    source: (Ipv4Addr, u16),
+    destination: (Ipv4Addr, u16),
+    sequence: u32,
+    payload: usize,
+) -> Vec<u8> {
+    let mut frame = ethernet(macs[0], macs[1]);
+    frame.extend(ip_header(6, source.0, destination.0, 20 + payload));
+    frame.extend(source.1.to_be_bytes());
+    frame.extend(destination.1.to_be_bytes());
+    frame.extend(sequence.to_be_bytes());
+    frame.extend([0, 0, 0, 1, 5 << 4, 16, 255, 255]);
+    let length = (20 + payload as u16).to_be_bytes();
+    let pseudo = [&source.0.octets()[..], &destination.0.octets(), &[0, 6], &length].concat();
+    frame.extend((!checksum(&pseudo)).to_be_bytes());
+    frame.extend([0, 0]);
+    frame
+}
+
 /// Connects to a kernel listener over the device, with just enough of TCP, and says how large the largest packet is
 /// that the kernel sends when it is asked for a megabyte.
 pub(super) fn largest_tcp_packet(rig: &Rig, device: &mut Device) -> usize {
