@@ -22,6 +22,8 @@ const TICK_SHIFT: u32 = 16;
 /// Ticks ahead that count as for ever (four years): half of what the coarsest level spans.
 const FAR: u64 = 1 << 41;
 const NONE: u32 = u32::MAX;
+/// Entries that may fire for nothing.
+const FEW: u32 = 64;
 
 /// Deadlines of sockets, by their index.
 pub(crate) struct Timers {
@@ -30,6 +32,8 @@ pub(crate) struct Timers {
     occupied: [u64; LEVELS],
     /// Ticks up to and including this one were fired.
     tick: u64,
+    /// Entries in all slots.
+    linked: u32,
 }
 
 #[derive(Clone, Copy)]
@@ -52,6 +56,7 @@ impl Timers {
             heads: [[NONE; SLOTS]; LEVELS],
             occupied: [0; LEVELS],
             tick: now.0 >> TICK_SHIFT,
+            linked: 0,
         }
     }
 
@@ -93,6 +98,12 @@ impl Timers {
             return;
         }
         self.arm(id, at);
+    }
+
+    /// Whether so many are armed that a deadline without a purpose is worth the work of taking it out.
+    #[inline]
+    pub(crate) fn are_many(&self) -> bool {
+        self.linked > FEW
     }
 
     fn disarm(&mut self, id: SocketId) {
@@ -161,6 +172,7 @@ impl Timers {
         node.prev = NONE;
         node.slot = (level * SLOTS + slot) as u32;
         self.heads[level][slot] = key;
+        self.linked += 1;
         self.occupied[level] |= 1 << slot;
     }
 
@@ -179,6 +191,7 @@ impl Timers {
             self.nodes[next as usize].prev = prev;
         }
         self.nodes[key as usize].slot = NONE;
+        self.linked -= 1;
     }
 }
 

@@ -471,10 +471,11 @@ impl<F: Frame> Tcb<F> {
     }
 
     /// Nothing is under way in either direction: without a timer left, the wheel need not look here again. Many idle
-    /// connections would keep it turning for nothing.
+    /// connections would keep it turning for nothing; of few each does once, and a conversation does not pay for taking
+    /// out what its next message puts in.
     #[inline]
     pub(crate) fn rest<O>(&self, cx: &mut Cx<'_, O>) {
-        if self.deadline == [NEVER; TIMERS] {
+        if cx.timers.are_many() && self.deadline == [NEVER; TIMERS] {
             cx.timers.set(cx.id, None);
         }
     }

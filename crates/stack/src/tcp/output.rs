@@ -126,6 +126,10 @@ impl<F: Frame> Tcb<F> {
             if self.stuck_since.is_none() {
                 self.stuck_since = Some(cx.now);
             }
+            if len == unsent {
+                // A FIN went with it.
+                break;
+            }
         }
     }
 

@@ -80,7 +80,18 @@ impl SendBuffer {
     }
 
     /// Copies the bytes from `offset` (after `snd_una`) on; `offset + into.len()` is at most `len`.
+    #[inline]
     pub(crate) fn copy_out(&self, offset: usize, into: &mut [u8]) {
+        let from = self.start as usize + offset;
+        if let Some(block) = self.blocks.front()
+            && let Some(bytes) = block.get(from..from + into.len())
+        {
+            return into.copy_from_slice(bytes);
+        }
+        self.copy_out_of_blocks(offset, into);
+    }
+
+    fn copy_out_of_blocks(&self, offset: usize, into: &mut [u8]) {
         let mut from = self.start as usize + offset;
         let mut done = 0;
         while done < into.len() {
