@@ -28,6 +28,27 @@ fn receive_until(device: &mut Device, mut enough: impl FnMut(&[u8], &[RxFrame]) 
     done
 }
 
+/// Runs a test in A's namespace, with a device that is steered [`udp_flow`] and a peer of it in B's.
+fn with_device_and_peer(test: impl FnOnce(Device, UdpSocket) + Send) {
+    let Some(rig) = Rig::new(1) else { return };
+    rig.in_a(|| {
+        let device = Device::open("veth", &small()).unwrap();
+        device.steer(udp_flow()).unwrap();
+        test(device, rig.in_b(|| UdpSocket::bind((B, 5000)).unwrap()));
+    });
+}
+
+/// Frames of the arena that are free or posted for receiving, each counted once.
+fn frames_at_hand(device: &mut Device) -> usize {
+    device.transmit.reserved.take().inspect(|&frame| device.free.push(frame));
+    device.reap();
+    let posted = device.queues[0].fill.waiting() as usize;
+    device.gather(usize::MAX >> 1);
+    device.free.sort_unstable();
+    device.free.dedup();
+    device.free.len() + posted
+}
+
 fn kernel_peer_and_device_exchange_datagrams(mode: Mode) {
     let Some(rig) = Rig::new(1) else { return };
     rig.in_a(|| {
@@ -80,16 +101,12 @@ fn a_kernel_peer_and_a_native_device_exchange_datagrams() {
 
 #[test]
 fn what_is_not_steered_reaches_the_kernel_and_after_unsteer_all_does() {
-    let Some(rig) = Rig::new(1) else { return };
-    rig.in_a(|| {
-        let mut device = Device::open("veth", &small()).unwrap();
-        device.steer(udp_flow()).unwrap();
+    with_device_and_peer(|mut device, peer| {
         let kernel = UdpSocket::bind((A, PORT)).unwrap();
         let other = UdpSocket::bind((A, PORT + 1)).unwrap();
         for socket in [&kernel, &other] {
             socket.set_read_timeout(Some(Duration::from_secs(2))).unwrap();
         }
-        let peer = rig.in_b(|| UdpSocket::bind((B, 5000)).unwrap());
         let mut buffer = [0; 16];
 
         peer.send_to(b"other", (A, PORT + 1)).unwrap();
@@ -137,23 +154,13 @@ fn all_frames_arrive_in_order_and_no_memory_is_lost() {
     assert_eq!(next, COUNT);
     held.clear();
     for device in [&mut sender, &mut receiver] {
-        device.transmit.reserved.take().inspect(|&frame| device.free.push(frame));
-        device.reap();
-        let posted = device.queues[0].fill.waiting() as usize;
-        device.gather(usize::MAX >> 1);
-        device.free.sort_unstable();
-        device.free.dedup();
-        assert_eq!(device.free.len() + posted, 1024);
+        assert_eq!(frames_at_hand(device), 1024);
     }
 }
 
 #[test]
 fn a_reader_that_holds_everything_starves_receiving_but_not_sending_and_recovers() {
-    let Some(rig) = Rig::new(1) else { return };
-    rig.in_a(|| {
-        let mut device = Device::open("veth", &small()).unwrap();
-        device.steer(udp_flow()).unwrap();
-        let peer = rig.in_b(|| UdpSocket::bind((B, 5000)).unwrap());
+    with_device_and_peer(|mut device, peer| {
         let mut held = Vec::new();
         for _ in 0..3000 {
             peer.send_to(b"flood", (A, PORT)).unwrap();
@@ -224,13 +231,9 @@ fn veth_is_worth_it_and_an_ifb_is_not() {
 
 #[test]
 fn the_descriptor_is_readable_while_a_packet_waits() {
-    let Some(rig) = Rig::new(1) else { return };
-    rig.in_a(|| {
-        let mut device = Device::open("veth", &small()).unwrap();
-        device.steer(udp_flow()).unwrap();
+    with_device_and_peer(|mut device, peer| {
         let fd = device.descriptors()[0];
         assert!(!sys::poll::readable(fd) && !device.has_received());
-        let peer = rig.in_b(|| UdpSocket::bind((B, 5000)).unwrap());
         peer.send_to(b"hello", (A, PORT)).unwrap();
         let mut waiting = [sys::poll::pollfd { fd, events: libc::POLLIN, revents: 0 }];
         assert_eq!(sys::poll::poll(&mut waiting, Some(2_000_000_000), None), Ok(1));
@@ -304,11 +307,7 @@ fn a_killed_owner_leaves_nothing_behind_and_its_successor_waits_for_the_queue() 
 
 #[test]
 fn the_child_of_a_fork_drops_device_and_frames_without_harm_to_the_parent() {
-    let Some(rig) = Rig::new(1) else { return };
-    rig.in_a(|| {
-        let mut device = Device::open("veth", &small()).unwrap();
-        device.steer(udp_flow()).unwrap();
-        let peer = rig.in_b(|| UdpSocket::bind((B, 5000)).unwrap());
+    with_device_and_peer(|mut device, peer| {
         let mut held = Vec::new();
         for _ in 0..10 {
             peer.send_to(b"held", (A, PORT)).unwrap();
@@ -413,14 +412,9 @@ fn forked_lanes_share_a_flow_and_the_frames_of_a_killed_one_are_taken_back() {
             assert_eq!(arena.bury_dead(arena::seconds() + 10), 2);
         }
         assert_eq!(device.flow_counters(udp_flow()), None, "nobody steers it any more");
-        device.transmit.reserved.take().inspect(|&frame| device.free.push(frame));
-        device.reap();
-        let posted = device.queues[0].fill.waiting() as usize;
-        device.gather(usize::MAX >> 1);
-        device.free.sort_unstable();
-        device.free.dedup();
         // What was posted, received and lost in a ring of the killed ones is at most a batch each.
-        assert!(device.free.len() + posted >= 1024 - 2 * 64, "{} + {posted}", device.free.len());
+        let frames = frames_at_hand(&mut device);
+        assert!(frames >= 1024 - 2 * 64, "{frames}");
     });
 }
 
