@@ -1,6 +1,7 @@
 //! `cargo x bench connections`: an echo server with many connections, what each of them holds, and what a request
 //! costs among many against among few. Clients are the kernel's, from several addresses.
 
+use std::sync::atomic::{AtomicU16, Ordering};
 use std::time::Duration;
 
 use rig::{Context, Error, Host, Options, Result, Running, TwoHosts};
@@ -40,6 +41,10 @@ impl Figures {
         median(self.costs.iter().map(|cost| cost.0))
     }
 
+    fn packet(&self) -> f64 {
+        self.request() / self.packets()
+    }
+
     fn packets(&self) -> f64 {
         median(self.costs.iter().map(|cost| cost.1))
     }
@@ -57,12 +62,17 @@ pub(super) fn run(plan: &Plan) -> Result<()> {
     }
     let mut results = Vec::new();
     for (name, accelerated) in [("kernel", false), ("accelerated", true)] {
-        // Few before and after many: one process at a time can have the interface.
-        let mut few = figures(plan, &hosts, accelerated, BURST)?;
+        // A sixth is left for what else a process has open, and for luck in the distribution over processes.
+        let processes = plan.count.div_ceil(endpoint::raise_descriptor_limit() / 6 * 5);
+        // Few before and after many: one server at a time can have the interface.
+        let mut few = figures(plan, &hosts, accelerated, BURST, 1)?;
         eprintln!("{name}: {} connections", thousands(u64::from(plan.count)));
-        let many = figures(plan, &hosts, accelerated, plan.count)?;
-        few.costs.extend(figures(plan, &hosts, accelerated, BURST)?.costs);
-        results.push((name, [few, many]));
+        // Requests that spread over processes wake each of them for less work: that is not the connections' doing.
+        let spread =
+            if processes > 1 { Some(figures(plan, &hosts, accelerated, BURST, processes)?) } else { None };
+        let many = figures(plan, &hosts, accelerated, plan.count, processes)?;
+        few.costs.extend(figures(plan, &hosts, accelerated, BURST, 1)?.costs);
+        results.push((name, [Some(few), spread, Some(many)].into_iter().flatten().collect()));
     }
     drop(hosts);
     show(&results);
@@ -72,9 +82,9 @@ pub(super) fn run(plan: &Plan) -> Result<()> {
     )
 }
 
-/// Measures one server with `count` connections.
-fn figures(plan: &Plan, hosts: &TwoHosts, accelerated: bool, count: u32) -> Result<Figures> {
-    let mut site = site(plan, hosts, accelerated, count)?;
+/// Measures one server of so many processes with `count` connections.
+fn figures(plan: &Plan, hosts: &TwoHosts, accelerated: bool, count: u32, processes: u32) -> Result<Figures> {
+    let mut site = site(plan, hosts, accelerated, count, processes)?;
     let requests = if plan.quick { 2_000 } else { 50_000 };
     for _ in 0..plan.rounds {
         let cost = ask(&mut site, hosts, requests)?;
@@ -84,20 +94,22 @@ fn figures(plan: &Plan, hosts: &TwoHosts, accelerated: bool, count: u32) -> Resu
 }
 
 /// Starts a server and its clients, and waits until every client was answered.
-fn site(plan: &Plan, hosts: &TwoHosts, accelerated: bool, count: u32) -> Result<Site> {
+fn site(plan: &Plan, hosts: &TwoHosts, accelerated: bool, count: u32, processes: u32) -> Result<Site> {
     let right: &Host = &hosts.right;
-    let address = format!("{}:7000", right.address);
-    // A sixth is left for what else a process has open, and for luck in the distribution over processes.
-    let processes = count.div_ceil(endpoint::raise_descriptor_limit() / 6 * 5);
+    // A port of its own: the one before still has its connections in TIME-WAIT.
+    static PORT: AtomicU16 = AtomicU16::new(7000);
+    let address = format!("{}:{}", right.address, PORT.fetch_add(1, Ordering::Relaxed));
     // Without polling: what the server then uses is what its requests cost.
     let server = plan.endpoint(right, accelerated)?.any_cpu().words(&format!("echo {address} {processes}"));
     let server = server.environment("VMA_SELECT_POLL", "0").environment("SIDESTEP_STRICT", "1");
     let mut server = server.start()?;
     server.wait_for_output(&"ready\n".repeat(processes as usize), Duration::from_secs(10))?;
     let (own, kernel) = (resident(&server)?, kernel_memory()?);
-    let words = format!("clients {address} {} {SOURCES} {BURST}", count / processes);
+    // Each client process has a burst's worth at least.
+    let clients = processes.min(count / BURST).max(1);
+    let words = format!("clients {address} {} {SOURCES} {BURST}", count / clients);
     let client = plan.endpoint(&hosts.left, false)?.words(&words).piped();
-    let mut clients = (0..processes).map(|_| client.start()).collect::<Result<Vec<Running>>>()?;
+    let mut clients = (0..clients).map(|_| client.start()).collect::<Result<Vec<Running>>>()?;
     for client in &mut clients {
         client.wait_for_output("served", Duration::from_secs(600))?;
     }
@@ -167,7 +179,7 @@ fn kernel_memory() -> Result<i64> {
     word_after(&text, "SUnreclaim:").map(|kib| kib as i64)
 }
 
-fn show(results: &[(&str, [Figures; 2])]) {
+fn show(results: &[(&str, Vec<Figures>)]) {
     println!(
         "An epoll echo server, {BURST} requests of 64 bytes under way on connections chosen at random; CPU of the \
          server,\nno polling. Kernel memory is the whole machine's, the clients' sockets included.\n"
@@ -182,8 +194,14 @@ fn show(results: &[(&str, [Figures; 2])]) {
         "packets",
         "ns a packet",
         "× few",
+        "× few, as many processes",
     ]);
     for (name, sites) in results {
+        // The same number of processes, else the only base there is.
+        let base = |site: &Figures| {
+            let same = |few: &&Figures| few.count == BURST && few.processes == site.processes;
+            sites.iter().find(same).unwrap_or(&sites[0]).packet()
+        };
         for site in sites {
             table.row(vec![
                 (*name).to_owned(),
@@ -193,8 +211,9 @@ fn show(results: &[(&str, [Figures; 2])]) {
                 format!("{:.0}", site.kernel),
                 format!("{:.0}", site.request()),
                 format!("{:.1}", site.packets()),
-                format!("{:.0}", site.request() / site.packets()),
-                format!("{:.2}", site.request() / site.packets() * sites[0].packets() / sites[0].request()),
+                format!("{:.0}", site.packet()),
+                format!("{:.2}", site.packet() / sites[0].packet()),
+                format!("{:.2}", site.packet() / base(site)),
             ]);
         }
         table.rule();
