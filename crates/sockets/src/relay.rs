@@ -24,7 +24,7 @@ use crate::runtime::Runtime;
 use crate::tcp;
 use core::sync::atomic::{AtomicBool, Ordering};
 use libc::c_int;
-use stack::{RecvError, SocketId};
+use stack::{Ready, RecvError, SocketId};
 use std::net::SocketAddrV4;
 use sys::Fd;
 use sys::poll::pollfd;
@@ -246,6 +246,35 @@ impl Relays {
         runtime.worker.look();
     }
 
+    /// A listener that rests, since its process leaves clients to the children that it forked, may hold some that came
+    /// before any child listened: now that one does, they go there. By the worker, now and then.
+    pub(crate) fn relieve(&self, runtime: &'static Runtime, wake: i32) {
+        if runtime.resting.load(Ordering::Relaxed) == 0 {
+            return;
+        }
+        let mut state = self.state.lock();
+        for object in (0..fd_table::end()).filter_map(fd_table::socket) {
+            if object.kind() != Kind::Listener || !object.resting.load(Ordering::Relaxed) {
+                continue;
+            }
+            let flow = object.control.lock().flows.first().map(|(_, flow)| *flow);
+            for (lane, id) in object.legs() {
+                let waits = {
+                    let inner = lane.lock();
+                    inner.stack.ready(id).has(Ready::IN)
+                        && flow.is_some_and(|flow| inner.device.has_others(&flow))
+                };
+                if waits {
+                    let State { pumps, kept, .. } = &mut *state;
+                    Leaving { lane, id, until: u64::MAX }.pass_on(runtime, pumps, kept, wake);
+                    self.has_handed_over.store(true, Ordering::Relaxed);
+                    self.busy.store(true, Ordering::Release);
+                    self.pumping.store(true, Ordering::Relaxed);
+                }
+            }
+        }
+    }
+
     /// At the exit of the process: connections that were handed over get time to end.
     pub(crate) fn exiting(&self) {
         let deadline = sys::clock::now() + EXIT_NS;
@@ -340,6 +369,21 @@ impl Leaving {
         now: u64,
     ) -> bool {
         self.lane.turn(now);
+        self.pass_on(runtime, pumps, kept, wake);
+        if now >= self.until {
+            tcp::abort(self.lane, self.id);
+        }
+        now < self.until
+    }
+
+    /// Connections that wait in the listener's queue go to the others that listen.
+    fn pass_on(
+        &self,
+        runtime: &'static Runtime,
+        pumps: &mut Vec<Pump>,
+        kept: &mut Vec<(&'static Object, Option<Fd>)>,
+        wake: i32,
+    ) {
         loop {
             let accepted = {
                 let inner = &mut *self.lane.lock();
@@ -369,10 +413,6 @@ impl Leaving {
             kept.push((object, None));
             pumps.push(Pump { object, far, to_far: Pipe::default(), to_near: Pipe::default() });
         }
-        if now >= self.until {
-            tcp::abort(self.lane, self.id);
-        }
-        now < self.until
     }
 
     /// A kernel connection to the shadow, which is shared by those who listen, announced as what it stands for.

@@ -218,6 +218,7 @@ impl Worker {
             describe_streams(now);
         }
         crate::udp::multicast::recheck(self.runtime, now);
+        self.runtime.relays.relieve(self.runtime, self.wake.raw());
         for lane in self.runtime.lanes() {
             if let Some(mut inner) = lane.try_lock() {
                 inner.sweep_orphans();

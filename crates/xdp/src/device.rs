@@ -234,6 +234,11 @@ impl Device {
         self.shared.steering.leave(&flow, self.lane)
     }
 
+    /// Whether other lanes are active on a flow without a remote side.
+    pub fn has_others(&self, flow: &Flow) -> bool {
+        self.shared.steering.has_others(flow, self.lane)
+    }
+
     /// Tells the processes that share the arena whom the kernel's connection from local port `port` comes from in
     /// truth. False: too many are on their way.
     pub fn offer(&self, port: u16, remote: SocketAddrV4) -> bool {

@@ -198,6 +198,12 @@ impl Steering {
         self.leave_key(&Key::from(flow), lane)
     }
 
+    /// Whether other lanes than `lane` take what comes for a flow.
+    pub(crate) fn has_others(&self, flow: &Flow, lane: u32) -> bool {
+        let group: Option<Group> = bpf::map_lookup(&self.flows, &Key::from(flow));
+        group.is_some_and(|group| group.members(Part::Active).iter().any(|&member| u32::from(member) != lane))
+    }
+
     fn leave_key(&self, key: &Key, lane: u32) -> bool {
         let Some(group) = bpf::map_lookup::<_, Group>(&self.flows, key) else { return false };
         let Some(group) = group.with(lane as u8, None) else { return false };
