@@ -17,6 +17,8 @@ pub struct Cx<'a> {
     pub ring: &'a mut TxRing,
     /// The host's clock.
     pub now: Instant,
+    /// The time that calls of the stack come with: now, or a little earlier.
+    pub call: Instant,
     pub chance: &'a mut Chance,
     pub ledger: &'a mut Ledger,
     /// Wishes to be called again: ns from now, and by whom.

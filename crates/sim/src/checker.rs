@@ -1,6 +1,7 @@
 //! The observer on the wire: reads every frame that a host sends, and knows every frame that was delivered to it, and
 //! says what must not be. Its knowledge of the protocols is its own (packet.rs).
 
+pub mod ecn;
 pub mod ranges;
 pub mod states;
 pub mod tcp;

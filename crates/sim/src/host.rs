@@ -33,6 +33,7 @@ pub struct Host {
     pub spins: u32,
     pub chance: Chance,
     states: States,
+    stale: Chance,
     tail: Vec<SimFrame>,
     alarms: Vec<(u64, usize)>,
     born: Vec<App>,
@@ -79,6 +80,7 @@ impl Host {
             ahead,
             wake_at: u64::MAX,
             spins: 0,
+            stale: Chance::new(chance.clone().next(), 3),
             chance,
             states: States::default(),
             tail: Vec::new(),
@@ -90,6 +92,19 @@ impl Host {
     /// The host's clock when the world's says `now`.
     pub fn clock(&self, now: u64) -> Instant {
         Instant(now + self.ahead)
+    }
+
+    /// The clock as a thread read it that then waited for others to be done with the stack.
+    pub fn stale_clock(&mut self, now: u64) -> Instant {
+        let by = if self.plan.stale_max == 0 { 0 } else { self.stale.below(self.plan.stale_max + 1) };
+        Instant(self.clock(now).0.saturating_sub(by))
+    }
+
+    /// The interface takes packets of this size from now on, and routes change with it.
+    pub fn change_mtu(&mut self, mtu: u32) {
+        self.plan.mtu = mtu;
+        self.stack.set_mtu(mtu);
+        self.stack.forget_paths();
     }
 
     /// A packet from the wire. True if it waits for others to be joined with, and `stop_merging` must follow.
@@ -124,7 +139,7 @@ impl Host {
 
     /// A packet enters the stack, perhaps in pieces as a card with small buffers delivers it.
     fn enter(&mut self, now: u64, bytes: Vec<u8>) {
-        let clock = self.clock(now);
+        let clock = self.stale_clock(now);
         let headers = header_len(&bytes);
         if self.plan.chunk != 0 && bytes.len() > headers + 1 && self.chance.one_in(2) {
             let cut = headers + self.chance.below((bytes.len() - headers) as u64) as usize;
@@ -198,14 +213,15 @@ impl Host {
         own: usize,
         healed: bool,
         ledger: &mut Ledger,
-        call: impl FnOnce(&mut App, &mut Cx<'_>),
+        act: impl FnOnce(&mut App, &mut Cx<'_>),
     ) {
-        let clock = self.clock(now);
+        let (clock, call) = (self.clock(now), self.stale_clock(now));
         let next = self.apps.len();
         let mut cx = Cx {
             stack: &mut self.stack,
             ring: &mut self.ring,
             now: clock,
+            call,
             chance: &mut self.chance,
             ledger,
             alarms: &mut self.alarms,
@@ -215,14 +231,14 @@ impl Host {
             next,
             healed,
         };
-        call(&mut self.apps[own], &mut cx);
+        act(&mut self.apps[own], &mut cx);
         self.states.look(&self.stack, Cause::Command);
     }
 
     /// Sends what waits, if the stack wants to.
     pub fn flush(&mut self, now: u64) {
         if self.stack.wants_flush() {
-            let clock = self.clock(now);
+            let clock = self.stale_clock(now);
             self.stack.flush(clock, &mut self.ring);
         }
     }

@@ -32,6 +32,8 @@ pub struct End {
     pub unlimited: bool,
     /// It is done with its socket.
     pub done: bool,
+    /// Offsets of the bytes that it said to be urgent.
+    pub urgent: Vec<u64>,
     /// The error that it was told.
     pub error: Option<SocketError>,
 }
@@ -47,6 +49,8 @@ pub struct Conversation {
     pub round_trip_min: u64,
     /// The listener's queue may overflow. SYN cookies then may lose the beginning and reset what follows.
     pub crowded: bool,
+    /// Both sides have SO_KEEPALIVE: whatever happened, neither waits for ever.
+    pub kept_alive: bool,
 }
 
 impl Conversation {
@@ -123,6 +127,38 @@ impl Ledger {
                      closed {finished}"
                 )
             });
+        }
+    }
+
+    /// `side` stands before a byte that it was told to be urgent.
+    pub fn on_mark(&mut self, conversation: usize, side: usize) {
+        let ends = &self.conversations[conversation].ends;
+        let at = ends[side].read;
+        if !ends[1 - side].urgent.contains(&at) {
+            self.alarm(|| format!("conversation {conversation}: the mark at {at} is at no urgent byte"));
+        }
+    }
+
+    /// The engine has gone on to `position` of the stream without giving `side` what is between: only urgent bytes, which
+    /// are read apart.
+    pub fn on_skipped_to(&mut self, conversation: usize, side: usize, position: u64, inline: bool) {
+        let ends = &self.conversations[conversation].ends;
+        let read = ends[side].read;
+        let fair = |at: u64| !inline && ends[1 - side].urgent.contains(&at);
+        if position < read || !(read..position).all(fair) {
+            self.alarm(|| {
+                format!("conversation {conversation}: {read} bytes read, the engine is at {position}")
+            });
+        }
+        self.conversations[conversation].ends[side].read = position;
+    }
+
+    /// `side` read an urgent byte apart.
+    pub fn on_urgent(&mut self, conversation: usize, side: usize, byte: u8) {
+        let (stream, said) =
+            (stream_of(conversation, 1 - side), &self.conversations[conversation].ends[1 - side].urgent);
+        if !said.iter().any(|at| content::first_difference(stream, *at, &[byte]).is_none()) {
+            self.alarm(|| format!("conversation {conversation}: {byte:#x} was not urgent"));
         }
     }
 

@@ -23,6 +23,8 @@ pub struct Faults {
     pub duplicate: (f64, u64),
     /// Probability that a bit flips.
     pub corrupt: f64,
+    /// Probability that a packet whose ends speak ECN is marked.
+    pub mark: f64,
     /// Nothing passes from .0 to .1, ns.
     pub outages: Vec<(u64, u64)>,
     /// From .0 (ns) on packets may have .1 bytes; ordered. Before the first: 65535. They stay when the wire heals.
@@ -34,8 +36,8 @@ pub struct Faults {
 pub enum Fate {
     /// Lost, and why.
     Lost(&'static str),
-    /// Arrives at this time, with this bit flipped, and once more at another time.
-    Arrives { at: u64, flip: Option<u64>, again: Option<u64> },
+    /// Arrives at this time, marked (ECN), with this bit flipped, and once more at another time.
+    Arrives { at: u64, mark: bool, flip: Option<u64>, again: Option<u64> },
 }
 
 /// A wire.
@@ -92,13 +94,14 @@ impl Link {
             depart = now.max(self.busy_until) + span;
             self.busy_until = depart;
         }
+        let mark = faulty && chance.hits(f.mark);
         let due = (depart + f.delay + chance.below(f.jitter + 1)).max(self.last_due);
         if faulty && chance.hits(f.reorder.0) {
-            return Fate::Arrives { at: due + chance.below(f.reorder.1 + 1), flip: None, again: None };
+            return Fate::Arrives { at: due + chance.below(f.reorder.1 + 1), mark, flip: None, again: None };
         }
         self.last_due = due;
         let flip = (faulty && chance.hits(f.corrupt)).then(|| chance.next());
         let again = (faulty && chance.hits(f.duplicate.0)).then(|| due + chance.below(f.duplicate.1 + 1));
-        Fate::Arrives { at: due, flip, again }
+        Fate::Arrives { at: due, mark, flip, again }
     }
 }

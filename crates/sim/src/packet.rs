@@ -58,6 +58,8 @@ pub const RST: u8 = 4;
 pub const PSH: u8 = 8;
 pub const ACK: u8 = 16;
 pub const URG: u8 = 32;
+pub const ECE: u8 = 64;
+pub const CWR: u8 = 128;
 
 impl Tcp<'_> {
     pub fn has(&self, flag: u8) -> bool {

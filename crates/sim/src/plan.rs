@@ -1,6 +1,9 @@
 //! What happens in a world, all from its seed. Swarm: each world has a random subset of the faults, so that the ones
 //! it has are not drowned by the others.
 
+mod rare;
+
+use self::rare::Rare;
 use crate::app::App;
 use crate::app::listener::Listener;
 use crate::app::talker::{self, Ending, Talker};
@@ -34,6 +37,10 @@ pub struct HostPlan {
     pub pauses: Vec<(u64, u64)>,
     /// At .0 its clock jumps ahead by .1, ns.
     pub jumps: Vec<(u64, u64)>,
+    /// At .0 (ns) its interface's MTU becomes .1.
+    pub mtus: Vec<(u64, u32)>,
+    /// Calls come with a time up to so much earlier, ns.
+    pub stale_max: u64,
     pub tcp: Settings,
     pub up: Faults,
     pub down: Faults,
@@ -51,10 +58,13 @@ pub struct Plan {
     pub conversations: Vec<bool>,
     /// Conversations with a listener whose queue may overflow.
     pub crowded: Vec<usize>,
+    /// Conversations whose both sides have SO_KEEPALIVE.
+    pub kept_alive: Vec<usize>,
     /// Client's and server's address and port by conversation.
     pub places: Vec<[(u32, u16); 2]>,
     /// Server's host, client's endpoint, conversation and the server's part: for the listeners.
     guests: Vec<(usize, Endpoint, usize, talker::Plan)>,
+    rare: Rare,
     pub senders: usize,
     pub heals_at: u64,
     /// Routers drop what is too big without a word.
@@ -131,7 +141,12 @@ impl Swarm {
 impl Swarm {
     /// The faults that are on, for people.
     fn names(&self) -> String {
-        let all = format!("{self:?}");
+        Swarm::names_of(self)
+    }
+
+    /// The names of what is true in a struct of switches.
+    fn names_of(switches: &impl std::fmt::Debug) -> String {
+        let all = format!("{switches:?}");
         let words = all.split([' ', ',', '{', '}']).filter(|word| !word.is_empty()).collect::<Vec<_>>();
         let on = words.windows(2).filter(|pair| pair[1] == "true").map(|pair| pair[0].trim_end_matches(':'));
         on.collect::<Vec<_>>().join(" ")
@@ -164,7 +179,9 @@ impl Plan {
         let swarm = Swarm::new(&mut c);
         let count = if c.one_in(4) { c.within(3, 4) } else { 2 } as usize;
         let heals_at = c.magnitude(100 * MS, 20 * SECOND);
-        let hosts: Vec<HostPlan> = (0..count).map(|_| host(&mut c, &swarm, heals_at)).collect();
+        let mut hosts: Vec<HostPlan> = (0..count).map(|_| host(&mut c, &swarm, heals_at)).collect();
+        let mut rare = Rare::new(seed);
+        hosts.iter_mut().for_each(|host| rare.change_host(host, heals_at));
         let mut plan = Plan {
             seed,
             hosts,
@@ -172,6 +189,7 @@ impl Plan {
             starts: (0..count).map(|_| Vec::new()).collect(),
             conversations: Vec::new(),
             crowded: Vec::new(),
+            kept_alive: Vec::new(),
             places: Vec::new(),
             guests: Vec::new(),
             senders: 0,
@@ -184,7 +202,8 @@ impl Plan {
             },
             lies: false,
             lose_frames: Vec::new(),
-            faults: swarm.names(),
+            faults: format!("{} {}", swarm.names(), rare.names()).trim().to_owned(),
+            rare,
         };
         if scope != Scope::Tcp && (scope == Scope::Udp || c.one_in(3)) {
             plan.add_writers(&mut c, &swarm);
@@ -207,6 +226,7 @@ impl Plan {
             starts: vec![Vec::new(), Vec::new()],
             conversations: Vec::new(),
             crowded: Vec::new(),
+            kept_alive: Vec::new(),
             places: Vec::new(),
             guests: Vec::new(),
             senders: 0,
@@ -217,6 +237,7 @@ impl Plan {
             lies: false,
             lose_frames: Vec::new(),
             faults: String::new(),
+            rare: Rare::none(),
         };
         let plans = bytes.map(|bytes| talker::Plan { bytes, ..talk(&mut c, &swarm, Ending::Polite) });
         plan.add_conversation((0, 1), plans, 0, 1000, 80);
@@ -270,8 +291,14 @@ impl Plan {
                 // A slow reader is to be done some day.
                 plans[side].read_max = plans[side].read_max.max(plans[1 - side].bytes / 64);
             }
+            let impatient = self.rare.change_conversation(&mut plans);
             let start = c.below(self.heals_at.min(SECOND));
+            let index = self.conversations.len();
+            if plans.iter().all(|plan| plan.options.keepalive) {
+                self.kept_alive.push(index);
+            }
             self.add_conversation((client, server), plans, start, 1000 + i as u16, 80);
+            self.conversations[index] |= impatient;
         }
         for host in 0..self.hosts.len() {
             let backlog = if c.one_in(4) { c.within(1, 4) } else { 128 } as u32;
@@ -377,6 +404,7 @@ fn talk(c: &mut Chance, swarm: &Swarm, ending: Ending) -> talker::Plan {
         read_lazy: lazy(c),
         rest_max: c.magnitude(MS, 300 * MS),
         pushes: c.one_in(3),
+        urgent: 0,
         ending,
         options,
     }
@@ -420,6 +448,8 @@ fn host(c: &mut Chance, swarm: &Swarm, heals_at: u64) -> HostPlan {
         clock_start: c.magnitude(1, 1 << 50),
         late_max: if c.one_in(2) { 0 } else { c.magnitude(1, 5 * MS) },
         pauses: spans(c, swarm.pause, heals_at, 5 * SECOND),
+        mtus: Vec::new(),
+        stale_max: 0,
         jumps: match swarm.jump {
             true => {
                 let longest = if c.one_in(4) { 3600 * SECOND } else { 5 * SECOND };
@@ -474,6 +504,7 @@ fn faults(c: &mut Chance, swarm: &Swarm, heals_at: u64) -> Faults {
         reorder: (some(swarm.reorder, c, 0.3), c.magnitude(1, 100 * MS)),
         duplicate: (some(swarm.duplicate, c, 0.3), c.magnitude(1, 100 * MS)),
         corrupt: some(swarm.corrupt, c, 0.1),
+        mark: 0.0,
         outages: spans(c, swarm.outage, heals_at, 10 * SECOND),
         mtus: match swarm.mtu && c.one_in(2) {
             true => vec![(c.below(heals_at.max(1)), c.one_of(&[576, 1000, 1280, 1400, 1492]))],

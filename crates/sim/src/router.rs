@@ -1,4 +1,4 @@
-//! What a router does with packets that are larger than the next wire: fragments, or an ICMP error.
+//! What a router does with packets: fragments or an ICMP error if they are larger than the next wire, and marks (ECN).
 
 use crate::packet::sum;
 
@@ -30,6 +30,14 @@ pub fn fragment(frame: &[u8], mtu: usize) -> Vec<Vec<u8>> {
         pieces.push(out);
     }
     pieces
+}
+
+/// Marks the packet in `frame` as having met congestion, if its ends speak ECN (RFC 3168, 5).
+pub fn mark(frame: &mut [u8]) {
+    if matches!(frame[15] & 3, 1 | 2) {
+        frame[15] |= 3;
+        seal(frame);
+    }
 }
 
 /// The ICMP error "fragmentation needed" about `frame`, for its sender.

@@ -65,6 +65,7 @@ enum Event {
     TxDone { host: usize },
     Pause { host: usize, on: bool },
     Jump { host: usize, by: u64 },
+    Mtu { host: usize, mtu: u32 },
     Calm,
 }
 
@@ -109,6 +110,8 @@ impl World {
         };
         let (up, down) = (wires(0), wires(1));
         let delays: Vec<u64> = plan.hosts.iter().map(|h| h.up.delay + h.down.delay).collect();
+        // Who reads the clock early measures less than it took.
+        let stale = plan.hosts.iter().map(|h| h.stale_max).max().unwrap_or(0);
         let delay = |address: &u32| delays[(address & 0xff) as usize - 1];
         let hosts = plan.hosts.into_iter().enumerate().map(|(i, h)| Host::new(i, h, stream(2, i)));
         let mut world = World {
@@ -126,7 +129,12 @@ impl World {
                     .map(|(i, rude)| Conversation {
                         rude: *rude,
                         crowded: plan.crowded.contains(&i),
-                        round_trip_min: plan.places[i].iter().map(|(address, _)| delay(address)).sum(),
+                        kept_alive: plan.kept_alive.contains(&i),
+                        round_trip_min: plan.places[i]
+                            .iter()
+                            .map(|(address, _)| delay(address))
+                            .sum::<u64>()
+                            .saturating_sub(stale),
                         ..Conversation::default()
                     })
                     .collect(),
@@ -156,6 +164,9 @@ impl World {
             }
             for (at, by) in world.hosts[host].plan.jumps.clone() {
                 world.push(at, Event::Jump { host, by });
+            }
+            for (at, mtu) in world.hosts[host].plan.mtus.clone() {
+                world.push(at, Event::Mtu { host, mtu });
             }
         }
         for at in &plan.attacks {
@@ -278,6 +289,14 @@ impl World {
                 }
                 host
             }
+            Event::Mtu { host, mtu } => {
+                self.trace.note(self.now, host, || format!("its interface's MTU becomes {mtu}"));
+                self.hosts[host].change_mtu(mtu);
+                if self.hosts[host].paused {
+                    return;
+                }
+                host
+            }
             Event::StopMerging { host } => {
                 if self.hosts[host].paused {
                     return self.push(self.now + 1_000_000, Event::StopMerging { host });
@@ -327,8 +346,8 @@ impl World {
     }
 
     fn answer(&mut self, host: usize, request: Request) {
-        let clock = self.hosts[host].clock(self.now);
         let h = &mut self.hosts[host];
+        let clock = h.stale_clock(self.now);
         match request {
             Request::Path(to) => {
                 let path = Path { next_hop: to, mtu: h.plan.mtu };
@@ -442,7 +461,11 @@ impl World {
     fn travel(&mut self, from: usize, to: usize, frame: Vec<u8>, tag: Tag, index: u64) {
         let fate = self.up[from].enter(self.now, frame.len());
         self.trace.frame(self.now, from, &frame, || format!("#{index} {fate:?}"));
-        let Fate::Arrives { at, flip, again } = fate else { return };
+        let Fate::Arrives { at, mark, flip, again } = fate else { return };
+        let mut frame = frame;
+        if mark {
+            router::mark(&mut frame);
+        }
         if let Some(again) = again {
             self.cross(again, to, frame.clone(), tag, None);
         }
@@ -464,10 +487,13 @@ impl World {
     /// A packet takes its second wire.
     fn descend(&mut self, now: u64, to: usize, mut frame: Vec<u8>, tag: Tag) {
         let fate = self.down[to].enter(now, frame.len());
-        if !matches!(fate, Fate::Arrives { flip: None, again: None, .. }) {
+        if !matches!(fate, Fate::Arrives { mark: false, flip: None, again: None, .. }) {
             self.trace.note(now, to, || format!("{} => {fate:?}", crate::trace::describe(&frame)));
         }
-        let Fate::Arrives { at, flip, again } = fate else { return };
+        let Fate::Arrives { at, mark, flip, again } = fate else { return };
+        if mark {
+            router::mark(&mut frame);
+        }
         if let Some(again) = again {
             self.push(again, Event::Arrive { host: to, frame: frame.clone(), tag });
         }
@@ -496,6 +522,10 @@ impl World {
         for i in 0..self.ledger.conversations.len() {
             let c = self.ledger.conversations[i].clone();
             self.report.conversations_done += u64::from(c.ends.iter().all(|end| end.done));
+            let left = |side: usize| c.ends[side].begun && !c.ends[side].done && c.ends[1 - side].done;
+            if c.kept_alive && (left(0) || left(1)) {
+                self.ledger.alarm(|| format!("conversation {i} hangs in spite of keepalive: {:?}", c.ends));
+            }
             if c.rude || c.is_lost_cookie() {
                 continue;
             }

@@ -38,7 +38,7 @@ impl Listener {
             let Some(at) = self.guests.iter().position(|(client, ..)| Some(*client) == remote) else {
                 // With SYN cookies a late segment of a connection that was reset begins it again (RFC 4987, 3.6).
                 if self.served.iter().any(|(client, rude)| Some(*client) == remote && *rude) {
-                    cx.stack.tcp_close(cx.now, accepted, Close::Abort, cx.ring);
+                    cx.stack.tcp_close(cx.call, accepted, Close::Abort, cx.ring);
                     continue;
                 }
                 return cx
@@ -55,8 +55,14 @@ impl Listener {
                 options.nodelay = wanted.nodelay;
                 options.cork = wanted.cork;
                 options.quickack = wanted.quickack;
+                options.keepalive = wanted.keepalive;
+                options.keepalive_idle = wanted.keepalive_idle;
+                options.keepalive_interval = wanted.keepalive_interval;
+                options.keepalive_count = wanted.keepalive_count;
+                options.user_timeout = wanted.user_timeout;
+                options.urgent_inline = wanted.urgent_inline;
             };
-            cx.stack.tcp_configure(cx.now, accepted, change, cx.ring);
+            cx.stack.tcp_configure(cx.call, accepted, change, cx.ring);
             cx.born.push(App::Talker(Box::new(Talker::accepted(conversation, accepted, plan))));
         }
     }
@@ -71,7 +77,7 @@ impl Listener {
 
     pub fn end(&mut self, cx: &mut Cx<'_>) {
         if let Some(id) = self.id.take() {
-            cx.stack.tcp_close(cx.now, id, Close::Orderly, cx.ring);
+            cx.stack.tcp_close(cx.call, id, Close::Orderly, cx.ring);
         }
     }
 }

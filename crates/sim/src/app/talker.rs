@@ -34,6 +34,8 @@ pub struct Plan {
     pub rest_max: u64,
     /// Uses `Push::Later` and `Push::More` as well.
     pub pushes: bool,
+    /// The last byte of one in so many writes is urgent; zero: never.
+    pub urgent: u64,
     pub ending: Ending,
     pub options: Options,
 }
@@ -120,7 +122,7 @@ impl Talker {
         cx.ledger.conversations[self.conversation].ends[0].unlimited =
             self.plan.options.congestion == stack::tcp::Congestion::None;
         let token = cx.token();
-        match cx.stack.tcp_connect(cx.now, local, remote, &self.plan.options, token, cx.ring) {
+        match cx.stack.tcp_connect(cx.call, local, remote, &self.plan.options, token, cx.ring) {
             Ok(id) => {
                 self.id = Some(id);
                 cx.ledger.conversations[self.conversation].ends[0].begun = true;
@@ -142,10 +144,16 @@ impl Talker {
             true => cx.chance.one_of(&[Push::Now, Push::Now, Push::Later, Push::More]),
             false => Push::Now,
         };
-        match cx.stack.tcp_send(cx.now, id, &mut self.buffer.as_slice(), push, cx.ring) {
+        let urgent = self.plan.urgent != 0 && cx.chance.one_in(self.plan.urgent);
+        let push = if urgent { Push::Urgent } else { push };
+        match cx.stack.tcp_send(cx.call, id, &mut self.buffer.as_slice(), push, cx.ring) {
             Ok(taken) if taken > 0 && taken <= len => {
                 self.said += taken as u64;
-                cx.ledger.conversations[self.conversation].ends[self.side].accepted = self.said;
+                let end = &mut cx.ledger.conversations[self.conversation].ends[self.side];
+                end.accepted = self.said;
+                if urgent && taken == len {
+                    end.urgent.push(self.said - 1);
+                }
             }
             Err(SendError::WouldBlock) => {
                 self.can_write = false;
@@ -172,13 +180,20 @@ impl Talker {
         if !self.can_read || self.saw_end || cx.now.0 < self.read_at {
             return false;
         }
+        self.look_for_urgent(cx, id);
+        self.look_for_skipped(cx, id, 0);
+        if cx.stack.tcp_at_mark(id) {
+            cx.ledger.on_mark(self.conversation, self.side);
+        }
         let room = cx.chance.magnitude(1, self.plan.read_max) as usize;
         self.buffer.resize(room, 0);
         let peeked = match cx.chance.one_in(8) {
-            true => cx.stack.tcp_recv(cx.now, id, &mut self.buffer.as_mut_slice(), Take::Peek, cx.ring).ok(),
+            true => cx.stack.tcp_recv(cx.call, id, &mut self.buffer.as_mut_slice(), Take::Peek, cx.ring).ok(),
             false => None,
         };
-        match cx.stack.tcp_recv(cx.now, id, &mut self.buffer.as_mut_slice(), Take::Consume, cx.ring) {
+        let answer = cx.stack.tcp_recv(cx.call, id, &mut self.buffer.as_mut_slice(), Take::Consume, cx.ring);
+        self.look_for_skipped(cx, id, *answer.as_ref().unwrap_or(&0));
+        match answer {
             Ok(taken) => {
                 if taken > room || peeked.is_some_and(|peeked| peeked != taken) {
                     cx.ledger.alarm(|| format!("peek showed {peeked:?}, recv gave {taken}, room {room}"));
@@ -207,6 +222,31 @@ impl Talker {
         cx.ledger.violation.is_none()
     }
 
+    /// Takes the urgent byte that is read apart, if there is one.
+    fn look_for_urgent(&mut self, cx: &mut Cx<'_>, id: SocketId) {
+        let mut byte = [0];
+        match cx.stack.tcp_recv(cx.call, id, &mut byte.as_mut_slice(), Take::Urgent, cx.ring) {
+            Ok(1) => cx.ledger.on_urgent(self.conversation, self.side, byte[0]),
+            Err(RecvError::NoUrgentData | RecvError::WouldBlock) => {}
+            other => cx.ledger.alarm(|| format!("tcp_recv of urgent data answered {other:?}")),
+        }
+    }
+
+    /// Sees how far the engine is, of which it gave the last `given` bytes now.
+    fn look_for_skipped(&self, cx: &mut Cx<'_>, id: SocketId, given: usize) {
+        if cx.ledger.conversations[self.conversation].ends[1 - self.side].urgent.is_empty() {
+            return;
+        }
+        let (info, queued) = (cx.stack.tcp_info(cx.now, id), cx.stack.tcp_queued(id));
+        if let (Some(info), Some(queued)) = (info, queued) {
+            let position = info.bytes_received - (queued.receive + given) as u64;
+            // What came before it was accepted and set up came to a socket that reads apart.
+            let early = self.side == 1 && cx.ledger.conversations[self.conversation].ends[1].read == 0;
+            let inline = self.plan.options.urgent_inline && !early;
+            cx.ledger.on_skipped_to(self.conversation, self.side, position, inline);
+        }
+    }
+
     fn rest(&self, cx: &mut Cx<'_>) -> u64 {
         let longest = if cx.healed { self.plan.rest_max.min(10_000_000) } else { self.plan.rest_max };
         let span = cx.chance.below(longest) + 1;
@@ -225,7 +265,7 @@ impl Talker {
                 if said_all && !self.shut {
                     self.shut = true;
                     self.finish(cx);
-                    if let Err(error) = cx.stack.tcp_shutdown_write(cx.now, id, cx.ring) {
+                    if let Err(error) = cx.stack.tcp_shutdown_write(cx.call, id, cx.ring) {
                         self.on_shutdown_error(cx, error);
                     }
                 }
@@ -260,10 +300,10 @@ impl Talker {
             self.finish(cx);
         }
         if let Some(id) = self.id.take() {
-            if let Some(info) = cx.stack.tcp_info(cx.now, id) {
+            if let Some(info) = cx.stack.tcp_info(cx.call, id) {
                 cx.ledger.on_round_trip(self.conversation, self.side, info.min_rtt.as_nanos() as u64);
             }
-            cx.stack.tcp_close(cx.now, id, how, cx.ring);
+            cx.stack.tcp_close(cx.call, id, how, cx.ring);
         }
         self.done = true;
         cx.ledger.conversations[self.conversation].ends[self.side].done = true;

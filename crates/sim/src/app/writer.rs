@@ -101,7 +101,7 @@ impl Writer {
 
     fn write(&mut self, cx: &mut Cx<'_>, id: SocketId, len: usize, to: Endpoint) {
         cx.ledger.write_letter(self.sender, len, &mut self.buffer);
-        let result = cx.stack.udp_send(cx.now, id, None, to, &mut self.buffer.as_slice(), cx.ring);
+        let result = cx.stack.udp_send(cx.call, id, None, to, &mut self.buffer.as_slice(), cx.ring);
         match result {
             Ok(sent) if sent == len => {}
             Err(SendError::WouldBlock | SendError::Failed(_)) => cx.ledger.unwrite_letter(self.sender),

@@ -5,15 +5,17 @@
 //! - an ACK acknowledges only what was delivered without a gap, and never goes back; nor does the window's edge;
 //! - SACK blocks hold only what was delivered; DSACK what was delivered;
 //! - timestamps are on every segment or on none, do not go back, and echo what was delivered;
-//! - options of SYN-ACK answer options of the SYN.
+//! - options of SYN-ACK answer options of the SYN;
+//! - ECN (RFC 3168) only where both agreed: ECT on new data only, ECE from a mark's delivery until CWR's, and not before;
+//! - an urgent pointer points behind a byte that the application said to be urgent.
 
-use super::Tag;
 use super::ranges::Ranges;
+use super::{Tag, ecn};
 use crate::attack::Victim;
 use crate::chance::Chance;
 use crate::content;
 use crate::ledger::{Ledger, stream_of};
-use crate::packet::{ACK, FIN, Options, Packet, RST, SYN, Tcp};
+use crate::packet::{ACK, FIN, Options, Packet, RST, SYN, Tcp, URG};
 
 /// All connections of a world.
 #[derive(Default)]
@@ -38,21 +40,22 @@ struct Flow {
 
 /// One direction. Positions count from the SYN, which is 0; the first byte is 1.
 #[derive(Default)]
-struct Stream {
+pub struct Stream {
     isn: Option<u32>,
     old_isns: Vec<u32>,
     /// SYNs that an attacker sent in its name: a listener answers them, as it must.
     forged_syns: Vec<u32>,
     generation: u32,
     offered: Options,
-    sent_end: u64,
+    pub(super) sent_end: u64,
     /// Highest acknowledgement that reached the sender.
     ack_known: u64,
     /// Segments of the peer that reached the sender: each may tell of a delivery.
     answers: u64,
     /// How often the sender sent its oldest byte in vain.
     in_vain: u32,
-    fin_at: Option<u64>,
+    pub(super) fin_at: Option<u64>,
+    pub(super) marks: ecn::Marks,
     tsval: Option<u32>,
     /// What reached the receiver.
     delivered: Ranges,
@@ -66,7 +69,7 @@ struct Stream {
 
 impl Stream {
     /// Position of a sequence number; `None`: not of this stream.
-    fn position(&self, seq: u32) -> Option<u64> {
+    pub(super) fn position(&self, seq: u32) -> Option<u64> {
         let distance = seq.wrapping_sub(self.isn?);
         (distance < NEAR).then_some(u64::from(distance))
     }
@@ -79,6 +82,8 @@ impl Stream {
     /// A SYN is sent; whether it begins another connection than the last.
     fn begin(&mut self, isn: u32, offered: Options) -> bool {
         if self.isn == Some(isn) {
+            // A SYN that goes again may tell a new MTU's MSS, and either may be the one that arrives.
+            self.offered.mss = self.offered.mss.max(offered.mss);
             return false;
         }
         let mut old_isns = std::mem::take(&mut self.old_isns);
@@ -164,6 +169,7 @@ impl Flows {
             return tag;
         };
         let result = check_data(mine, theirs, t, begin, side, ledger)
+            .and_then(|()| ecn::check(mine, theirs, packet, t, begin))
             .and_then(|()| check_ack(mine, theirs, t))
             .and_then(|current| if current { check_timestamps(mine, theirs, t) } else { Ok(()) });
         if let Err(why) = result {
@@ -200,7 +206,10 @@ impl Flows {
             return;
         }
         if let Some(begin) = mine.position(t.seq) {
-            mine.delivered.add(begin, begin + u64::from(t.span()));
+            let end = begin + u64::from(t.span());
+            let next = (begin == mine.delivered.prefix()).then_some(end);
+            ecn::on_delivered(mine, theirs, packet, t, next);
+            mine.delivered.add(begin, end);
         }
         if let Some((value, _)) = t.options.timestamps
             && mine.delivered_tsval.is_none_or(|last| value.wrapping_sub(last) as i32 > 0)
@@ -255,7 +264,10 @@ fn check_data(
     {
         return Err(format!("position {end} after the FIN at {fin}"));
     }
-    if carries {
+    // A server that answered a SYN by cookie, and the next by another number: the client may have chosen the first, and what
+    // it was told then is not known here.
+    let chose_another = t.has(ACK) && theirs.position(t.ack).is_none() && theirs.is_old(t.ack);
+    if carries && !chose_another {
         let fin = u64::from(t.has(FIN));
         if end + fin > mine.edge_known + fin {
             return Err(format!("ends at {end}, the window that reached it ends at {}", mine.edge_known));
@@ -277,6 +289,12 @@ fn check_data(
         && let Some(at) = content::first_difference(stream_of(conversation, side), begin - 1, t.payload)
     {
         return Err(format!("byte {} is not what the application said", begin - 1 + at as u64));
+    }
+    if t.has(URG) {
+        let at = (begin + u64::from(t.urgent)).wrapping_sub(2);
+        if !said.urgent.contains(&at) {
+            return Err(format!("urgent pointer to byte {at}, which is not urgent"));
+        }
     }
     if t.has(FIN) {
         if !said.finished || end != said.accepted + 1 {

@@ -314,9 +314,15 @@ impl Net {
         let Some(at) = self.paths.find(to, u32::MAX) else { return Released::default() };
         let Some(mut pending) = self.paths.at(at).pending.take() else { return Released::default() };
         let mut released = Released::default();
+        let mtu = self.mtu as usize;
         match self.hop(now, &mut route) {
             Ok(hop) => {
                 while let Some(held) = pending.held.pop_front() {
+                    if held.packet.len() > mtu {
+                        // The interface takes less by now than when it was written: as if lost on the way.
+                        self.held_bytes -= held.packet.len();
+                        continue;
+                    }
                     let len = ethernet::HEADER_LEN + held.packet.len();
                     let Some(frame) = out.reserve(len) else {
                         pending.held.push_front(held);

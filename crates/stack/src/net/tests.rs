@@ -201,6 +201,21 @@ fn held_packets_are_bounded_and_the_oldest_goes_first() {
 }
 
 #[test]
+fn a_held_packet_that_the_interface_no_longer_takes_is_lost() {
+    let (mut net, mut out, mut route) = (net(), VecOutlet::default(), Route::new(address(5)));
+    send(&mut net, NOW, 0, &mut route, 20, &mut out);
+    for len in [1400, 1000] {
+        assert!(net.hold(&route, Held { id: id(1), packet: vec![0; len] }));
+    }
+    net.set_mtu(1280);
+    known(&mut net, address(5), address(9));
+    net.release(NOW, address(5), &mut out);
+    assert!(out.frames.iter().any(|frame| frame.len() == 1014));
+    assert!(out.frames.iter().all(|frame| frame.len() < 1280));
+    assert_eq!(net.held_bytes, 0);
+}
+
+#[test]
 fn source_shares_the_longest_prefix_with_the_destination() {
     let net = net();
     assert_eq!(net.source_for(address(77)), Some(address(1)));

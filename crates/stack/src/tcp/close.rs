@@ -72,7 +72,8 @@ impl<F: Frame> Tcb<F> {
         }
         self.orphan = true;
         cx.shared.orphans += 1;
-        let unread = self.rx.len() > 0 || self.urgent.byte.is_some();
+        // An urgent byte that was read apart is among them until reads pass over it.
+        let unread = self.rx.len() > 0;
         match self.state() {
             State::Closed | State::SynSent => return self.finish(cx, None),
             _ if how == Close::Abort || unread => {

@@ -335,9 +335,12 @@ impl<F: Frame> Tcb<F> {
         };
         if let Some(up) = self.snd_up
             && up.after(seq)
+            && let Ok(ahead) = u16::try_from(up - seq)
         {
+            // One that is further ahead has no pointer yet: a shorter one would name another byte, which the peer's
+            // application would then be given out of line.
             fields.flags = fields.flags | Flags::URG;
-            fields.urgent = (up - seq).min(65_535) as u16;
+            fields.urgent = ahead;
         }
         let ip = Ip {
             src: *self.local.ip(),

@@ -69,7 +69,10 @@ impl<F: Frame> Tcb<F> {
             }
         }
         if take == Take::Peek {
-            return Ok(self.rx.peek(into, skip, max));
+            return match self.rx.peek(into, skip, max) {
+                0 if into.room() > 0 && !self.fin_received => Err(RecvError::WouldBlock),
+                n => Ok(n),
+            };
         }
         let mut hold = Hold { budget: cx.budget, pool: &mut cx.shared.pool };
         self.rx.skip(&mut hold, skip);
@@ -80,8 +83,8 @@ impl<F: Frame> Tcb<F> {
         if let Some(mark) = self.urgent.mark
             && self.read_offset() > mark
         {
-            self.urgent.mark = None;
-            self.urgent.expected = false;
+            // Who did not read it apart before has lost it, as on Linux.
+            self.urgent = Urgent::default();
         }
         self.after_reading(cx, n as u32);
         if n == 0 && into.room() > 0 {
@@ -188,6 +191,11 @@ impl<F: Frame> Tcb<F> {
         let Some(offset) = self.offset_of(at) else { return };
         if self.urgent.mark.is_some_and(|mark| mark >= offset) {
             return;
+        }
+        if self.urgent.mark == Some(self.read_offset()) && !self.options.urgent_inline {
+            // The reader stands before the last one, which is not to be read in line: it is passed over now, as Linux
+            // does it.
+            self.rx.skip(&mut Hold { budget: cx.budget, pool: &mut cx.shared.pool }, 1);
         }
         self.urgent = Urgent { mark: Some(offset), byte: None, expected: true };
         cx.events.raise(cx.id, Ready::PRI);

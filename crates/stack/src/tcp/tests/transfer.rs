@@ -5,6 +5,29 @@ use crate::Ready;
 use wire::tcp::Flags;
 
 #[test]
+fn urgent_data_has_no_pointer_while_it_is_further_ahead_than_one_reaches() {
+    let mut world = World::new();
+    let (a, b) = world.pair();
+    let bytes: Vec<u8> = (0..400_000).map(byte).collect();
+    let (mut sent, mut read) = (0, 0);
+    let mut urgent = Vec::new();
+    while read < bytes.len() - 1 {
+        if sent < bytes.len() {
+            sent += world.send_as(0, a, &bytes[sent..], Push::Urgent).unwrap_or(0);
+        }
+        world.run(MS);
+        if let Ok(byte) = world.recv_as(1, b, 1, Take::Urgent) {
+            urgent.extend(byte);
+        }
+        while let Ok(part) = world.recv(1, b, 50_000) {
+            assert_eq!(part, bytes[read..read + part.len()], "at {read}");
+            read += part.len();
+        }
+    }
+    assert_eq!(urgent, [*bytes.last().unwrap()]);
+}
+
+#[test]
 fn a_stream_arrives_whole_both_ways() {
     let mut world = World::new();
     let (a, b) = world.pair();

@@ -1,0 +1,101 @@
+//! What only some programs and networks do: keepalive, TCP_USER_TIMEOUT, urgent data, interfaces whose MTU changes,
+//! routers that mark (ECN), and threads that read the clock before they get hold of the stack. It is drawn from a stream
+//! of chance of its own, so that the rest of a world stays what it was.
+
+use super::{HostPlan, MS, SECOND, Swarm};
+use crate::app::talker;
+use crate::chance::Chance;
+use stack::Duration;
+
+/// Which of it a world has, and its chance.
+pub(super) struct Rare {
+    chance: Chance,
+    on: On,
+}
+
+#[derive(Clone, Copy, Debug, Default)]
+struct On {
+    keepalive: bool,
+    user_timeout: bool,
+    urgent: bool,
+    mtu_of_host: bool,
+    mark: bool,
+    stale_clock: bool,
+}
+
+impl Rare {
+    pub(super) fn new(seed: u64) -> Rare {
+        let mut chance = Chance::new(seed, 2);
+        let often = chance.within(2, 6);
+        let mut some = || chance.one_in(often);
+        let on = On {
+            keepalive: some(),
+            user_timeout: some(),
+            urgent: some(),
+            mtu_of_host: some(),
+            mark: some(),
+            stale_clock: some(),
+        };
+        Rare { on: if chance.one_in(4) { On::default() } else { on }, chance }
+    }
+
+    /// Nothing of it.
+    pub(super) fn none() -> Rare {
+        Rare { chance: Chance::new(0, 2), on: On::default() }
+    }
+
+    pub(super) fn names(&self) -> String {
+        Swarm::names_of(&self.on)
+    }
+
+    pub(super) fn change_host(&mut self, host: &mut HostPlan, heals_at: u64) {
+        let c = &mut self.chance;
+        if self.on.stale_clock && c.one_in(2) {
+            host.stale_max = c.magnitude(1000, 5 * MS);
+        }
+        if self.on.mtu_of_host && c.one_in(2) {
+            let one = |c: &mut Chance| (c.below(heals_at.max(1)), c.one_of(&[576, 1000, 1280, 1500, 9000]));
+            host.mtus = (0..c.within(1, 4)).map(|_| one(c)).collect();
+        }
+        for wire in [&mut host.up, &mut host.down] {
+            if self.on.mark && c.one_in(2) {
+                wire.mark = c.magnitude(1, 1000) as f64 / 2000.0;
+            }
+        }
+    }
+
+    /// Changes the two sides of a conversation; whether one may give up though nothing is wrong for long.
+    pub(super) fn change_conversation(&mut self, plans: &mut [talker::Plan; 2]) -> bool {
+        let mut impatient = false;
+        for side in 0..2 {
+            let c = &mut self.chance;
+            let seconds = |c: &mut Chance, low, high| Duration::from_secs(c.within(low, high));
+            let options = &mut plans[side].options;
+            if self.on.keepalive && c.one_in(2) {
+                options.keepalive = true;
+                options.keepalive_idle = seconds(c, 1, 60);
+                // More probes than a world has time for, or few.
+                (options.keepalive_interval, options.keepalive_count) = (seconds(c, 6, 75), 120);
+                if c.one_in(3) {
+                    (options.keepalive_interval, options.keepalive_count) =
+                        (seconds(c, 1, 5), c.within(1, 4) as u8);
+                    impatient = true;
+                }
+            }
+            if self.on.user_timeout && c.one_in(2) {
+                let hasty = c.one_in(3);
+                options.user_timeout = if hasty {
+                    Duration::from_nanos(c.magnitude(100 * MS, 20 * SECOND))
+                } else {
+                    seconds(c, 300, 1000)
+                };
+                impatient |= hasty;
+            }
+            if self.on.urgent && c.one_in(2) {
+                plans[side].urgent = c.within(2, 20);
+                plans[1 - side].options.urgent_inline = c.one_in(2);
+            }
+        }
+        impatient
+    }
+}
