@@ -212,7 +212,8 @@ impl Steering {
         } else {
             let _ = bpf::map_update(&self.flows, key, &group);
         }
-        group.lanes != 0
+        // Idle ones count: their processes listen, and so do those that they are about to fork.
+        group.lanes != 0 || group.idle != 0
     }
 
     /// Lanes are gone (a bit for each number): whatever they had is the others' or the kernel's. Callers hold the
