@@ -82,11 +82,9 @@ pub extern "C" fn exiting() {
     }
 }
 
-/// Another program takes the place of this one, in all probability.
+/// Another program takes the place of this one, in all probability. Asked only in a process of our own.
 pub(crate) fn executing() {
-    if own_process() {
-        crate::guard::run(sockets::calls::executing);
-    }
+    crate::guard::run(sockets::calls::executing);
 }
 
 /// Before the first socket or epoll set that could be accelerated: starts the socket layer, once. Other threads wait

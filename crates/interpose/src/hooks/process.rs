@@ -3,7 +3,7 @@
 
 use crate::hooks::{data, descriptor, socket, wait};
 use crate::inside::opening;
-use crate::start::{bare_child, enabled, executing, exiting, gave, running};
+use crate::start::{bare_child, enabled, executing, exiting, gave, own_process, running};
 use crate::table::hooks;
 use libc::{c_char, c_int, c_long};
 use sockets::{Answer, Stop, Why};
@@ -175,9 +175,9 @@ pub(crate) mod exec {
         })
     }
 
-    /// The kernel's, after what must come before.
-    fn after_leaving(leaves: bool) -> Answer<c_int> {
-        if leaves {
+    /// The kernel's, after what must come before. A vfork child leaves its parent's memory as it is.
+    fn after_leaving(leaves: impl FnOnce() -> bool) -> Answer<c_int> {
+        if own_process() && leaves() {
             executing();
         }
         Err(Stop::Kernel(Why::NotOurs))
@@ -185,27 +185,27 @@ pub(crate) mod exec {
 
     hooks! { running:
         fn execve(path: *const c_char, arguments: Words, environment: Words) -> c_int {
-            after_leaving(is_program(path))
+            after_leaving(|| is_program(path))
         }
 
         fn execv(path: *const c_char, arguments: Words) -> c_int {
-            after_leaving(is_program(path))
+            after_leaving(|| is_program(path))
         }
 
         fn execvp(name: *const c_char, arguments: Words) -> c_int {
-            after_leaving(is_found(name))
+            after_leaving(|| is_found(name))
         }
 
         fn execvpe(name: *const c_char, arguments: Words, environment: Words) -> c_int {
-            after_leaving(is_found(name))
+            after_leaving(|| is_found(name))
         }
 
         fn fexecve(fd: c_int, arguments: Words, environment: Words) -> c_int {
-            after_leaving(true)
+            after_leaving(|| true)
         }
 
         fn execveat(at: c_int, path: *const c_char, arguments: Words, environment: Words, flags: c_int) -> c_int {
-            after_leaving(true)
+            after_leaving(|| true)
         }
     }
 }
