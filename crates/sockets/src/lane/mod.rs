@@ -168,6 +168,15 @@ impl Lane {
         }
     }
 
+    /// A thread slept on the lane. One that has it to itself leaves the gate armed, for its next sleep.
+    pub(crate) fn after_sleep(&self, now: u64) {
+        if self.sleepers.load(Ordering::Acquire) != 0
+            || self.gate.is_polled_by_others(self.turned.load(Ordering::Relaxed), now)
+        {
+            self.gate.woken();
+        }
+    }
+
     /// Sleepers whom no packet would wake, and nobody who polls: arms the gate. Whether the worker must look again soon.
     pub(crate) fn look_after_sleepers(&self, now: u64) -> bool {
         if self.sleepers.load(Ordering::Acquire) == 0 || self.gate.is_armed() {

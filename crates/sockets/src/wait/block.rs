@@ -280,8 +280,9 @@ fn sleep<T>(
     let left = wait.deadline.map(|deadline| deadline.saturating_sub(now));
     let _ = os.poll_all(&mut fds, left, Some(wait.mask.unwrap_or(asleep.mask)));
     drop(asleep);
+    let now = sys::clock::now();
     for lane in wait.lanes.each() {
-        lane.gate.woken();
+        lane.after_sleep(now);
     }
     // What comes between the poll and here wakes the next sleep for nothing, once.
     if fds.get(wait.kernel.len()).is_some_and(|own| own.revents != 0) {
