@@ -25,7 +25,8 @@ pub(crate) fn run(words: &[String]) -> Result<ExitCode> {
         "flood" => {
             println!("{} sent", rig::syn_flood(words.address()?, words.number()? as u64)?);
         }
-        "knock" => clients::knock(words.address()?, words.number()?)?,
+        "knock" => clients::knock(words.address()?, words.number()?, false)?,
+        "knock-new" => clients::knock(words.address()?, words.number()?, true)?,
         other => return Err(Error::new(format!("no endpoint {other:?}"))),
     }
     Ok(ExitCode::SUCCESS)

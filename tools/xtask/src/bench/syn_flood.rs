@@ -15,11 +15,33 @@ const SYNS: u32 = 200_000;
 struct Outcome {
     /// SYNs that left the attacker.
     sent: u64,
-    /// Connections made and answered meanwhile, and the longest that one of them took.
-    served: u64,
-    longest: Duration,
+    /// Connections of a client that came before, made and answered meanwhile, and of clients that are new.
+    known: Served,
+    new: Served,
     /// KiB that the server's memory grew by.
     grown: i64,
+}
+
+/// Connections, and the longest that one of them took.
+struct Served {
+    count: u64,
+    longest: Duration,
+}
+
+impl Served {
+    /// By what `knock` said, once or twice.
+    fn read(said: [&str; 2]) -> Result<Served> {
+        let mut all = Served { count: 0, longest: Duration::ZERO };
+        for said in said {
+            all.count += word_after(said, "times")?;
+            all.longest = all.longest.max(Duration::from_micros(word_after(said, "longest")?));
+        }
+        Ok(all)
+    }
+
+    fn cell(&self) -> String {
+        format!("{:.1} ms of {}", self.longest.as_secs_f64() * 1e3, thousands(self.count))
+    }
 }
 
 pub(super) fn run(plan: &Plan) -> Result<()> {
@@ -27,24 +49,28 @@ pub(super) fn run(plan: &Plan) -> Result<()> {
     let hosts = rig::two_hosts(&Options::default())?;
     // Answers to the invented sources go back where they came from, and die there.
     hosts.right.namespace.ip(&format!("route add 198.18.0.0/15 via {}", hosts.left.address))?;
+    // New clients: every address of this network is the left host's.
+    hosts.right.namespace.ip(&format!("route add 10.99.0.0/16 via {}", hosts.left.address))?;
+    hosts.left.namespace.ip("route add local 10.99.0.0/16 dev lo")?;
     let syns = if plan.quick { SYNS / 10 } else { SYNS };
     let ways = [("kernel", false), ("accelerated", true)];
-    let mut table = Table::new(&["", "SYNs", "clients served", "longest wait", "memory grew"]);
+    let mut table = Table::new(&["", "SYNs", "known clients wait", "new clients wait", "memory grew"]);
     let mut results = Vec::new();
     for (name, accelerated) in ways {
         let outcome = attack(plan, &hosts, accelerated, syns)?;
         table.row(vec![
             name.to_owned(),
             thousands(outcome.sent),
-            thousands(outcome.served),
-            format!("{:.1} ms", outcome.longest.as_secs_f64() * 1e3),
+            outcome.known.cell(),
+            outcome.new.cell(),
             format!("{} KiB", outcome.grown),
         ]);
         results.push(as_json(name, &outcome));
     }
     drop(hosts);
     println!(
-        "A client connects and is answered, again and again, while SYNs arrive and for a second after.\n"
+        "A client that came before, and one that comes from a new address each time, connect and are answered, again\n\
+         and again, while SYNs arrive and for a second after: the longest that one of them waited.\n"
     );
     table.print();
     save("syn-flood", &Value::Array(results))
@@ -54,21 +80,26 @@ fn attack(plan: &Plan, hosts: &TwoHosts, accelerated: bool, syns: u32) -> Result
     let address = format!("{}:7000", hosts.right.address);
     let mut server = plan.endpoint(&hosts.right, accelerated)?.words(&format!("echo {address} 1")).start()?;
     server.wait_for_output("ready", Duration::from_secs(10))?;
-    let client = |words: &str| Ok(plan.endpoint(&hosts.left, false)?.words(words));
+    let client = |words: String| Ok(plan.endpoint(&hosts.left, false)?.words(&words));
     // What the first connection alone takes is not the flood's doing.
-    client(&format!("knock {address} 100"))?.run(Duration::from_secs(30))?.success()?;
+    client(format!("knock {address} 100"))?.run(Duration::from_secs(30))?.success()?;
     let before = resident(&server)?;
-    let flood = client(&format!("flood {address} {syns}"))?.start()?;
-    let during = client(&format!("knock {address} 1000"))?.run(Duration::from_secs(60))?.success()?;
+    let flood = client(format!("flood {address} {syns}"))?.start()?;
+    let mut said = [Vec::new(), Vec::new()];
+    for _ in ["while they arrive", "after"] {
+        let new = client(format!("knock-new {address} 1000"))?.start()?;
+        let known = client(format!("knock {address} 1000"))?.run(Duration::from_secs(60))?.success()?;
+        said[0].push(known.stdout);
+        said[1].push(new.finish(Duration::from_secs(60))?.success()?.stdout);
+    }
     let sent = flood.finish(Duration::from_secs(120))?.success()?.stdout;
-    let after = client(&format!("knock {address} 1000"))?.run(Duration::from_secs(60))?.success()?;
     let grown = resident(&server)? - before;
     server.kill()?;
-    let longest = |said: &str| word_after(said, "longest").map(Duration::from_micros);
+    let [known, new] = said.map(|said| Served::read([&said[0], &said[1]]));
     Ok(Outcome {
         sent: sent.split(' ').next().unwrap_or_default().parse().context("SYNs sent")?,
-        served: word_after(&during.stdout, "times")? + word_after(&after.stdout, "times")?,
-        longest: longest(&during.stdout)?.max(longest(&after.stdout)?),
+        known: known?,
+        new: new?,
         grown,
     })
 }
@@ -89,7 +120,8 @@ fn resident(server: &Running) -> Result<i64> {
 
 fn as_json(name: &str, outcome: &Outcome) -> Value {
     json!({
-        "server": name, "syns": outcome.sent, "served": outcome.served,
-        "longest_us": outcome.longest.as_micros() as u64, "grown_kib": outcome.grown,
+        "server": name, "syns": outcome.sent, "grown_kib": outcome.grown,
+        "served": outcome.known.count, "longest_us": outcome.known.longest.as_micros() as u64,
+        "new_served": outcome.new.count, "new_longest_us": outcome.new.longest.as_micros() as u64,
     })
 }

@@ -139,14 +139,19 @@ fn sockaddr(address: SocketAddrV4) -> libc::sockaddr_in {
     }
 }
 
-/// Connects and is answered, again and again for `milliseconds`: prints how often and the longest time that it took.
-pub(super) fn knock(server: SocketAddrV4, milliseconds: usize) -> Result<()> {
+/// Connects and is answered, again and again for `milliseconds`: prints how often and the longest time that it took. A
+/// client that is `new` comes from another address of 10.99.0.0/16 each time.
+pub(super) fn knock(server: SocketAddrV4, milliseconds: usize, new: bool) -> Result<()> {
     println!("ready");
     let end = Instant::now() + Duration::from_millis(milliseconds as u64);
-    let (mut times, mut longest) = (0, Duration::ZERO);
+    let (mut times, mut longest) = (0u32, Duration::ZERO);
     while Instant::now() < end {
+        let [high, low] = (times as u16).to_be_bytes();
+        let source = if new { Ipv4Addr::new(10, 99, high, low) } else { Ipv4Addr::UNSPECIFIED };
         let began = Instant::now();
-        let stream = TcpStream::connect(server).context(server)?;
+        let stream = begin(source, server).context(server)?;
+        // The first write waits for the connection.
+        stream.set_nonblocking(false).context("O_NONBLOCK")?;
         stream.set_read_timeout(Some(Duration::from_secs(10))).context("SO_RCVTIMEO")?;
         request(&mut [stream], &[0])?;
         longest = longest.max(began.elapsed());
