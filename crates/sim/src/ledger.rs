@@ -173,6 +173,13 @@ impl Ledger {
         }
     }
 
+    /// Whether the server's connection may begin anew with the numbers of one that it gave up: a segment of long ago proves
+    /// the same SYN cookie once more (RFC 4987, 3.6).
+    pub fn may_begin_again(&self, conversation: usize) -> bool {
+        let c = &self.conversations[conversation];
+        c.crowded && c.rude && c.ends[1].done
+    }
+
     /// `side` was told an error.
     pub fn on_error(&mut self, conversation: usize, side: usize, error: SocketError) {
         let c = &mut self.conversations[conversation];

@@ -138,8 +138,12 @@ impl Flows {
             sent: their_isn.wrapping_add(theirs.sent_end as u32),
             acked: their_isn.wrapping_add(theirs.acked as u32),
             stands: mine.acked > 0 && theirs.acked > 0,
+            // Of what acknowledged data: a server that answered by SYN cookie has no older timestamp to compare with.
             stamp: mine.delivered_tsval.filter(|_| {
-                mine.offered.timestamps.is_some() && theirs.offered.timestamps.is_some() && theirs.acked > 0
+                mine.acked > 1
+                    && mine.offered.timestamps.is_some()
+                    && theirs.offered.timestamps.is_some()
+                    && theirs.acked > 0
             }),
         })
     }
@@ -170,7 +174,13 @@ impl Flows {
         };
         let result = check_data(mine, theirs, t, begin, side, ledger)
             .and_then(|()| ecn::check(mine, theirs, packet, t, begin))
-            .and_then(|()| check_ack(mine, theirs, t))
+            .and_then(|()| {
+                if side.is_some_and(|(conversation, side)| side == 1 && ledger.may_begin_again(conversation))
+                {
+                    (theirs.acked, theirs.edge_offered) = (0, 0);
+                }
+                check_ack(mine, theirs, t)
+            })
             .and_then(|current| if current { check_timestamps(mine, theirs, t) } else { Ok(()) });
         if let Err(why) = result {
             ledger.alarm(|| format!("{}: {why}", crate::trace::describe_tcp(packet, t)));
