@@ -1,9 +1,9 @@
-//! The end of a connection, by our application: half-close, close, reset.
+//! The end of a connection: half-close, close and reset by our application, and what is left when it is over.
 
-use super::control_block::{Cx, Fate, Tcb, Timer};
+use super::control_block::{Awaits, Cx, Fate, NEVER, TIMERS, Tcb, Timer};
 use super::{Close, State};
 use crate::stack::Socket;
-use crate::{Frame, Instant, Outlet, Ready, RecvError, SendError, SocketId, Stack};
+use crate::{Frame, Instant, Outlet, Ready, RecvError, SendError, SocketError, SocketId, Stack};
 
 #[allow(missing_docs)]
 impl<F: Frame> Stack<F> {
@@ -113,5 +113,37 @@ impl<F: Frame> Tcb<F> {
             _ => {}
         }
         self.output(cx);
+    }
+
+    /// The connection is over. What was received stays readable.
+    pub(crate) fn finish<O>(&mut self, cx: &mut Cx<'_, O>, error: Option<SocketError>) -> Fate {
+        self.tx.clear(&mut cx.shared.pool);
+        let fate = self.finish_quietly();
+        if fate == Fate::Closed {
+            self.error = error.or(self.error);
+            let mut edges = Ready::IN | Ready::OUT | Ready::RDHUP | Ready::HUP;
+            if error.is_some() {
+                edges |= Ready::ERR;
+            }
+            cx.events.raise(cx.id, edges);
+        }
+        fate
+    }
+
+    /// See [`Tcb::finish`]; without a word to the application, and with an empty send buffer.
+    pub(crate) fn finish_quietly(&mut self) -> Fate {
+        self.set_state(State::Closed);
+        self.board.reset(self.snd_nxt);
+        self.deadline = [NEVER; TIMERS];
+        self.awaits = Awaits::Nothing;
+        self.ack_owed = false;
+        self.ack_now = false;
+        if self.orphan { Fate::Ends } else { Fate::Closed }
+    }
+
+    /// Fails the connection without a word to the peer: the device is gone.
+    pub(crate) fn abandon(&mut self, why: SocketError) {
+        self.finish_quietly();
+        self.error = Some(why);
     }
 }

@@ -24,10 +24,9 @@ use super::state::Phase;
 use super::{Options, Settings, State};
 use crate::budget::Budget;
 use crate::event_queue::Events;
-use crate::mutation::planted;
 use crate::net::{Net, Route};
 use crate::timers::Timers;
-use crate::{Duration, Endpoint, Frame, Instant, Ready, SocketError, SocketId};
+use crate::{Duration, Endpoint, Frame, Instant, SocketError, SocketId};
 use std::sync::Arc;
 
 /// A moment that never comes: the timer is off.
@@ -480,114 +479,10 @@ impl<F: Frame> Tcb<F> {
         }
     }
 
-    /// Readiness as the kernel's tcp_poll computes it.
-    pub(crate) fn ready(&self) -> Ready {
-        let mut ready = Ready::default();
-        let closed = self.state() == State::Closed;
-        let receive_end = closed || self.fin_received || self.read_shut;
-        let send_end = closed || self.fin_queued;
-        if closed || (receive_end && send_end) {
-            ready |= Ready::HUP;
-        }
-        if receive_end {
-            ready |= Ready::IN | Ready::RDHUP;
-        }
-        if !matches!(self.state(), State::SynSent | State::SynReceived) {
-            if self.is_readable() {
-                ready |= Ready::IN;
-            }
-            if send_end || self.is_writable() {
-                ready |= Ready::OUT;
-            }
-            if self.urgent.byte.is_some() {
-                ready |= Ready::PRI;
-            }
-        }
-        if self.error.is_some() {
-            ready |= Ready::ERR;
-        }
-        ready
-    }
-
-    #[inline]
-    pub(crate) fn is_readable(&self) -> bool {
-        let low_water = (self.options.receive_low_water.max(1)).min(self.rx_capacity) as usize;
-        // An urgent byte that is next and is read out of line cannot be read.
-        let urgent = self.urgent.mark.is_some()
-            && !self.options.urgent_inline
-            && self.urgent.mark == Some(self.read_offset());
-        self.rx.len() >= low_water + usize::from(urgent)
-    }
-
-    /// Linux's sk_stream_is_writeable: free space at least a third, and not too much unsent.
-    #[inline]
-    pub(crate) fn is_writable(&self) -> bool {
-        let queued = self.tx.len() as u32;
-        queued / 2 <= self.tx_limit.saturating_sub(queued)
-            && queued < self.tx_limit
-            && self.unsent() < self.options.not_sent_low_water.max(1)
-    }
-
-    /// Bytes that the send buffer takes now.
-    #[inline]
-    pub(crate) fn send_room(&self) -> usize {
-        if self.unsent() >= self.options.not_sent_low_water.max(1) {
-            return 0;
-        }
-        (self.tx_limit as usize).saturating_sub(self.tx.len())
-    }
-
-    /// Tells the application that there is room again after there was none.
-    #[inline]
-    pub(crate) fn tell_room<O>(&mut self, cx: &mut Cx<'_, O>) {
-        if self.starved && self.is_writable() && !planted!(NoRoomEvent) {
-            self.starved = false;
-            cx.events.raise(cx.id, Ready::OUT);
-        }
-    }
-
     /// The timestamp clock: milliseconds, with an offset that is the connection's secret (RFC 7323, 5.4).
     #[inline]
     pub(crate) fn stamp(&self, now: Instant) -> u32 {
         ((now.0 / 1_000_000) as u32).wrapping_add(self.ts_offset)
-    }
-
-    /// The connection is over. What was received stays readable.
-    pub(crate) fn finish<O>(&mut self, cx: &mut Cx<'_, O>, error: Option<SocketError>) -> Fate {
-        self.tx.clear(&mut cx.shared.pool);
-        let fate = self.finish_quietly();
-        if fate == Fate::Closed {
-            self.error = error.or(self.error);
-            let mut edges = Ready::IN | Ready::OUT | Ready::RDHUP | Ready::HUP;
-            if error.is_some() {
-                edges |= Ready::ERR;
-            }
-            cx.events.raise(cx.id, edges);
-        }
-        fate
-    }
-
-    /// See [`Tcb::finish`]; without a word to the application, and with an empty send buffer.
-    pub(crate) fn finish_quietly(&mut self) -> Fate {
-        self.set_state(State::Closed);
-        self.board.reset(self.snd_nxt);
-        self.deadline = [NEVER; TIMERS];
-        self.awaits = Awaits::Nothing;
-        self.ack_owed = false;
-        self.ack_now = false;
-        if self.orphan { Fate::Ends } else { Fate::Closed }
-    }
-
-    /// Takes the pending error (SO_ERROR).
-    /// The error that befell it, or else what ICMP said since the last acknowledgment.
-    pub(crate) fn take_error(&mut self) -> Option<SocketError> {
-        self.error.take().or_else(|| self.soft_error.take())
-    }
-
-    /// Fails the connection without a word to the peer: the device is gone.
-    pub(crate) fn abandon(&mut self, why: SocketError) {
-        self.finish_quietly();
-        self.error = Some(why);
     }
 }
 

@@ -42,6 +42,7 @@ mod options;
 pub(crate) mod output;
 mod rack;
 mod read;
+mod readiness;
 mod receive;
 mod retransmit;
 mod rtt;
