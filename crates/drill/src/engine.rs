@@ -150,6 +150,7 @@ impl Engine {
             "atmark" => Answer::Number(i64::from(stack.tcp_at_mark(id))),
             "inq" => Answer::Number(stack.tcp_queued(id).unwrap_or_default().receive as i64),
             "outq" => Answer::Number(stack.tcp_queued(id).unwrap_or_default().send as i64),
+            "ato" => Answer::Number(stack.tcp_info(now, id).unwrap_or_default().ato.as_millis() as i64),
             "mss" => Answer::Number(stack.tcp_info(now, id).unwrap_or_default().snd_mss.into()),
             _ => return Err(format!("no call {call}")),
         })

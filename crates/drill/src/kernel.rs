@@ -171,6 +171,11 @@ impl Kernel {
                 let number = usize::from(info[0]).wrapping_sub(1);
                 Answer::Words((*STATES.get(number).unwrap_or(&"no state")).into())
             }
+            "ato" => {
+                let info: [u8; 16] = get_option(fd, libc::IPPROTO_TCP, libc::TCP_INFO).unwrap_or_default();
+                let micros = u32::from_ne_bytes([info[12], info[13], info[14], info[15]]);
+                Answer::Number(i64::from(micros / 1000))
+            }
             "atmark" => ioctl(SIOCATMARK),
             "inq" => ioctl(libc::FIONREAD),
             "outq" => ioctl(libc::TIOCOUTQ),

@@ -12,7 +12,7 @@
 //! option C NAME VALUE              see OPTIONS
 //! error C                          SO_ERROR by name
 //! poll C                           of: in pri out rdhup err hup
-//! state C                          of TCP_INFO
+//! state C    ato C                 of TCP_INFO; milliseconds
 //! atmark C    inq C    outq C      sockatmark, SIOCINQ, SIOCOUTQ
 //! mss C                            TCP_MAXSEG
 //! ```

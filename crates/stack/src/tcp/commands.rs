@@ -73,7 +73,7 @@ impl<F: Frame> Stack<F> {
                 tcb.start_keepalive(cx);
             }
             if tcb.options.quickack && !before.quickack {
-                tcb.interactive = false;
+                tcb.acks.interactive = false;
                 if tcb.ack_owed {
                     tcb.send_ack(cx);
                 }
@@ -138,7 +138,7 @@ impl<F: Frame> Tcb<F> {
             snd_wscale: scaled.then_some(self.snd_wscale),
             rcv_wscale: scaled.then_some(self.rcv_wscale),
             rto: self.rtt.rto_backed_off(self.backoff),
-            ato: super::segment::DELAYED_ACK,
+            ato: self.acks.ato(),
             snd_mss: mss,
             rcv_mss: self.rcv_mss,
             unacked: self.board.count() as u32,

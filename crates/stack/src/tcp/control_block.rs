@@ -11,6 +11,7 @@
 //! ```
 
 use super::congestion::{Control, Saved};
+use super::delayed_ack::DelayedAck;
 use super::ecn::Ecn;
 use super::options::SynOptions;
 use super::rack::Rack;
@@ -190,10 +191,7 @@ pub(crate) struct Tcb<F> {
     // Acknowledgments that we owe.
     pub(crate) ack_owed: bool,
     pub(crate) ack_now: bool,
-    /// Acknowledgments still sent at once, for the peer's slow start.
-    pub(crate) quick: u8,
-    /// Application answers what it gets: its data will carry the acknowledgment.
-    pub(crate) interactive: bool,
+    pub(crate) acks: DelayedAck,
 
     // Loss.
     pub(crate) board: Scoreboard,
@@ -334,8 +332,7 @@ impl<F: Frame> Tcb<F> {
             dsack: None,
             ack_owed: false,
             ack_now: false,
-            quick: QUICK_ACKS,
-            interactive: false,
+            acks: DelayedAck::default(),
             board,
             rack: Rack::default(),
             rtt: Rtt::new(),
@@ -486,8 +483,6 @@ impl<F: Frame> Tcb<F> {
     }
 }
 
-/// Acknowledgments sent at once at the beginning (Linux: TCP_MAX_QUICKACKS).
-pub(crate) const QUICK_ACKS: u8 = 16;
 /// No smaller segment size is believed: a peer that announces less would multiply our packets (CVE-2019-11479).
 /// Linux's tcp_min_snd_mss is 48; with 12 bytes of timestamps that leaves less payload than header.
 pub(crate) const MSS_MIN: u32 = 88;

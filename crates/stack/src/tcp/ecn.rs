@@ -115,8 +115,8 @@ impl<F: Frame> Tcb<F> {
         self.ecn.seen |= seg.ip_ecn != 0;
         if seg.ip_ecn == CE && !self.ecn.echo {
             self.ecn.echo = true;
-            self.interactive = false;
-            self.quick = self.quick.max(2);
+            self.acks.leave_conversation();
+            self.acks.hurry(2);
             self.ack_owed = true;
             self.ack_now = true;
         }

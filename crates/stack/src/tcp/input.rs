@@ -418,10 +418,11 @@ impl<F: Frame> Tcb<F> {
         if taken.in_order > 0 {
             self.on_in_order_data(cx, taken.in_order, seg.len);
         }
-        if taken.in_order == 0 || taken.disorder || taken.duplicate.is_some() {
+        // Also if the window took a part of it only.
+        if taken.in_order < u64::from(seg.len) || taken.disorder || taken.duplicate.is_some() {
             self.ack_owed = true;
             self.ack_now = true;
-            self.quick = self.quick.max(2);
+            self.acks.hurry(2);
         }
     }
 
@@ -433,14 +434,11 @@ impl<F: Frame> Tcb<F> {
         if segment_len > self.rcv_mss && segment_len <= u32::from(self.adv_mss) {
             self.rcv_mss = segment_len;
         }
-        if cx.now.nanos_since(self.last_data_received) > self.rtt.rto_ns() {
-            // After a pause the peer is in slow start again.
-            self.quick = self.quick.max(2);
-        }
+        self.pace_acks(cx.now, segment_len);
         self.last_data_received = cx.now;
         self.ack_owed = true;
         let unacked = self.rcv_nxt - self.last_ack_sent;
-        let quick = (self.quick > 0 && !self.interactive) || self.options.quickack;
+        let quick = (self.acks.quick > 0 && !self.acks.interactive) || self.options.quickack;
         if unacked > self.rcv_mss || unacked >= 2 * self.rcv_mss || quick || self.rx.has_holes() {
             self.ack_now = true;
         }

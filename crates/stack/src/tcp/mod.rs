@@ -31,6 +31,7 @@ mod commands;
 mod congestion;
 pub(crate) mod control_block;
 mod cookie;
+mod delayed_ack;
 mod ecn;
 mod handshake;
 pub(crate) mod icmp;

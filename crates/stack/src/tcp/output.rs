@@ -219,18 +219,6 @@ impl<F: Frame> Tcb<F> {
         }
     }
 
-    /// Sends the acknowledgment that is due at once, or sees that the delayed one comes.
-    pub(crate) fn acknowledge<O: Outlet>(&mut self, cx: &mut Cx<'_, O>) {
-        if !self.ack_owed {
-            return;
-        }
-        if self.ack_now {
-            self.send_ack(cx);
-        } else if self.deadline[Timer::DelayedAck as usize] == NEVER && !planted!(NoDelayedAckTimer) {
-            self.set_timer(cx, Timer::DelayedAck, Instant(cx.now.0 + segment::DELAYED_ACK_NS));
-        }
-    }
-
     /// A pure acknowledgment, now.
     pub(crate) fn send_ack<O: Outlet>(&mut self, cx: &mut Cx<'_, O>) {
         self.ack_owed = true;
@@ -417,9 +405,9 @@ impl<F: Frame> Tcb<F> {
     #[inline]
     fn after_sending<O>(&mut self, cx: &mut Cx<'_, O>, len: u32, count: u32) {
         self.counts.segs_out = self.counts.segs_out.wrapping_add(count);
+        self.acks.on_sent(self.ack_owed);
         if self.ack_owed {
             self.ack_owed = false;
-            self.quick = self.quick.saturating_sub(1);
             self.stop_timer(Timer::DelayedAck);
         }
         self.ack_now = false;
@@ -427,10 +415,7 @@ impl<F: Frame> Tcb<F> {
         self.last_ack_sent = self.rcv_nxt;
         if len > 0 {
             self.counts.data_segs_out = self.counts.data_segs_out.wrapping_add(count);
-            let answers = self.counts.data_segs_in > 0;
-            if answers && cx.now.nanos_since(self.last_data_received) < segment::DELAYED_ACK_NS {
-                self.interactive = true;
-            }
+            self.acks.interactive |= self.acks.is_answer(cx.now.nanos_since(self.last_data_received));
             self.last_sent = cx.now;
         }
     }

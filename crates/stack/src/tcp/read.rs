@@ -107,10 +107,7 @@ impl<F: Frame> Tcb<F> {
             return;
         }
         let unacked = self.rcv_nxt - self.last_ack_sent;
-        if self.ack_owed
-            && (unacked > self.rcv_mss
-                || (!self.interactive && self.rx.len() == 0 && unacked > 0 && self.quick > 0))
-        {
+        if self.ack_owed && (unacked > self.rcv_mss || self.reading_acknowledges()) {
             return self.send_ack(cx);
         }
         let told = self.rcv_adv.distance_from(self.rcv_nxt).max(0) as u32;

@@ -3,15 +3,10 @@
 use super::ecn;
 use super::options::{SegmentOptions, SynOptions};
 use super::seq::Seq;
-use crate::Duration;
 use core::net::Ipv4Addr;
 use wire::checksum::Sum;
 use wire::ipv4;
 use wire::tcp::{Fields, Flags, HEADER_LEN, Header, OptionsWriter};
-
-/// How long an acknowledgment waits for data to ride on (Linux: TCP_DELACK_MIN).
-pub(crate) const DELAYED_ACK: Duration = Duration::from_nanos(DELAYED_ACK_NS);
-pub(crate) const DELAYED_ACK_NS: u64 = 40_000_000;
 
 /// Everything that a segment says except its payload.
 #[derive(Clone, Copy, Debug)]

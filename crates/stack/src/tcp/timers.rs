@@ -43,11 +43,7 @@ impl<F: Frame> Tcb<F> {
             }
             Timer::Retransmit => self.on_retransmit_timer(cx),
             Timer::DelayedAck => {
-                if self.ack_owed {
-                    // Nobody answered in time: this is not a conversation.
-                    self.interactive = false;
-                    self.send_ack(cx);
-                }
+                self.on_delayed_ack_timer(cx);
                 Fate::Stays
             }
             Timer::Cork => {
