@@ -31,7 +31,8 @@ impl Rig {
             ip(&format!("link add eth0 netns {ns} type veth peer name {port} netns {middle}"));
             ip(&format!("-n {middle} link set {port} up addrgenmode none"));
             ip(&format!("-n {ns} addr add {address} dev eth0"));
-            ip(&format!("-n {ns} link set eth0 up"));
+            // Without IPv6, whose own packets would be counted among those of a test.
+            ip(&format!("-n {ns} link set eth0 up addrgenmode none"));
         }
         let mut child = Command::new("ip")
             .args([
