@@ -15,6 +15,7 @@ const MEMCACHED: App = App {
     needs: NEEDS,
     middle: false,
     bypasses: true,
+    beside: 0,
     large: false,
     goal: Some(1.5),
     run: |stage| slap(stage, 1, ""),

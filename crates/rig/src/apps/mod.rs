@@ -36,6 +36,8 @@ pub struct App {
     pub middle: bool,
     /// Its packets cross the wire and all of them can be accelerated.
     pub bypasses: bool,
+    /// Packets that programs beside it, left to the kernel on purpose, may exchange in a run of a second.
+    pub beside: u64,
     /// Too large to be installed unasked: runs only where it is already.
     pub large: bool,
     /// The product's promise: at least this many times the kernel's rate.

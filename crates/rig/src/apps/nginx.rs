@@ -24,6 +24,7 @@ const KEEPALIVE: App = App {
     needs: &[NGINX, WRK, CURL],
     middle: false,
     bypasses: true,
+    beside: 0,
     large: false,
     goal: Some(1.5),
     run: |stage| small(stage, ""),

@@ -21,6 +21,7 @@ const ASYNCIO: App = App {
     needs: &[Package { program: PYTHON, package: "python3" }, WRK, CURL],
     middle: false,
     bypasses: true,
+    beside: 0,
     large: false,
     goal: None,
     run: |stage| script(stage, PYTHON, &["-u"], "http_asyncio.py"),

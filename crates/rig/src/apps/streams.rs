@@ -10,6 +10,7 @@ const IPERF3: App = App {
     needs: &[Package { program: "iperf3", package: "iperf3" }],
     middle: false,
     bypasses: true,
+    beside: 0,
     large: false,
     goal: None,
     run: |stage| iperf3(stage, "-P 8"),
