@@ -9,9 +9,7 @@
 // and the choice is remembered: lanes may come and go between SYN and ACK. What is remembered is bounded, and floods
 // only displace the oldest. Established connections get entries of their own.
 //
-// A flood of SYNs must not fill the receive ring, where everybody else's packets wait too: of each listener so many
-// first segments pass at once and in a millisecond, and beyond that some more from addresses that a connection stood
-// with before (Linux prefers proven peers, too, when its queue of half-open connections fills up).
+// Floods of SYNs are kept out of the receive ring: flood.h bounds them, syn_cookie.h answers what is beyond.
 //
 // What never reaches us on purpose:
 // - tagged frames (VLAN): they belong to another interface (eth0.7) with addresses of its own, even where those
@@ -22,21 +20,7 @@
 // TCP of a flow of ours never goes to the kernel, which knows no such connection and would answer with a reset: a
 // first fragment, or a segment with IP options, goes to the engine. (Its later fragments starve in the kernel's
 // reassembly without an answer, because their first one never arrives there.)
-//
-// Only UAPI headers; the loader (crates/xdp/src/program.rs) makes the maps and links them by name.
-#include <linux/bpf.h>
-#include <linux/if_ether.h>
-#include <linux/in.h>
-#include <linux/ip.h>
-
-#define SECTION(name) __attribute__((section(name), used))
-#define INLINE static inline __attribute__((always_inline))
-
-#if __BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__
-#define NETWORK16(x) ((__be16)__builtin_bswap16(x))
-#else
-#define NETWORK16(x) ((__be16)(x))
-#endif
+#include "syn_cookie.h"
 
 // Both are mirrored in crates/xdp/src/steering.rs; all of it in network byte order.
 struct flow {
@@ -51,18 +35,9 @@ struct group {
 	__u8 lanes;		// the first so many of member
 	__u8 idle;		// those behind: they listen, and serve where there is no other
 	__u16 queues;		// slots per lane: one for each receive queue of the interface
-	__u32 firsts;		// first segments of a listener: millisecond << 16 | level of the bucket
+	__u32 zero;
 	__u64 packets, bytes;	// redirected, counted here
 	__u8 member[MEMBERS];	// lanes
-};
-
-// One for the interface.
-struct flood {
-	__u32 rate;		// first segments that a lane takes in a millisecond
-	__u32 most;		// at once, from anybody
-	__u32 most_proven;	// from addresses that are known
-	__u32 zero;
-	__u64 refused;		// counted here
 };
 
 struct ports {
@@ -77,22 +52,10 @@ struct icmp_error {
 };
 
 enum { ICMP_UNREACHABLE = 3, ICMP_TIME_EXCEEDED = 11, ICMP_PARAMETER = 12 };
-enum { MORE_FRAGMENTS = 0x2000, FRAGMENT_OFFSET = 0x1fff };
 
 // Made by the loader: flows is a hash of struct flow to struct group, chosen a least-recently-used hash of struct flow
-// to lane, proven one of addresses, floods an array of one struct flood, sockets an XSKMAP.
-struct map {
-	int by_loader;
-};
-struct map flows SECTION(".maps"), chosen SECTION(".maps"), proven SECTION(".maps");
-struct map floods SECTION(".maps"), sockets SECTION(".maps");
-
-static void *(*const map_lookup)(void *map, const void *key) = (void *)BPF_FUNC_map_lookup_elem;
-static long (*const map_update)(void *map, const void *key, const void *value, __u64 flags) =
-	(void *)BPF_FUNC_map_update_elem;
-static long (*const redirect_map)(void *map, __u64 key, __u64 flags) = (void *)BPF_FUNC_redirect_map;
-static __u64 (*const nanoseconds)(void) = (void *)BPF_FUNC_ktime_get_ns;
-static __u64 (*const packet_length)(struct xdp_md *packet) = (void *)BPF_FUNC_xdp_get_buff_len;
+// to lane, sockets an XSKMAP.
+struct map flows SECTION(".maps"), chosen SECTION(".maps"), sockets SECTION(".maps");
 
 INLINE __u32 hash(const struct flow *flow)
 {
@@ -122,27 +85,6 @@ INLINE __u32 choose(const struct group *group, const struct flow *exact, int fir
 	return lane;
 }
 
-// Whether a first segment to a listener is one too many: a bucket that runs out at a steady rate. Processors race for
-// its level: a few more pass, no harm.
-INLINE int is_too_many(struct group *group, __be32 source)
-{
-	__u32 zero = 0, now = (__u16)(nanoseconds() >> 20), level = group->firsts & 0xffff;
-	__u32 lanes = group->lanes ? group->lanes : 1, gone;
-	struct flood *flood = map_lookup(&floods, &zero);
-
-	if (!flood)
-		return 0;
-	gone = (__u16)(now - (group->firsts >> 16)) * flood->rate * lanes;
-	level = level > gone ? level - gone : 0;
-	if (level >= flood->most * lanes &&
-	    (level >= flood->most_proven * lanes || !map_lookup(&proven, &source))) {
-		__sync_fetch_and_add(&flood->refused, 1);
-		return 1;
-	}
-	group->firsts = now << 16 | (level < 0xffff ? level + 1 : level);
-	return 0;
-}
-
 INLINE struct group *find(struct flow *flow, int first, __u32 *lane)
 {
 	struct group *group = map_lookup(&flows, flow);
@@ -167,15 +109,19 @@ INLINE int steer_to(struct xdp_md *packet, struct flow *flow, int first)
 	__u32 lane = 0, slot;
 	__be32 source = flow->remote;
 	struct group *group = find(flow, first, &lane);
+	struct flood *flood;
 
 	if (!group || packet->rx_queue_index >= group->queues)
 		return XDP_PASS;
-	// (`find` left no remote side in the flow of a listener.)
-	if (first && !flow->remote && is_too_many(group, source))
-		return XDP_DROP;
 	slot = lane * group->queues + packet->rx_queue_index;
 	if (redirect_map(&sockets, slot, XDP_PASS) != XDP_REDIRECT)
 		return XDP_PASS;
+	// (`find` left no remote side in the flow of a listener.)
+	if (first && !flow->remote) {
+		flood = exceeded(lane, source);
+		if (flood)
+			return answer(packet, flood);
+	}
 	__sync_fetch_and_add(&group->packets, 1);
 	__sync_fetch_and_add(&group->bytes, packet_length(packet));
 	return XDP_REDIRECT;
@@ -244,6 +190,6 @@ SECTION("xdp.frags") int steer(struct xdp_md *packet)
 	flow.remote_port = ports->source;
 	flow.protocol = ip->protocol;
 	if (ip->protocol == IPPROTO_TCP && (void *)ports + 14 <= end)
-		first = (((__u8 *)ports)[13] & 0x12) == 0x02;	// SYN without ACK
+		first = (((__u8 *)ports)[13] & (SYN | ACK)) == SYN;
 	return steer_to(packet, &flow, first);
 }

@@ -54,8 +54,11 @@ impl Host {
     pub fn new(index: usize, plan: HostPlan, mut chance: Chance) -> Host {
         let mut seed = [0u8; 32];
         seed.chunks_mut(8).for_each(|word| word.copy_from_slice(&chance.next().to_le_bytes()));
+        let mut cookie_key = [0; 16];
+        cookie_key.copy_from_slice(&seed[8..24]);
         let config = stack::Config {
             seed,
+            cookie_key,
             mac: mac(index),
             mtu: plan.mtu,
             accept_partial_checksum: plan.partial,

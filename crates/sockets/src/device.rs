@@ -32,6 +32,7 @@ pub(crate) fn open(runtime: &Runtime, link: &Link) -> Result<Device, Why> {
         rx_ring: runtime.parameters.rx_ring,
         tx_ring: runtime.parameters.tx_ring,
         large: runtime.parameters.tso,
+        answer_mss: answer_mss(runtime, link),
     };
     let opened = match runtime.inherited(link.index) {
         Some(inherited) => Device::attach(&inherited),
@@ -41,6 +42,14 @@ pub(crate) fn open(runtime: &Runtime, link: &Link) -> Result<Device, Why> {
         logger::debug!("{}: {refusal}", link.name);
         why(&refusal)
     })
+}
+
+/// A listener whose requests have a limit must see them all.
+fn answer_mss(runtime: &Runtime, link: &Link) -> u16 {
+    if runtime.parameters.tcp_max_syn_rate > 0 {
+        return 0;
+    }
+    runtime.mtu(link.mtu).saturating_sub(40).clamp(536, 65_495) as u16
 }
 
 fn why(refusal: &Refusal) -> Why {

@@ -37,8 +37,11 @@ impl SocketId {
 /// What a stack is made with.
 #[derive(Clone, Debug)]
 pub struct Config {
-    /// Secret for initial sequence numbers, ports, hash tables and SYN cookies. Random in production, fixed in tests.
+    /// Secret for initial sequence numbers, ports, and hash tables. Random in production, fixed in tests.
     pub seed: [u8; 32],
+    /// Secret of SYN cookies: whoever else answers SYNs for this stack makes them by it, too, and says so
+    /// ([`Stack::cookies_are_out`]).
+    pub cookie_key: [u8; 16],
     /// Hardware address of the interface.
     pub mac: MacAddr,
     /// Largest IP packet that the interface sends, bytes.
@@ -209,6 +212,12 @@ impl<F: Frame> Stack<F> {
     /// The interface's own addresses: packets for others are not ours.
     pub fn set_addresses(&mut self, addresses: &[Ipv4Addr]) {
         self.net.set_addresses(addresses);
+    }
+
+    /// Somebody else answered SYNs for listeners of this stack with SYN cookies up to now: for a while their proof is
+    /// believed.
+    pub fn cookies_are_out(&mut self, now: Instant) {
+        self.tcp.cookies_elsewhere = Some(now);
     }
 
     /// Largest IP packet that the interface sends, bytes.

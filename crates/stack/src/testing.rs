@@ -139,6 +139,7 @@ pub fn cut(packet: &Large<'_>) -> Vec<Vec<u8>> {
 pub fn config(mac: MacAddr) -> Config {
     Config {
         seed: [7; 32],
+        cookie_key: [9; 16],
         mac,
         mtu: 1500,
         accept_partial_checksum: false,

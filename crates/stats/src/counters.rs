@@ -90,8 +90,12 @@ Lane {
     rx_fill_empty: Count;
     /// Packets that the kernel dropped for another reason.
     rx_dropped: Count;
-    /// First segments of connections (SYNs) that were too many at a time, refused before they reach us; all lanes of the
-    /// interface together. Worry when it grows: a flood, or SIDESTEP_RX_RING is too small for a burst of clients.
+    /// First segments of connections (SYNs) that were too many at a time, answered with a SYN cookie before they reach
+    /// us; all lanes of the interface together. Such connections go without window scale and SACK. Worry when it grows: a
+    /// flood, or SIDESTEP_RX_RING is too small for a burst of clients.
+    rx_syns_answered: Count;
+    /// First segments of connections that were too many at a time and were dropped: an answer makes no sense, is not
+    /// possible (native mode on veth) or not allowed (VMA_TCP_MAX_SYN_RATE). All lanes of the interface together.
     rx_syns_refused: Count;
     /// Entries of the fill ring that the kernel refused. Worry when it is not 0: a defect, please report.
     rx_invalid_descs: Count;

@@ -13,6 +13,8 @@ pub(crate) const MAP_TYPE_LRU_HASH: u32 = 9;
 pub(crate) const MAP_TYPE_XSKMAP: u32 = 17;
 /// Elements are allocated when they are inserted.
 pub(crate) const NO_PREALLOC: u32 = 1;
+/// Values can be mapped.
+pub(crate) const MAPPABLE: u32 = 1 << 10;
 /// Attach to the driver's hook, or to the generic one.
 pub(crate) const FLAG_GENERIC: u32 = 1 << 1;
 pub(crate) const FLAG_NATIVE: u32 = 1 << 2;
@@ -117,9 +119,10 @@ pub(crate) fn link_create(program: &Fd, interface: u32, flags: u32) -> Result<Fd
     bpf(28, &mut attributes).map(Fd::adopt)
 }
 
-/// BPF_PROG_TEST_RUN: the program's answer to a packet, and the nanoseconds one of `repeat` runs took.
+/// BPF_PROG_TEST_RUN: the program's answer to a packet, and the nanoseconds one of `repeat` runs took. `packet` is
+/// what the program made of it.
 #[cfg(test)]
-pub(crate) fn program_run(program: &Fd, packet: &[u8], repeat: u32) -> Result<(u32, u32)> {
+pub(crate) fn program_run(program: &Fd, packet: &mut Vec<u8>, repeat: u32) -> Result<(u32, u32)> {
     #[repr(C)]
     struct Run {
         prog_fd: u32,
@@ -132,17 +135,20 @@ pub(crate) fn program_run(program: &Fd, packet: &[u8], repeat: u32) -> Result<(u
         duration: u32,
         rest: [u32; 10],
     }
+    let mut out = vec![0; packet.len() + 64];
     let mut run = Run {
         prog_fd: program.raw() as u32,
         retval: 0,
         data_size_in: packet.len() as u32,
-        data_size_out: 0,
+        data_size_out: out.len() as u32,
         data_in: packet.as_ptr() as u64,
-        data_out: 0,
+        data_out: out.as_mut_ptr() as u64,
         repeat,
         duration: 0,
         rest: [0; 10],
     };
     bpf(10, &mut run)?;
+    out.truncate(run.data_size_out as usize);
+    *packet = out;
     Ok((run.retval, run.duration))
 }

@@ -2,8 +2,10 @@
 
 use core::fmt;
 
+use crate::flood::{Answers, Flood};
 use crate::interface::Interface;
 use crate::query;
+use crate::steering::Steering;
 use crate::{Mode, Refusal};
 
 /// Why an interface is left to the kernel unless it is named explicitly.
@@ -80,7 +82,8 @@ pub fn privilege() -> Result<(), Refusal> {
         Err(libc::EAFNOSUPPORT) => return Err(Refusal::NoAfXdp),
         Err(errno) => return Err(Refusal::System { call: "socket(AF_XDP)", errno }),
     }
-    let steering = crate::steering::Steering::create(1, 1, 64)
+    let steering = Flood::create(64, Answers::default())
+        .and_then(|flood| Steering::create(1, 1, flood))
         .and_then(|steering| steering.load_program(true).map(|_| ()));
     steering.map_err(|errno| program_refused("bpf(BPF_PROG_LOAD)", errno))
 }

@@ -38,11 +38,14 @@ pub struct Options {
     pub tx_ring: u32,
     /// Whether packets larger than the MTU are sent where that pays.
     pub large: bool,
+    /// The MSS that the program announces when it answers SYNs itself, with cookies, because too many come at a time.
+    /// 0: it drops them.
+    pub answer_mss: u16,
 }
 
 impl Default for Options {
     fn default() -> Options {
-        Options { mode: Mode::Auto, frames: 8192, rx_ring: 2048, tx_ring: 1024, large: true }
+        Options { mode: Mode::Auto, frames: 8192, rx_ring: 2048, tx_ring: 1024, large: true, answer_mss: 0 }
     }
 }
 
@@ -255,10 +258,27 @@ impl Device {
         self.shared.steering.counters(&flow)
     }
 
-    /// First segments of connections that the program refused on this interface: too many came in a millisecond, and
-    /// their sources had no connection before.
+    /// First segments of connections that the program dropped on this interface: too many came at a time, and they
+    /// could not be answered.
     pub fn refused(&self) -> u64 {
-        self.shared.steering.refused()
+        self.shared.steering.flood.refused()
+    }
+
+    /// First segments of connections that the program answered itself on this interface.
+    #[inline]
+    pub fn answered(&self) -> u64 {
+        self.shared.steering.flood.answered()
+    }
+
+    /// The lane has found nothing more to receive: the program may give it first segments again.
+    #[inline]
+    pub fn caught_up(&self) {
+        self.shared.steering.flood.caught_up(self.lane);
+    }
+
+    /// The key of the cookies in those answers: SipHash-1-3 of what `bpf/syn_cookie.h` says.
+    pub fn cookie_key(&self) -> [u8; 16] {
+        self.shared.steering.flood.key()
     }
 
     /// What was sent since the device was opened.

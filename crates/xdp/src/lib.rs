@@ -17,13 +17,14 @@
 //! ```
 //!
 //! Reading order: [`arena`] (the memory and who owns what of it), `rings` (the one cursor), `socket`, `device` with
-//! `device/receive` and `device/transmit`, then `program` and `steering`. `docs/design/af-xdp.md` has what was
+//! `device/receive` and `device/transmit`, then `program`, `steering` and `flood`. `docs/design/af-xdp.md` has what was
 //! measured.
 
 mod arena;
 mod bpf;
 pub mod caps;
 mod device;
+mod flood;
 mod if_xdp;
 mod interface;
 mod pool;

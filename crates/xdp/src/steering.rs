@@ -5,6 +5,7 @@ use core::net::SocketAddrV4;
 use sys::{Fd, Result};
 
 use crate::bpf;
+use crate::flood::Flood;
 
 /// Flows that may be steered at a time, on one interface. A server with more connections than that is still served
 /// through its listeners' entries; the map's buckets take 4 MiB of the kernel's memory at this size.
@@ -12,13 +13,6 @@ const FLOWS_MAX: u32 = 1 << 18;
 
 /// Handshakes under way towards groups of lanes that are remembered.
 const CHOSEN_MAX: u32 = 1 << 14;
-
-/// Addresses that a connection stood with, remembered for floods of SYNs.
-const PROVEN_MAX: u32 = 1 << 14;
-
-/// First segments at their steady rate fill a receive ring in so many milliseconds: longer than other programs keep us
-/// from the processor.
-const MILLISECONDS_TO_FILL: u32 = 16;
 
 /// Lanes that may listen on one flow, as in the program.
 const MEMBERS: usize = 40;
@@ -53,7 +47,7 @@ struct Group {
     lanes: u8,
     idle: u8,
     queues: u16,
-    firsts: u32,
+    zero: u32,
     packets: u64,
     bytes: u64,
     member: [u8; MEMBERS],
@@ -61,26 +55,7 @@ struct Group {
 
 impl Default for Group {
     fn default() -> Group {
-        Group { lanes: 0, idle: 0, queues: 0, firsts: 0, packets: 0, bytes: 0, member: [0; MEMBERS] }
-    }
-}
-
-/// `struct flood` of the program.
-#[repr(C)]
-#[derive(Clone, Copy, Default)]
-struct Flood {
-    rate: u32,
-    most: u32,
-    most_proven: u32,
-    zero: u32,
-    refused: u64,
-}
-
-impl Flood {
-    /// What leaves room for other packets in a receive ring of so many entries.
-    fn bounds(rx_ring: u32) -> Flood {
-        let rate = rx_ring / MILLISECONDS_TO_FILL;
-        Flood { rate, most: rx_ring / 2, most_proven: rx_ring / 4 * 3, ..Flood::default() }
+        Group { lanes: 0, idle: 0, queues: 0, zero: 0, packets: 0, bytes: 0, member: [0; MEMBERS] }
     }
 }
 
@@ -139,23 +114,19 @@ impl From<&Flow> for Key {
 pub(crate) struct Steering {
     flows: Fd,
     chosen: Fd,
-    proven: Fd,
-    floods: Fd,
     sockets: Fd,
     queues: u32,
+    pub(crate) flood: Flood,
 }
 
 impl Steering {
-    /// Empty maps for lanes of numbers below `lanes` over `queues` queues, whose receive rings have `rx_ring` entries.
-    pub(crate) fn create(lanes: u32, queues: u32, rx_ring: u32) -> Result<Steering> {
+    /// Empty maps for lanes of numbers below `lanes` over `queues` queues.
+    pub(crate) fn create(lanes: u32, queues: u32, flood: Flood) -> Result<Steering> {
         let (key, value) = (size_of::<Key>(), size_of::<Group>());
         let flows = bpf::map_create(bpf::MAP_TYPE_HASH, key, value, FLOWS_MAX, bpf::NO_PREALLOC)?;
         let chosen = bpf::map_create(bpf::MAP_TYPE_LRU_HASH, key, 4, CHOSEN_MAX, 0)?;
         let sockets = bpf::map_create(bpf::MAP_TYPE_XSKMAP, 4, 4, lanes * queues, 0)?;
-        let proven = bpf::map_create(bpf::MAP_TYPE_LRU_HASH, 4, 4, PROVEN_MAX, 0)?;
-        let floods = bpf::map_create(bpf::MAP_TYPE_ARRAY, 4, size_of::<Flood>(), 1, 0)?;
-        bpf::map_update(&floods, &0u32, &Flood::bounds(rx_ring))?;
-        Ok(Steering { flows, chosen, proven, floods, sockets, queues })
+        Ok(Steering { flows, chosen, sockets, queues, flood })
     }
 
     /// The program over these maps; `multi_buffer`: it is given packets that are larger than a frame.
@@ -163,10 +134,8 @@ impl Steering {
         let map = |name: &[u8]| match name {
             b"flows" => Some(self.flows.raw()),
             b"chosen" => Some(self.chosen.raw()),
-            b"proven" => Some(self.proven.raw()),
-            b"floods" => Some(self.floods.raw()),
             b"sockets" => Some(self.sockets.raw()),
-            _ => None,
+            name => self.flood.map(name),
         };
         crate::program::load(map, multi_buffer)
     }
@@ -236,11 +205,6 @@ impl Steering {
     /// The flow is the kernel's again.
     pub(crate) fn unsteer(&self, flow: &Flow) {
         let _ = bpf::map_delete(&self.flows, &Key::from(flow));
-    }
-
-    /// First segments that were too many for the listeners of this interface.
-    pub(crate) fn refused(&self) -> u64 {
-        bpf::map_lookup::<_, Flood>(&self.floods, &0u32).map_or(0, |flood| flood.refused)
     }
 
     /// Packets and bytes redirected for this entry.

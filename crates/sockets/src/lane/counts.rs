@@ -39,6 +39,7 @@ impl Inner {
         block.rx_ring_full.follow(kernel.rx_ring_full);
         block.rx_fill_empty.follow(kernel.rx_fill_ring_empty_descs);
         block.rx_dropped.follow(kernel.rx_dropped);
+        block.rx_syns_answered.follow(self.device.answered());
         block.rx_syns_refused.follow(self.device.refused());
         block.rx_invalid_descs.follow(kernel.rx_invalid_descs);
         block.tx_invalid_descs.follow(kernel.tx_invalid_descs);

@@ -60,6 +60,8 @@ pub(crate) struct Inner {
     chunks: Vec<xdp::RxFrame>,
     tail: Vec<Frame>,
     gather: Gather,
+    /// SYNs that the program had answered when the engine heard of it last.
+    answered: u64,
     /// The lane's statistics.
     pub counts: &'static stats::Lane,
     link: u32,
@@ -91,6 +93,7 @@ impl Lane {
         let _ = sys::process::random(&mut seed);
         let config = stack::Config {
             seed,
+            cookie_key: device.cookie_key(),
             mac: stack::MacAddr(device.mac()),
             mtu: runtime.mtu(link.mtu),
             accept_partial_checksum: device.checksums_may_be_partial(),
@@ -124,6 +127,8 @@ impl Lane {
                 chunks: Vec::new(),
                 tail: Vec::new(),
                 gather: Gather::new(&runtime.parameters),
+                // Those that were answered before there was this lane may be proven to it.
+                answered: 0,
                 counts: block,
                 link: link.index,
                 runtime,

@@ -69,9 +69,13 @@ impl Inner {
     fn receive(&mut self, at: Instant) {
         let (mut frames, mut bytes) = (0, 0);
         for _ in 0..PACKETS_MAX {
-            let Some(head) = self.device.next_packet(&mut self.chunks) else { break };
+            let Some(head) = self.device.next_packet(&mut self.chunks) else {
+                self.device.caught_up();
+                break;
+            };
             frames += 1 + self.chunks.len();
             bytes += head.bytes().len() + self.chunks.iter().map(|chunk| chunk.bytes().len()).sum::<usize>();
+            self.look_for_answers(at);
             self.tail.extend(self.chunks.drain(..).map(Frame::new));
             self.stack.on_frame(at, Frame::new(head), &mut self.tail, &mut Tx(&mut self.device));
             self.tail.clear();
@@ -79,6 +83,16 @@ impl Inner {
         self.counts.rx_frames.add(frames as u64);
         self.counts.rx_bytes.add(bytes as u64);
         self.device.refill();
+    }
+
+    /// Before the proof of a cookie is looked at, the engine must know that the program gave some away.
+    #[inline]
+    fn look_for_answers(&mut self, at: Instant) {
+        let answered = self.device.answered();
+        if answered != self.answered {
+            self.answered = answered;
+            self.stack.cookies_are_out(at);
+        }
     }
 
     /// Flushes the engine and hands every committed frame to the kernel.

@@ -37,14 +37,7 @@ pub(crate) fn on_segment<F: Frame>(
     let seg = Segment::read(&header, (meta.len - header.len()) as u32, meta.tos);
     let payload = range.start + header.len()..range.end;
     let Some(id) = stack.demux.tcp.flow(local, remote) else {
-        stack.on_segment_without_flow(now, meta, &seg, local, remote, out);
-        // The proof of a cookie may bring data or a FIN with it.
-        if (seg.len > 0 || seg.has(Flags::FIN))
-            && let Some(id) = stack.demux.tcp.flow(local, remote)
-        {
-            stack.with_tcp(now, id, out, |tcb, cx| tcb.on_segment(cx, &seg, head, payload, tail));
-        }
-        return;
+        return stack.on_segment_without_flow(now, meta, &seg, local, remote, head, payload, tail, out);
     };
     match stack.sockets.get(id) {
         Some(Socket::Tcp(_)) => {
@@ -52,6 +45,11 @@ pub(crate) fn on_segment<F: Frame>(
         }
         Some(Socket::HalfOpen(_)) => {
             stack.on_half_open_segment(now, id, meta, &seg, head, payload, tail, out);
+        }
+        Some(Socket::TimeWait(_)) if stack.follows_time_wait(now, id, &seg, local, remote) => {
+            // Who answered the SYN knew nothing of it.
+            stack.end_time_wait(id);
+            stack.on_segment_without_flow(now, meta, &seg, local, remote, head, payload, tail, out);
         }
         Some(Socket::TimeWait(_)) => {
             if let Outcome::Reopen = stack.on_time_wait_segment(now, id, meta, &seg, out) {
@@ -63,6 +61,7 @@ pub(crate) fn on_segment<F: Frame>(
 }
 
 impl<F: Frame> Stack<F> {
+    #[allow(clippy::too_many_arguments)]
     fn on_segment_without_flow(
         &mut self,
         now: Instant,
@@ -70,6 +69,9 @@ impl<F: Frame> Stack<F> {
         seg: &Segment,
         local: Endpoint,
         remote: Endpoint,
+        head: F,
+        payload: Range<usize>,
+        tail: &mut Vec<F>,
         out: &mut impl Outlet,
     ) {
         match listen::find(self, local, remote) {
@@ -78,6 +80,12 @@ impl<F: Frame> Stack<F> {
                 self.dropped.count(Drop::NoSocket);
                 self.reply_reset(now, meta, seg, local, remote, out);
             }
+        }
+        // The proof of a cookie may bring data or a FIN with it.
+        if (seg.len > 0 || seg.has(Flags::FIN))
+            && let Some(id) = self.demux.tcp.flow(local, remote)
+        {
+            self.with_tcp(now, id, out, |tcb, cx| tcb.on_segment(cx, seg, head, payload, tail));
         }
     }
 

@@ -258,6 +258,12 @@ impl<F: Frame> Stack<F> {
         });
     }
 
+    /// Whether cookies are out whose proof may come.
+    pub(crate) fn expects_proof(&self, now: Instant, listener: &Listener) -> bool {
+        let sent = listener.cookies_sent.max(self.tcp.cookies_elsewhere);
+        sent.is_some_and(|at| now.since(at) < cookie::LIFETIME)
+    }
+
     /// An ACK for a listener: the answer to a cookie, or nobody's.
     #[allow(clippy::too_many_arguments)]
     fn on_stray_ack(
@@ -271,7 +277,7 @@ impl<F: Frame> Stack<F> {
         out: &mut impl Outlet,
     ) {
         let Some(Socket::Listener(listener)) = self.sockets.get(listener_id) else { return };
-        let expected = listener.cookies_sent.is_some_and(|at| now.since(at) < cookie::LIFETIME);
+        let expected = self.expects_proof(now, listener);
         let believed = expected && !seg.has(Flags::SYN) && !listener.accept_is_full();
         let mss = believed
             .then(|| cookie::check(&self.tcp, now, local, remote, seg.seq - 1, seg.ack - 1))

@@ -12,6 +12,10 @@ pub(crate) struct Shared {
     pub(crate) settings: Settings,
     pub(crate) pool: Pool,
     key: SipHasher13,
+    /// Of SYN cookies; see [`Config::cookie_key`].
+    pub(crate) cookie_key: SipHasher13,
+    /// When somebody else answered by cookies for us.
+    pub(crate) cookies_elsewhere: Option<Instant>,
     /// Connections in TIME-WAIT, oldest first; those that ended early are skipped.
     pub(crate) time_wait: VecDeque<SocketId>,
     /// Answers to segments of no connection.
@@ -31,6 +35,8 @@ impl Shared {
             settings: config.tcp.clone(),
             pool: Pool::default(),
             key: SipHasher13::new_with_key(&key),
+            cookie_key: SipHasher13::new_with_key(&config.cookie_key),
+            cookies_elsewhere: None,
             time_wait: VecDeque::new(),
             resets: RateLimit::new(now, RESETS_PER_SECOND),
             orphans: 0,

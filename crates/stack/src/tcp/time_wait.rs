@@ -4,7 +4,7 @@
 use super::control_block::Tcb;
 use super::segment::{self, Segment};
 use super::seq::Seq;
-use super::{Settings, listen};
+use super::{Settings, cookie, listen};
 use crate::ingress::IpMeta;
 use crate::mutation::planted;
 use crate::net::Ip;
@@ -175,6 +175,26 @@ impl<F: Frame> Stack<F> {
             self.timers.set(id, Some(until));
         }
         Outcome::Done
+    }
+
+    /// Whether a segment is the answer to a cookie, of a connection that stands at the peer since. A late segment of the
+    /// old one, which a cookie may have begun, too, is not behind its end.
+    pub(crate) fn follows_time_wait(
+        &self,
+        now: Instant,
+        id: SocketId,
+        seg: &Segment,
+        local: Endpoint,
+        remote: Endpoint,
+    ) -> bool {
+        let Some(Socket::TimeWait(rest)) = self.sockets.get(id) else { return false };
+        let listener = listen::find(self, local, remote).and_then(|id| self.sockets.get(id));
+        let Some(Socket::Listener(listener)) = listener else { return false };
+        seg.has(Flags::ACK)
+            && !seg.flags.any(Flags::SYN | Flags::RST)
+            && seg.seq.after(rest.rcv_nxt)
+            && self.expects_proof(now, listener)
+            && cookie::check(&self.tcp, now, local, remote, seg.seq - 1, seg.ack - 1).is_some()
     }
 
     /// A SYN that may replace a TIME-WAIT: only if somebody listens.

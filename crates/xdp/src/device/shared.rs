@@ -13,6 +13,7 @@ use super::{Options, attach, large};
 use crate::Refusal;
 use crate::arena::{Arena, LANES};
 use crate::caps::{self, Way};
+use crate::flood::{Answers, Flood};
 use crate::interface::Interface;
 use crate::socket::{Anchor, Binding, af_xdp};
 use crate::steering::Steering;
@@ -54,7 +55,12 @@ impl Shared {
         }
         let system = |call| move |errno| caps::program_refused(call, errno);
         let lanes = LANES as u32;
-        let steering = Steering::create(lanes, interface.queues, options.rx_ring)
+        // veth's native hook sends to a peer that polls, which is one that receives by XDP or GRO; others never see it.
+        let can_answer = !(way.native && interface.driver == "veth");
+        let mss = if can_answer { options.answer_mss } else { 0 };
+        let answers = Answers { mss, mac: interface.mac };
+        let steering = Flood::create(options.rx_ring, answers)
+            .and_then(|flood| Steering::create(lanes, interface.queues, flood))
             .map_err(system("bpf(BPF_MAP_CREATE)"))?;
         let program = steering.load_program(way.multi_buffer).map_err(system("bpf(BPF_PROG_LOAD)"))?;
         Ok(Shared {

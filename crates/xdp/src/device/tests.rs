@@ -4,7 +4,7 @@ mod large;
 mod rig;
 
 use core::net::{Ipv4Addr, SocketAddrV4};
-use std::net::UdpSocket;
+use std::net::{TcpStream, UdpSocket};
 use std::time::{Duration, Instant};
 
 use super::*;
@@ -15,7 +15,7 @@ fn udp_flow() -> Flow {
 }
 
 fn small() -> Options {
-    Options { frames: 1024, rx_ring: 256, tx_ring: 256, mode: Mode::Auto, large: true }
+    Options { frames: 1024, rx_ring: 256, tx_ring: 256, mode: Mode::Auto, large: true, answer_mss: 1460 }
 }
 
 /// Receives until `enough` or two seconds have passed.
@@ -97,6 +97,32 @@ fn a_kernel_peer_and_a_generic_device_exchange_datagrams() {
 #[test]
 fn a_kernel_peer_and_a_native_device_exchange_datagrams() {
     kernel_peer_and_device_exchange_datagrams(Mode::Native);
+}
+
+/// Whether the kernel connects to where nobody takes packets from the device, and how many SYNs the program answered and
+/// dropped: half of a ring of one entry is none, so each is too many.
+fn connects_to_the_program(mode: Mode, patience: Duration) -> Option<(bool, u64, u64)> {
+    let rig = Rig::new(1)?;
+    let mut outcome = None;
+    rig.in_a(|| {
+        let device = Device::open("veth", &Options { mode, rx_ring: 1, ..small() }).unwrap();
+        device.steer(Flow { protocol: 6, local: SocketAddrV4::new(A, PORT), remote: None }).unwrap();
+        let connected = rig.in_b(|| TcpStream::connect_timeout(&(A, PORT).into(), patience).is_ok());
+        outcome = Some((connected, device.answered(), device.refused()));
+    });
+    outcome
+}
+
+#[test]
+fn a_kernel_peer_believes_the_programs_answer() {
+    let Some(outcome) = connects_to_the_program(Mode::Generic, Duration::from_secs(30)) else { return };
+    assert_eq!(outcome, (true, 1, 0));
+}
+
+#[test]
+fn veths_native_hook_which_sends_to_polling_peers_only_is_given_no_answers() {
+    let Some(outcome) = connects_to_the_program(Mode::Native, Duration::from_millis(100)) else { return };
+    assert!(matches!(outcome, (false, 0, 1..)), "{outcome:?}");
 }
 
 #[test]
@@ -203,7 +229,10 @@ fn a_second_owner_is_refused_with_the_queue_and_a_foreign_program_with_its_id() 
         drop(device);
 
         let index = Interface::named("veth").unwrap().index;
-        let program = crate::steering::Steering::create(1, 1, 2048).unwrap().load_program(true).unwrap();
+        let program = {
+            let flood = crate::flood::Flood::create(2048, crate::flood::Answers::default()).unwrap();
+            crate::steering::Steering::create(1, 1, flood).unwrap().load_program(true).unwrap()
+        };
         let foreign = bpf::link_create(&program, index, bpf::FLAG_NATIVE).unwrap();
         match Device::open("veth", &small()) {
             Err(Refusal::ForeignProgram { id }) => assert_ne!(id, 0),

@@ -5,14 +5,21 @@ use std::process::Command;
 
 use super::*;
 use crate::Flow;
+use crate::flood::{Answers, Flood};
 use crate::steering::{Part, Steering};
+
+#[path = "tests/cookies.rs"]
+mod cookies;
 
 const DROP: u32 = 1;
 const PASS: u32 = 2;
+const TX: u32 = 3;
 const REDIRECT: u32 = 4;
 
 const OURS: Ipv4Addr = Ipv4Addr::new(10, 0, 0, 1);
 const PEER: Ipv4Addr = Ipv4Addr::new(10, 0, 0, 2);
+const OUR_MAC: [u8; 6] = [2, 0, 0, 0, 0, 1];
+const PEER_MAC: [u8; 6] = [2, 0, 0, 0, 0, 2];
 
 struct Loaded {
     steering: Steering,
@@ -23,11 +30,13 @@ struct Loaded {
 /// The program with a socket in slot 0, and steered: UDP and TCP 10.0.0.1:7 from anywhere, TCP :8 from PEER:9 only.
 fn loaded() -> Option<Loaded> {
     // No test sends as many SYNs in a millisecond as such a ring allows.
-    loaded_with_ring(1 << 20)
+    loaded_with_ring(1 << 20, 0)
 }
 
-fn loaded_with_ring(rx_ring: u32) -> Option<Loaded> {
-    let steering = match Steering::create(4, 1, rx_ring) {
+/// With a receive ring of so many entries, and answers that announce an MSS.
+fn loaded_with_ring(rx_ring: u32, mss: u16) -> Option<Loaded> {
+    let flood = Flood::create(rx_ring, Answers { mss, mac: OUR_MAC });
+    let steering = match flood.and_then(|flood| Steering::create(4, 1, flood)) {
         Ok(steering) => steering,
         Err(errno) => {
             eprintln!("SKIPPED: no BPF maps here (errno {errno}); run as root");
@@ -51,7 +60,7 @@ impl Loaded {
         // Some kernels refuse less than a minimal frame for the test run.
         let mut padded = packet.to_vec();
         padded.resize(padded.len().max(64), 0);
-        bpf::program_run(&self.program, &padded, 1).unwrap().0
+        bpf::program_run(&self.program, &mut padded, 1).unwrap().0
     }
 }
 
@@ -64,7 +73,7 @@ fn ip(protocol: u8, source: Ipv4Addr, destination: Ipv4Addr, payload: &[u8]) -> 
 }
 
 fn ethernet(kind: u16, payload: &[u8]) -> Vec<u8> {
-    let mut frame = vec![2, 0, 0, 0, 0, 1, 2, 0, 0, 0, 0, 2];
+    let mut frame = [OUR_MAC, PEER_MAC].concat();
     frame.extend(kind.to_be_bytes());
     frame.extend(payload);
     frame
@@ -163,8 +172,8 @@ fn a_handshake_stays_with_its_lane_when_others_join() {
 
 #[test]
 fn too_many_first_segments_are_refused_and_known_addresses_have_room_of_their_own() {
-    // A ring this small allows two at once, three with those of known addresses, and none by time.
-    let Some(loaded) = loaded_with_ring(4) else { return };
+    // A ring this small allows two at once, three with those of known addresses.
+    let Some(loaded) = loaded_with_ring(4, 0) else { return };
     let tcp = |source: Ipv4Addr, from: u16, to: u16, flags: u8| {
         let mut header = ports(from, to);
         header[13] = flags;
@@ -178,7 +187,11 @@ fn too_many_first_segments_are_refused_and_known_addresses_have_room_of_their_ow
     assert_eq!(tcp(PEER, 9, 8, ack), REDIRECT, "the entry of a connection");
     assert_eq!([1, 2].map(|port| tcp(PEER, port, 7, syn)), [REDIRECT, DROP]);
     assert_eq!(tcp(stranger, 1, 7, syn), DROP);
-    assert_eq!(loaded.steering.refused(), 5);
+    assert_eq!(loaded.steering.flood.refused(), 5);
+    loaded.steering.flood.caught_up(1);
+    assert_eq!(tcp(stranger, 1, 7, syn), DROP, "another lane has taken its packets");
+    loaded.steering.flood.caught_up(0);
+    assert_eq!([1, 2, 3].map(|port| tcp(stranger, port, 7, syn)), [REDIRECT, REDIRECT, DROP]);
 }
 
 #[test]
@@ -250,7 +263,9 @@ fn a_packet_cut_anywhere_is_answered_without_harm() {
     for whole in [packet(17, 1234, 7), packet(6, 9, 8), error] {
         for length in 14..whole.len() {
             // Kernels refuse to run on less than an Ethernet header.
-            let Ok((answer, _)) = bpf::program_run(&loaded.program, &whole[..length], 1) else { continue };
+            let Ok((answer, _)) = bpf::program_run(&loaded.program, &mut whole[..length].to_vec(), 1) else {
+                continue;
+            };
             let complete =
                 if whole[23] == 1 { length >= 14 + 20 + 8 + 20 + 4 } else { length >= 14 + 20 + 4 };
             assert_eq!(answer == REDIRECT, complete, "{length} bytes");
@@ -286,8 +301,8 @@ fn cost_of_the_program() {
         ("miss", packet(17, 1234, 99)),
         ("ARP", ethernet(0x0806, &[0; 50])),
     ];
-    for (name, packet) in cases {
-        println!("{name}: {} ns", bpf::program_run(&loaded.program, &packet, 2_000_000).unwrap().1);
+    for (name, mut packet) in cases {
+        println!("{name}: {} ns", bpf::program_run(&loaded.program, &mut packet, 2_000_000).unwrap().1);
     }
 }
 

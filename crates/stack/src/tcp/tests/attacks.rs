@@ -2,6 +2,7 @@
 
 use super::*;
 use crate::SocketError;
+use crate::tcp::seq::Seq;
 use wire::tcp::{Fields, Flags, OptionsWriter};
 
 /// Numbers of a connection as host 1 would have to know them to speak to host 0.
@@ -333,6 +334,84 @@ fn guessed_cookies_are_not_believed() {
         world.hosts[1].out.frames.clear();
     }
     assert_eq!(world.hosts[1].stack.tcp_accept(listener), None);
+}
+
+/// A cookie that somebody else with the key of host 1 gives host 0's port 2000.
+fn cookie_of_another(world: &World, irs: u32) -> u32 {
+    let (local, remote) = (World::endpoint(1, 80), World::endpoint(0, 2000));
+    let shared = &world.hosts[0].stack.tcp;
+    crate::tcp::cookie::make(shared, world.now, local, remote, Seq(irs), Some(1400)).0
+}
+
+/// Host 0 sends `data` behind the proof of a cookie; the answers.
+fn prove(world: &mut World, irs: u32, cookie: u32, data: &[u8]) -> Vec<Seen> {
+    let ack = cookie.wrapping_add(1);
+    let fields = Fields {
+        src: 2000,
+        dst: 80,
+        seq: irs.wrapping_add(1),
+        ack,
+        flags: Flags::ACK,
+        window: 900,
+        ..Fields::default()
+    };
+    let now = world.now;
+    world.hosts[1].receive(now, forge(0, &fields, &OptionsWriter::new(), data));
+    world.hosts[1].out.frames.drain(..).map(|frame| seen(&(now, 1, frame))).collect()
+}
+
+#[test]
+fn cookies_that_others_give_for_us_are_believed_for_two_minutes_after_they_say_so() {
+    // 32: the program on the interface answers what is too much for the receive ring.
+    let mut world = World::new();
+    let listener = world.listen(1, 80, 16);
+    let cookie = cookie_of_another(&world, 4);
+    assert_eq!(prove(&mut world, 4, cookie, b"hello")[0].flags, Flags::RST, "nobody said so");
+    world.hosts[1].stack.cookies_are_out(world.now);
+    assert!(prove(&mut world, 4, cookie ^ 1, b"hello").is_empty(), "it may be behind a lost proof");
+    assert_eq!(world.hosts[1].stack.tcp_accept(listener), None);
+    prove(&mut world, 4, cookie, b"hello");
+    let b = world.hosts[1].stack.tcp_accept(listener).expect("by the cookie");
+    assert_eq!(world.recv(1, b, 10).unwrap(), b"hello");
+    let info = world.hosts[1].stack.tcp_info(world.now, b).unwrap();
+    assert_eq!((info.snd_mss, info.sack, info.snd_wscale), (1400, false, None));
+    world.abort(1, b);
+    world.run(Duration::from_secs(121));
+    world.hosts[1].stack.cookies_are_out(world.now);
+    assert!(prove(&mut world, 4, cookie, b"hello").iter().all(|answer| !answer.flags.has(Flags::SYN)));
+    assert_eq!(world.hosts[1].stack.tcp_accept(listener), None, "it is too old");
+    world.run(Duration::from_secs(121));
+    let cookie = cookie_of_another(&world, 4);
+    assert_eq!(prove(&mut world, 4, cookie, b"hello")[0].flags, Flags::RST, "no news for two minutes");
+}
+
+#[test]
+fn the_proof_of_a_cookie_replaces_a_connection_in_time_wait() {
+    // 32: whoever answers for us does not know of it.
+    let mut world = World::new();
+    let listener = world.listen(1, 80, 16);
+    let options = world.options();
+    let a = world.connect(0, 2000, 80, &options);
+    world.run(MS);
+    let b = world.hosts[1].stack.tcp_accept(listener).unwrap();
+    let next = numbers(&world, a).snd_nxt;
+    world.close(1, b);
+    world.run(MS);
+    world.close(0, a);
+    world.run(MS);
+    let (old, new) = (next.wrapping_sub(1), next.wrapping_add(1000));
+    let cookie = cookie_of_another(&world, new);
+    prove(&mut world, new, cookie, b"not yet");
+    assert_eq!(world.hosts[1].stack.tcp_accept(listener), None, "nobody said so");
+    world.hosts[1].stack.cookies_are_out(world.now);
+    prove(&mut world, new, cookie ^ 1, b"no");
+    assert_eq!(world.hosts[1].stack.tcp_accept(listener), None);
+    let late = cookie_of_another(&world, old);
+    prove(&mut world, old, late, b"late");
+    assert_eq!(world.hosts[1].stack.tcp_accept(listener), None, "of the old connection");
+    prove(&mut world, new, cookie, b"again");
+    let b = world.hosts[1].stack.tcp_accept(listener).expect("by the cookie");
+    assert_eq!(world.recv(1, b, 10).unwrap(), b"again");
 }
 
 #[test]
