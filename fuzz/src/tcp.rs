@@ -423,8 +423,14 @@ impl Talk {
     }
 
     fn take(&mut self, input: &mut Input) {
-        let how = input.one_of(&[Take::Consume, Take::Consume, Take::Peek, Take::Urgent, Take::Discard]);
+        let mut how =
+            input.one_of(&[Take::Consume, Take::Consume, Take::Peek(0), Take::Urgent, Take::Discard]);
         let mut bytes = vec![0; usize::from(input.u16())];
+        let mut behind = 0;
+        if let Take::Peek(place) = &mut how {
+            behind = bytes.len() / 2;
+            *place = behind;
+        }
         let victim = &mut self.victim;
         let answer = victim.stack.tcp_recv(victim.now, self.id, &mut &mut bytes[..], how, &mut victim.out);
         victim.settle();
@@ -435,11 +441,11 @@ impl Talk {
         };
         if self.content_is_known && how != Take::Discard {
             for (at, byte) in bytes[..got].iter().enumerate() {
-                let offset = self.read + at as u32;
+                let offset = self.read + (behind + at) as u32;
                 assert_eq!(*byte, theirs(offset), "the byte read at {offset} is not what the peer wrote");
             }
         }
-        if how != Take::Peek {
+        if !matches!(how, Take::Peek(_)) {
             self.read += got as u32;
         }
     }

@@ -12,9 +12,9 @@ void server(struct place place)
 
 void client(struct place place)
 {
-    int fd = udp_connected(place.address, place.port), zero = 0;
+    int fd = udp_connected(place.address, place.port), one = 1;
     for (int i = 0; i < 8; i++)
         CHECK(send(fd, "x", 1, 0) == 1);
-    CHECK(setsockopt(fd, SOL_SOCKET, SO_PEEK_OFF, &zero, sizeof zero) == 0);
-    CHECK(option(fd, SOL_SOCKET, SO_PEEK_OFF) == 0);
+    CHECK(setsockopt(fd, SOL_SOCKET, SO_ZEROCOPY, &one, sizeof one) == 0);
+    CHECK(option(fd, SOL_SOCKET, SO_ZEROCOPY) == 1);
 }

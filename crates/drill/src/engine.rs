@@ -278,7 +278,7 @@ fn take(words: &[&str]) -> Take {
     match () {
         _ if words.contains(&"oob") && words.contains(&"peek") => Take::PeekUrgent,
         _ if words.contains(&"oob") => Take::Urgent,
-        _ if words.contains(&"peek") => Take::Peek,
+        _ if words.contains(&"peek") => Take::Peek(0),
         _ if words.contains(&"trunc") => Take::Discard,
         _ => Take::Consume,
     }

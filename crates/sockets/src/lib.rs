@@ -30,6 +30,7 @@ mod message;
 mod object;
 mod offload;
 mod options;
+mod peek;
 mod relay;
 mod runtime;
 mod settings;

@@ -94,14 +94,6 @@ impl Buffers<'_> {
         self.left
     }
 
-    /// Moves past `count` bytes.
-    pub(crate) fn pass(&mut self, count: usize) {
-        let mut left = count.min(self.left);
-        while left > 0 {
-            left -= self.run(left).1;
-        }
-    }
-
     /// The next contiguous run, at most `limit` bytes, and moves past it.
     #[inline]
     fn run(&mut self, limit: usize) -> (*mut u8, usize) {

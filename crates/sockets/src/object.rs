@@ -5,6 +5,7 @@
 
 use crate::counts;
 use crate::lane::Lane;
+use crate::peek::Place;
 use crate::wait::watch::Watch;
 use core::ops::{Deref, DerefMut};
 use core::sync::atomic::{AtomicBool, AtomicI32, AtomicPtr, AtomicU8, AtomicU32, AtomicU64, Ordering};
@@ -134,6 +135,8 @@ pub(crate) struct Object {
     pub ending: AtomicBool,
     /// SO_RCVLOWAT, bytes.
     pub receive_low_water: AtomicU32,
+    /// SO_PEEK_OFF.
+    pub peek: Place,
     /// What recvmsg tells of a datagram beside its bytes, and why sends go through the kernel: see udp/ancillary.rs.
     pub ancillary: AtomicU32,
     /// The interface that the socket is bound to (SO_BINDTODEVICE); 0: none.
@@ -206,6 +209,7 @@ impl Object {
             users: AtomicU32::new(0),
             ending: AtomicBool::new(false),
             receive_low_water: AtomicU32::new(1),
+            peek: Place::new(),
             ancillary: AtomicU32::new(0),
             device: AtomicU32::new(0),
             owner: AtomicI32::new(0),
@@ -244,6 +248,7 @@ impl Object {
         self.users.store(0, Ordering::Relaxed);
         self.ending.store(false, Ordering::Relaxed);
         self.receive_low_water.store(1, Ordering::Relaxed);
+        self.peek.set(-1);
         self.ancillary.store(0, Ordering::Relaxed);
         self.device.store(0, Ordering::Relaxed);
         self.owner.store(0, Ordering::Relaxed);

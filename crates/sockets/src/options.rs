@@ -30,8 +30,7 @@ pub(crate) unsafe fn set(
     value: *const c_void,
     len: socklen_t,
 ) -> Answer<c_int> {
-    if table::find(level, name).is_some_and(|row| row.set == Set::Refused) && refuses(level, name, value, len)
-    {
+    if table::find(level, name).is_some_and(|row| row.set == Set::Refused) && refuses(value, len) {
         return fail(libc::EOPNOTSUPP);
     }
     // The connection is in another process, and this a Unix socket.
@@ -152,6 +151,7 @@ fn set_layer(
             object.send_timeout.store(span_of(bytes), Ordering::Relaxed);
         }
         (libc::SOL_SOCKET, libc::SO_LINGER) => set_linger(object, bytes),
+        (libc::SOL_SOCKET, libc::SO_PEEK_OFF) => object.peek.set(word.unwrap_or(-1)),
         (libc::SOL_SOCKET, libc::SO_BINDTODEVICE | SO_BINDTOIFINDEX) => {
             return set_device(runtime, object, fd, level, name);
         }
@@ -212,13 +212,12 @@ fn set_device(
 }
 
 /// Whether a value of an option that is refused asks for anything: switching it off is always possible.
-fn refuses(level: c_int, name: c_int, value: *const c_void, len: socklen_t) -> bool {
+fn refuses(value: *const c_void, len: socklen_t) -> bool {
     if (len as usize) < size_of::<c_int>() || !message::plausible(value, 1) {
         return false;
     }
     // SAFETY: the application's value, at least an int.
-    let value = unsafe { value.cast::<c_int>().read_unaligned() };
-    if (level, name) == (libc::SOL_SOCKET, libc::SO_PEEK_OFF) { value >= 0 } else { value != 0 }
+    unsafe { value.cast::<c_int>().read_unaligned() != 0 }
 }
 
 fn remember(object: &Object, level: c_int, name: c_int, bytes: &[u8]) {
@@ -368,6 +367,11 @@ pub(crate) unsafe fn get(
         (libc::IPPROTO_TCP | libc::IPPROTO_IP, _) if object.kind() == Kind::Relayed => {
             // SAFETY: the application's pointers.
             unsafe { put(&0i32.to_ne_bytes(), value, len) }
+        }
+        // A socket that is the kernel's still, or again, is told by the kernel.
+        (libc::SOL_SOCKET, libc::SO_PEEK_OFF) if object.leg().is_some() => {
+            // SAFETY: the application's pointers.
+            unsafe { put(&object.peek.get().to_ne_bytes(), value, len) }
         }
         (libc::SOL_SOCKET, libc::SO_ERROR) => {
             let Some(error) = pending(object) else {

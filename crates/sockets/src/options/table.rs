@@ -106,7 +106,7 @@ pub(super) const TABLE: &[Row] = &[
     row(SOL_SOCKET, libc::SO_MEMINFO, Shadow),
     row(SOL_SOCKET, libc::SO_NO_CHECK, Shadow),
     row(SOL_SOCKET, libc::SO_OOBINLINE, Engine).inherited(),
-    row(SOL_SOCKET, libc::SO_PEEK_OFF, Refused),
+    row(SOL_SOCKET, libc::SO_PEEK_OFF, Layer).inherited().told_by_engine(),
     row(SOL_SOCKET, libc::SO_PREFER_BUSY_POLL, Shadow),
     row(SOL_SOCKET, libc::SO_PRIORITY, Shadow),
     row(SOL_SOCKET, libc::SO_PROTOCOL, Shadow),

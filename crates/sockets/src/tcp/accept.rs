@@ -180,6 +180,7 @@ fn take(
         mine.store(theirs.load(Ordering::Relaxed), Ordering::Relaxed);
     }
     object.receive_low_water.store(listener.receive_low_water.load(Ordering::Relaxed), Ordering::Relaxed);
+    object.peek.set(listener.peek.get());
     // The exact flow, so that the connection outlives its listener. A full map leaves it to the listener's entry.
     let _ = offload::steer(object, lane, 0, libc::IPPROTO_TCP as u8, local, Some(remote));
     object.set_kind(Kind::Stream);

@@ -14,9 +14,23 @@ use libc::{c_int, ssize_t};
 use stack::tcp::Take;
 use stack::{Instant, Ready, RecvError, Sink};
 
-/// Receives into `into`: what is there, or with MSG_WAITALL until it is full. 0: end of stream.
+/// Receives into `into`: what is there, or with MSG_WAITALL until it is full. 0: end of stream. With MSG_TRUNC nothing is
+/// written there.
 #[inline]
 pub(crate) fn recv(
+    runtime: &'static Runtime,
+    object: &'static Object,
+    into: &mut Buffers<'_>,
+    flags: c_int,
+) -> Answer<ssize_t> {
+    if flags & (libc::MSG_ERRQUEUE | libc::MSG_OOB | libc::MSG_PEEK | libc::MSG_TRUNC) == 0 {
+        return receive(runtime, object, into, flags, Take::Consume);
+    }
+    unusual(runtime, object, into, flags)
+}
+
+#[cold]
+fn unusual(
     runtime: &'static Runtime,
     object: &'static Object,
     into: &mut Buffers<'_>,
@@ -25,14 +39,47 @@ pub(crate) fn recv(
     if flags & libc::MSG_ERRQUEUE != 0 {
         return fail(libc::EAGAIN);
     }
-    let wanted = into.room();
-    let take = match flags & (libc::MSG_OOB | libc::MSG_PEEK | libc::MSG_TRUNC) {
-        0 => Take::Consume,
-        bits if bits & libc::MSG_OOB != 0 && bits & libc::MSG_PEEK != 0 => Take::PeekUrgent,
-        bits if bits & libc::MSG_OOB != 0 => Take::Urgent,
-        bits if bits & libc::MSG_PEEK != 0 => Take::Peek,
-        _ => Take::Discard,
+    let (urgent, peeks) = (flags & libc::MSG_OOB != 0, flags & libc::MSG_PEEK != 0);
+    let take = match (urgent, peeks) {
+        (true, true) => Take::PeekUrgent,
+        (true, false) => Take::Urgent,
+        (false, true) => Take::Peek(object.peek.behind().unwrap_or(0)),
+        (false, false) => Take::Consume,
     };
+    let answer = if flags & libc::MSG_TRUNC != 0 {
+        receive(runtime, object, &mut Uncopied(into.room()), flags, take)
+    } else {
+        receive(runtime, object, into, flags, take)
+    };
+    if let (Take::Peek(_), Ok(shown)) = (take, &answer) {
+        object.peek.showed(*shown as usize);
+    }
+    answer
+}
+
+/// Counts bytes instead of keeping them.
+#[derive(Clone)]
+struct Uncopied(usize);
+
+impl Sink for Uncopied {
+    fn room(&self) -> usize {
+        self.0
+    }
+
+    fn put(&mut self, bytes: &[u8]) {
+        self.0 -= bytes.len();
+    }
+}
+
+#[inline]
+fn receive<S: Sink + Clone>(
+    runtime: &'static Runtime,
+    object: &'static Object,
+    into: &mut S,
+    flags: c_int,
+    take: Take,
+) -> Answer<ssize_t> {
+    let wanted = into.room();
     // As the kernel: MSG_WAITALL is for everything, SO_RCVLOWAT for at least so much.
     let enough = match flags & libc::MSG_WAITALL {
         0 => wanted.min(object.receive_low_water.load(Ordering::Relaxed) as usize),
@@ -55,7 +102,7 @@ pub(crate) fn recv(
     let wait = Wait::to_receive(runtime, &one, &[]);
     let outcome = block::until(runtime, &wait, |now| match attempt(object, into, take, now) {
         Ok(0) => Some(Ok(())),
-        Ok(n) if take == Take::Peek => {
+        Ok(n) if matches!(take, Take::Peek(_)) => {
             // The same bytes once more; nothing follows those before the end.
             let over = n <= taken && ready(object).any(Ready::RDHUP | Ready::HUP | Ready::ERR);
             taken = n;
@@ -79,22 +126,17 @@ pub(crate) fn recv(
 
 /// Takes what the engine has; after a turn, if it has nothing.
 #[inline]
-fn attempt(object: &Object, into: &mut Buffers<'_>, take: Take, now: u64) -> Result<usize, RecvError> {
+fn attempt<S: Sink + Clone>(object: &Object, into: &mut S, take: Take, now: u64) -> Result<usize, RecvError> {
     match take {
-        Take::Consume | Take::Urgent | Take::PeekUrgent => attempt_into(object, into, take, now),
         // Each look begins anew.
-        Take::Peek => {
+        Take::Peek(_) => {
             // What is there already satisfies the engine, and more may wait in the rings.
             if let Some((lane, _)) = object.leg() {
                 lane.turn(now);
             }
             attempt_into(object, &mut into.clone(), take, now)
         }
-        Take::Discard => {
-            let passed = attempt_into(object, into, take, now)?;
-            into.pass(passed);
-            Ok(passed)
-        }
+        _ => attempt_into(object, into, take, now),
     }
 }
 
@@ -115,9 +157,12 @@ fn attempt_into(object: &Object, into: &mut impl Sink, take: Take, now: u64) -> 
         result = inner.stack.tcp_recv(at, id, into, take, &mut Tx(&mut inner.device));
     }
     if let Ok(taken @ 1..) = result
-        && take != Take::Peek
+        && !matches!(take, Take::Peek(_))
     {
         counts::received(object, taken);
+        if take == Take::Consume {
+            object.peek.read(taken);
+        }
     }
     inner.hand_over(at);
     lane.note(inner, now);

@@ -179,11 +179,11 @@ impl Between {
         let mut guard = lane.lock();
         let inner = &mut *guard;
         let mut into = &mut self.bytes[..want];
-        let mut seen = inner.stack.tcp_recv(at, id, &mut into, Take::Peek, &mut Tx(&mut inner.device));
+        let mut seen = inner.stack.tcp_recv(at, id, &mut into, Take::Peek(0), &mut Tx(&mut inner.device));
         if seen == Err(RecvError::WouldBlock) {
             inner.turn(now);
             let mut into = &mut self.bytes[..want];
-            seen = inner.stack.tcp_recv(at, id, &mut into, Take::Peek, &mut Tx(&mut inner.device));
+            seen = inner.stack.tcp_recv(at, id, &mut into, Take::Peek(0), &mut Tx(&mut inner.device));
         }
         let moved = match seen {
             Ok(seen @ 1..) => self.push(pipe, seen),

@@ -62,9 +62,10 @@ unsafe fn attempt(
     now: u64,
 ) -> Option<Answer<ssize_t>> {
     let mut gone = true;
+    let mut behind = if flags & libc::MSG_PEEK != 0 { object.peek.behind() } else { None };
     for (lane, id) in object.legs() {
         gone = false;
-        match take(object, lane, id, message, into, flags, now) {
+        match take(object, lane, id, message, into, flags, &mut behind, now) {
             Err(RecvError::WouldBlock) => {}
             Err(RecvError::NoSocket) => return Some(fail(libc::EBADF)),
             Err(error) => return Some(fail(of_recv(error))),
@@ -80,12 +81,18 @@ unsafe fn attempt(
     }
     object.shadow_looked.store(now, Ordering::Relaxed);
     object.shadow_ready.store(false, Ordering::Relaxed);
+    if let Some(behind) = behind {
+        // What waits in the engine comes first.
+        let place = c_int::try_from(behind).unwrap_or(c_int::MAX).to_ne_bytes();
+        let _ = runtime.os.set_option(object.shadow(fd), libc::SOL_SOCKET, libc::SO_PEEK_OFF, &place);
+    }
     // SAFETY: the application's message; MSG_DONTWAIT because this is a look.
     let got = unsafe { (runtime.os.recvmsg)(object.shadow(fd), message, flags | libc::MSG_DONTWAIT) };
     if got >= 0 {
         object.counts().rx_os_packets.one();
         object.counts().rx_os_bytes.add(got as u64);
         object.shadow_ready.store(true, Ordering::Relaxed);
+        moved(object, flags, got);
         return Some(Ok(got));
     }
     match runtime.os.errno() {
@@ -94,8 +101,19 @@ unsafe fn attempt(
     }
 }
 
-/// Takes the oldest datagram of one leg, after a turn if none waits.
+/// SO_PEEK_OFF follows what was shown and what was read.
 #[inline]
+fn moved(object: &Object, flags: c_int, count: ssize_t) {
+    match flags & libc::MSG_PEEK {
+        0 => object.peek.read(count as usize),
+        _ => object.peek.showed(count as usize),
+    }
+}
+
+/// Takes the oldest datagram of one leg, after a turn if none waits; or shows the one that `behind` leads to, which
+/// becomes the place in it.
+#[inline]
+#[allow(clippy::too_many_arguments)]
 fn take(
     object: &Object,
     lane: &'static Lane,
@@ -103,25 +121,33 @@ fn take(
     message: &mut msghdr,
     into: &mut Buffers<'_>,
     flags: c_int,
+    behind: &mut Option<usize>,
     now: u64,
 ) -> Result<Answer<ssize_t>, RecvError> {
     let mut inner = lane.lock();
-    if inner.device.unkicked() > 0 || !inner.stack.ready(id).any(Ready::IN | Ready::ERR) {
+    if inner.device.unkicked() > 0
+        || behind.is_some()
+        || !inner.stack.ready(id).any(Ready::IN | Ready::ERR)
+    {
         inner.turn(now);
         lane.note(&inner, now);
     }
     if flags & libc::MSG_PEEK != 0 {
         let dropped = inner.stack.udp_dropped(id);
         let inner = &mut *inner;
-        let datagram = inner.stack.udp_peek(id)?;
+        let datagram = match behind {
+            Some(behind) => inner.stack.udp_peek_behind(id, behind)?,
+            None => inner.stack.udp_peek(id)?,
+        };
+        let place = behind.unwrap_or(0);
         // SAFETY: `message` is the application's (see `recv`).
-        Ok(unsafe { told(object, lane, &inner.addresses, dropped, datagram, message, into, flags) })
+        Ok(unsafe { told(object, lane, &inner.addresses, dropped, datagram, place, message, into, flags) })
     } else {
         let datagram = inner.stack.udp_recv(id)?;
         let dropped = inner.stack.udp_dropped(id);
         // SAFETY: as above.
         let answer =
-            unsafe { told(object, lane, &inner.addresses, dropped, &datagram, message, into, flags) };
+            unsafe { told(object, lane, &inner.addresses, dropped, &datagram, 0, message, into, flags) };
         counts::received(object, datagram.len);
         Ok(answer)
     }
@@ -136,13 +162,15 @@ unsafe fn told(
     addresses: &[Ipv4Addr],
     dropped: u64,
     datagram: &Datagram<Frame>,
+    place: usize,
     message: &mut msghdr,
     into: &mut Buffers<'_>,
     flags: c_int,
 ) -> Answer<ssize_t> {
     let control = message.msg_controllen;
     // SAFETY: the caller's promise.
-    let received = unsafe { deliver(datagram, message, into, flags) }?;
+    let received = unsafe { deliver(datagram, place, message, into, flags) }?;
+    moved(object, flags, received);
     let wanted = object.ancillary.load(Ordering::Relaxed) & ancillary::TOLD;
     if wanted != 0 {
         message.msg_controllen = control;
@@ -153,21 +181,27 @@ unsafe fn told(
     Ok(received)
 }
 
-/// Copies a datagram out, and says of it what recvmsg says.
+/// Copies a datagram out, from `place` on, and says of it what recvmsg says.
 unsafe fn deliver(
     datagram: &Datagram<Frame>,
+    place: usize,
     message: &mut msghdr,
     into: &mut Buffers<'_>,
     flags: c_int,
 ) -> Answer<ssize_t> {
     let (offset, len) = (usize::from(datagram.range.0), usize::from(datagram.range.1));
-    let copied = datagram.len.min(into.room());
+    let left = datagram.len - place;
+    let room = into.room();
+    let copied = left.min(room);
     let head = datagram.head.bytes().get(offset..offset + len).unwrap_or(&[]);
-    put(into, head);
+    let mut before = place;
+    put(into, head, &mut before);
     for piece in &datagram.tail {
-        put(into, piece.bytes());
+        put(into, piece.bytes(), &mut before);
     }
-    message.msg_flags = if copied < datagram.len { libc::MSG_TRUNC } else { 0 };
+    // As Linux: behind the beginning, a buffer that is just large enough is called too small.
+    let truncated = room <= left && copied < datagram.len;
+    message.msg_flags = if truncated { libc::MSG_TRUNC } else { 0 };
     message.msg_controllen = 0;
     let mut namelen = message.msg_namelen;
     // SAFETY: the application's name buffer of `msg_namelen` bytes.
@@ -179,7 +213,10 @@ unsafe fn deliver(
     Ok(told as ssize_t)
 }
 
-fn put(into: &mut Buffers<'_>, bytes: &[u8]) {
-    let fits = bytes.len().min(into.room());
-    into.put(&bytes[..fits]);
+/// As many bytes as fit, behind the first `before`.
+fn put(into: &mut Buffers<'_>, bytes: &[u8], before: &mut usize) {
+    let passed = bytes.len().min(*before);
+    *before -= passed;
+    let fits = (bytes.len() - passed).min(into.room());
+    into.put(&bytes[passed..passed + fits]);
 }

@@ -197,8 +197,8 @@ pub enum Push {
 pub enum Take {
     /// Bytes leave the queue.
     Consume,
-    /// MSG_PEEK.
-    Peek,
+    /// MSG_PEEK, so many bytes behind the next to be read (SO_PEEK_OFF).
+    Peek(usize),
     /// MSG_OOB.
     Urgent,
     /// MSG_OOB with MSG_PEEK.

@@ -45,32 +45,25 @@ impl<F: Frame> Tcb<F> {
             return Err(RecvError::WouldBlock);
         }
         if self.rx.len() == 0 {
-            // As Linux: after the end of the stream a reset is for whoever sends (EPIPE); readers have all there is.
-            if self.fin_received {
-                return Ok(0);
-            }
-            if let Some(why) = self.error.take() {
-                return Err(RecvError::Failed(why));
-            }
-            if self.read_shut || self.state() == State::Closed {
-                return Ok(0);
-            }
-            return Err(RecvError::WouldBlock);
+            return self.receive_nothing();
         }
+        let mut skip = match take {
+            Take::Peek(behind) => behind,
+            _ => 0,
+        };
         let mut max = usize::MAX;
-        let mut skip = 0;
         if let Some(mark) = self.urgent.mark {
             // Reading stops at the mark; at the mark the byte is passed over unless it is to be read in line.
-            let position = self.read_offset();
+            let position = self.read_offset() + skip as u64;
             if mark > position {
                 max = (mark - position) as usize;
             } else if mark == position && !self.options.urgent_inline {
-                skip = 1;
+                skip += 1;
             }
         }
-        if take == Take::Peek {
+        if let Take::Peek(_) = take {
             return match self.rx.peek(into, skip, max) {
-                0 if into.room() > 0 && !self.fin_received => Err(RecvError::WouldBlock),
+                0 if into.room() > 0 => self.receive_nothing(),
                 n => Ok(n),
             };
         }
@@ -92,6 +85,21 @@ impl<F: Frame> Tcb<F> {
             return if self.fin_received { Ok(0) } else { Err(RecvError::WouldBlock) };
         }
         Ok(n)
+    }
+
+    /// Nothing is there to be read, or to be shown.
+    fn receive_nothing(&mut self) -> Result<usize, RecvError> {
+        // As Linux: after the end of the stream a reset is for whoever sends (EPIPE); readers have all there is.
+        if self.fin_received {
+            return Ok(0);
+        }
+        if let Some(why) = self.error.take() {
+            return Err(RecvError::Failed(why));
+        }
+        if self.read_shut || self.state() == State::Closed {
+            return Ok(0);
+        }
+        Err(RecvError::WouldBlock)
     }
 
     /// Offset in the stream of the next byte that the application reads.

@@ -40,6 +40,7 @@ pub(crate) fn on_datagram<F: Frame>(
         range: ((range.start + HEADER_LEN) as u16, (range.len() - HEADER_LEN) as u16),
         head,
         tail: core::mem::take(tail),
+        shown: false,
     };
     if meta.to_group && !stack.net.is_local(meta.dst) {
         return to_group(stack, datagram);

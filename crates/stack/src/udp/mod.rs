@@ -65,6 +65,8 @@ pub struct Datagram<F> {
     pub range: (u16, u16),
     /// Further payload.
     pub tail: Vec<F>,
+    /// Without payload, and shown by `Stack::udp_peek_behind`.
+    pub(crate) shown: bool,
 }
 
 impl<F: Frame> Stack<F> {
@@ -123,6 +125,24 @@ impl<F: Frame> Stack<F> {
             return Err(RecvError::Failed(error));
         }
         udp.queue.front().ok_or(RecvError::WouldBlock)
+    }
+
+    /// Shows the datagram that goes on `behind` bytes behind what is read next (SO_PEEK_OFF), which becomes the place
+    /// in it, or the rest beyond all that wait. An empty one is shown once, as Linux does it.
+    pub fn udp_peek_behind(&mut self, id: SocketId, behind: &mut usize) -> Result<&Datagram<F>, RecvError> {
+        let Some(Socket::Udp(udp)) = self.sockets.get_mut(id) else { return Err(RecvError::NoSocket) };
+        if let Some(error) = udp.error.take() {
+            return Err(RecvError::Failed(error));
+        }
+        for datagram in &mut udp.queue {
+            if *behind >= datagram.len && (*behind > 0 || datagram.shown) {
+                *behind -= datagram.len;
+                continue;
+            }
+            datagram.shown = datagram.len == 0;
+            return Ok(datagram);
+        }
+        Err(RecvError::WouldBlock)
     }
 
     /// Takes the oldest datagram.

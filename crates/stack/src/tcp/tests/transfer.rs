@@ -255,7 +255,9 @@ fn peek_and_discard_do_what_they_say() {
     let (a, b) = world.pair();
     world.send(0, a, b"hello world").unwrap();
     world.run(MS);
-    assert_eq!(world.recv_as(1, b, 5, Take::Peek).unwrap(), b"hello");
+    assert_eq!(world.recv_as(1, b, 5, Take::Peek(0)).unwrap(), b"hello");
+    assert_eq!(world.recv_as(1, b, 50, Take::Peek(6)).unwrap(), b"world");
+    assert_eq!(world.recv_as(1, b, 50, Take::Peek(11)), Err(RecvError::WouldBlock));
     assert_eq!(world.recv_as(1, b, 6, Take::Discard).unwrap().len(), 6);
     assert_eq!(world.recv(1, b, 50).unwrap(), b"world");
     assert_eq!(world.recv(1, b, 50), Err(RecvError::WouldBlock));
@@ -282,6 +284,8 @@ fn urgent_byte_is_taken_out_of_line_and_marks_its_place() {
     assert!(world.log.iter().map(seen).any(|s| s.flags.has(Flags::URG)));
     assert!(world.hosts[1].stack.ready(b).has(Ready::PRI));
     assert_eq!(world.recv_as(1, b, 1, Take::Urgent).unwrap(), b"!");
+    assert_eq!(world.recv_as(1, b, 50, Take::Peek(1)).unwrap(), b"bcd");
+    assert_eq!(world.recv_as(1, b, 50, Take::Peek(4)).unwrap(), b"ef");
     assert_eq!(world.recv(1, b, 50).unwrap(), b"abcd");
     assert!(world.hosts[1].stack.tcp_at_mark(b));
     assert_eq!(world.recv(1, b, 50).unwrap(), b"ef");
