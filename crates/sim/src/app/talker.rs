@@ -188,7 +188,9 @@ impl Talker {
         let room = cx.chance.magnitude(1, self.plan.read_max) as usize;
         self.buffer.resize(room, 0);
         let peeked = match cx.chance.one_in(8) {
-            true => cx.stack.tcp_recv(cx.call, id, &mut self.buffer.as_mut_slice(), Take::Peek(0), cx.ring).ok(),
+            true => {
+                cx.stack.tcp_recv(cx.call, id, &mut self.buffer.as_mut_slice(), Take::Peek(0), cx.ring).ok()
+            }
             false => None,
         };
         let answer = cx.stack.tcp_recv(cx.call, id, &mut self.buffer.as_mut_slice(), Take::Consume, cx.ring);

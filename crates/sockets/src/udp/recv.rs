@@ -125,10 +125,7 @@ fn take(
     now: u64,
 ) -> Result<Answer<ssize_t>, RecvError> {
     let mut inner = lane.lock();
-    if inner.device.unkicked() > 0
-        || behind.is_some()
-        || !inner.stack.ready(id).any(Ready::IN | Ready::ERR)
-    {
+    if inner.device.unkicked() > 0 || behind.is_some() || !inner.stack.ready(id).any(Ready::IN | Ready::ERR) {
         inner.turn(now);
         lane.note(&inner, now);
     }
