@@ -1,7 +1,7 @@
 //! What an acknowledgment changes: the window, what is in flight, round trips, recovery, room for the application.
 
 use super::control_block::{Awaits, Cx, Tcb};
-use super::retransmit::Kind;
+use super::recovery::Kind;
 use super::scoreboard::Delivered;
 use super::segment::Segment;
 use super::seq::Seq;
