@@ -1,7 +1,7 @@
 //! TCP (RFC 9293).
 //!
 //! Reading order: [`State`] and its diagram below, `control_block` (what a connection is), `input` (a segment
-//! arrives), `ack`, `receive`, `output` (what to send next), `recovery`, `retransmit`. The rest is what its name says.
+//! arrives), `ack`, `text`, `receive`, `output` (what to send next), `recovery`, `retransmit`. The rest is what its name says.
 //!
 //! ```text
 //!             connect / SYN                        listen
@@ -21,7 +21,7 @@
 //!
 //! The diagram as a table that every change is held against is in `state`.
 //!
-//! Which RFC is answered where: 9293 input, output, handshake, close; 7323 options, input (PAWS), time_wait; 2018 and
+//! Which RFC is answered where: 9293 input, text, output, handshake, close; 7323 options, input (PAWS), time_wait; 2018 and
 //! 2883 scoreboard, receive; 5681, 6582, 6675, 6937 recovery; 8985 rack, recovery, retransmit; 9438 congestion/cubic;
 //! 6298 rtt, retransmit; 3168 ecn; 5961 input; 6528 shared; 4987 cookie, listen; 5927 icmp; 6191 and 1337 time_wait;
 //! 6093 read.
@@ -57,6 +57,7 @@ mod seq;
 mod shared;
 mod state;
 mod table;
+mod text;
 mod time_wait;
 pub(crate) mod timers;
 
