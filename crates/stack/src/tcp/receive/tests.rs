@@ -144,7 +144,7 @@ fn one_byte_segments_out_of_order_cost_their_limit_and_no_frame() {
         queue.segment(&mut hold.hold(), 2 * i + 1, head, (0, 1), &mut Vec::new(), 1, u64::MAX, 100_000);
     }
     assert_eq!(live.get(), 0);
-    assert!(queue.later.as_ref().unwrap().pieces.len() as u64 <= 100_000 / PIECE_COST);
+    assert!(queue.later.as_ref().unwrap().pieces.len() as u64 <= 100_000 / store::PIECE_COST);
 }
 
 #[test]
