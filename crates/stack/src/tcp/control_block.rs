@@ -13,7 +13,6 @@
 use super::congestion::{Control, Saved};
 use super::delayed_ack::DelayedAck;
 use super::ecn::Ecn;
-use super::options::SynOptions;
 use super::rack::Rack;
 use super::receive::ReceiveQueue;
 use super::rtt::Rtt;
@@ -22,7 +21,7 @@ use super::send_buffer::SendBuffer;
 use super::seq::Seq;
 use super::shared::Shared;
 use super::state::Phase;
-use super::{Options, Settings, State};
+use super::{Options, State};
 use crate::budget::Budget;
 use crate::event_queue::Events;
 use crate::net::{Net, Route};
@@ -271,128 +270,6 @@ pub(crate) struct Counts {
 }
 
 impl<F: Frame> Tcb<F> {
-    /// A block in SYN-SENT with nothing sent.
-    pub(crate) fn new(
-        now: Instant,
-        local: Endpoint,
-        remote: Endpoint,
-        options: &Arc<Options>,
-        settings: &Settings,
-        iss: Seq,
-        ts_offset: u32,
-    ) -> Box<Tcb<F>> {
-        let mut board = Scoreboard::default();
-        board.reset(iss);
-        let mss = 536;
-        let mut tcb = Box::new(Tcb {
-            local,
-            remote,
-            route: Route::new(*remote.ip()),
-            phase: Phase::begin(State::SynSent),
-            options: Arc::clone(options),
-            iss,
-            snd_una: iss,
-            snd_nxt: iss,
-            snd_wnd: 0,
-            snd_wl1: Seq(0),
-            snd_wl2: iss,
-            snd_wnd_max: 0,
-            snd_wscale: 0,
-            snd_up: None,
-            small_end: iss,
-            tx: SendBuffer::default(),
-            mss,
-            peer_mss: mss,
-            fin_queued: false,
-            fin_sent: false,
-            forced: false,
-            more: false,
-            later: false,
-            tx_limit: 0,
-            starved: false,
-            irs: Seq(0),
-            rcv_nxt: Seq(0),
-            rcv_adv: Seq(0),
-            last_ack_sent: Seq(0),
-            rcv_wscale: 0,
-            rx: ReceiveQueue::new(),
-            rx_capacity: 0,
-            rcv_mss: mss,
-            adv_mss: 536,
-            fin_at: None,
-            fin_received: false,
-            urgent: Urgent::default(),
-            read_shut: false,
-            tuning: Tuning::default(),
-            sack_ok: false,
-            ts_ok: false,
-            ts_recent: 0,
-            ts_recent_at: now,
-            ts_offset,
-            dsack: None,
-            ack_owed: false,
-            ack_now: false,
-            acks: DelayedAck::default(),
-            board,
-            rack: Rack::default(),
-            rtt: Rtt::new(),
-            control: Control::new(options.congestion, mss),
-            recovery: Recovery::Open,
-            reduction: Reduction::default(),
-            dup_acks: 0,
-            backoff: 0,
-            probes: 0,
-            stuck_since: None,
-            tlp: None,
-            cwnd_limited: false,
-            ecn: Ecn::default(),
-            deadline: [NEVER; TIMERS],
-            awaits: Awaits::Nothing,
-            keepalive_probes: 0,
-            orphan: false,
-            error: None,
-            soft_error: None,
-            last_invalid_reply: Instant::ZERO,
-            counts: Counts::default(),
-            last_sent: now,
-            last_data_received: now,
-            last_ack_received: now,
-        });
-        tcb.size_buffers(settings);
-        tcb
-    }
-
-    /// Applies SO_SNDBUF and SO_RCVBUF, or the defaults. Buffers never shrink below what is in them; windows that
-    /// were told are kept by `select_window`.
-    pub(crate) fn size_buffers(&mut self, settings: &Settings) {
-        self.tx_limit = match self.options.send_buffer {
-            // Linux doubles what is asked, to pay for its overhead; the payload that fits is about what was asked.
-            Some(asked) => asked.max(settings.wmem[0] / 2),
-            None => self.tx_limit.max(settings.wmem[1]).max(SEND_BUFFER_INITIAL.min(settings.wmem[2])),
-        };
-        self.rx_capacity = match self.options.receive_buffer {
-            Some(asked) => asked.max(settings.rmem[0] / 2),
-            None => self.rx_capacity.max(settings.rmem[1] / 2),
-        };
-    }
-
-    /// Takes in what the peer's SYN said. `mtu` is the path's.
-    pub(crate) fn negotiate(&mut self, syn: &SynOptions, settings: &Settings, mtu: u32) {
-        self.peer_mss = u32::from(syn.mss.unwrap_or(536)).max(MSS_MIN);
-        self.ts_ok = settings.timestamps && syn.timestamps.is_some();
-        self.sack_ok = settings.sack && syn.sack_permitted;
-        match syn.window_scale {
-            Some(shift) if settings.window_scaling => self.snd_wscale = shift.min(14),
-            _ => {
-                self.snd_wscale = 0;
-                self.rcv_wscale = 0;
-            }
-        }
-        self.set_mtu(mtu);
-        self.rcv_mss = u32::from(self.adv_mss).min(self.peer_mss).max(MSS_MIN);
-        self.control.set_mss(self.payload_max(), true);
-    }
-
     /// The path's MTU, bytes of IP packet.
     pub(crate) fn set_mtu(&mut self, mtu: u32) {
         let mut mss = self.peer_mss.min(mtu.saturating_sub(40));
@@ -486,7 +363,5 @@ impl<F: Frame> Tcb<F> {
 /// No smaller segment size is believed: a peer that announces less would multiply our packets (CVE-2019-11479).
 /// Linux's tcp_min_snd_mss is 48; with 12 bytes of timestamps that leaves less payload than header.
 pub(crate) const MSS_MIN: u32 = 88;
-/// What Linux's buffer has room for when a connection with ten segments of initial window stands.
-const SEND_BUFFER_INITIAL: u32 = 64 * 1024;
 /// How long MSG_MORE and TCP_CORK hold a partial segment back.
 pub(crate) const CORK_TIME: Duration = Duration::from_millis(200);

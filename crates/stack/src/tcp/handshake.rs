@@ -1,7 +1,7 @@
 //! SYN-SENT, and the SYN-RECEIVED of a simultaneous open (RFC 9293, 3.5 and 3.10.7.3).
 
 use super::control_block::{Awaits, Cx, Fate, Tcb, Timer};
-use super::listen::announced_mss;
+use super::open::announced_mss;
 use super::options::{SynOptions, window_scale_for};
 use super::rtt::Rtt;
 use super::segment::{self, Segment};

@@ -4,14 +4,14 @@
 //! what it means to Linux: the accept queue takes one more than the backlog; a SYN that comes while it is full is
 //! dropped, and so is the third segment of a handshake, which the peer's data or our SYN-ACK repeats.
 
-use super::control_block::{Awaits, Fate, Tcb, Timer};
+use super::control_block::{Fate, Tcb};
+use super::open::{Handshake, announced_mss, receive_space};
 use super::options::{SynOptions, window_scale_for};
 use super::rtt::Rtt;
 use super::segment::{self, Segment};
 use super::seq::Seq;
 use super::shared::RateLimit;
-use super::state::Phase;
-use super::{Options, Settings, State, cookie, ecn};
+use super::{Options, Settings, cookie, ecn};
 use crate::ingress::IpMeta;
 use crate::mutation::planted;
 use crate::net::{Ip, Route};
@@ -107,20 +107,6 @@ pub(crate) struct HalfOpen {
     retries: u8,
     begun: Instant,
     last_reply: Instant,
-}
-
-/// Everything a connection needs to know of its handshake.
-pub(crate) struct Handshake {
-    pub(crate) irs: Seq,
-    pub(crate) iss: Seq,
-    pub(crate) peer: SynOptions,
-    pub(crate) adv_mss: u16,
-    pub(crate) window: u16,
-    pub(crate) rcv_wscale: u8,
-    pub(crate) ts_offset: u32,
-    pub(crate) ts_recent: u32,
-    /// Round trip of SYN-ACK and ACK, if the SYN-ACK was sent once.
-    pub(crate) rtt: Option<Duration>,
 }
 
 /// The listener that a SYN to `local` belongs to. Several at one endpoint (SO_REUSEPORT) share by flow.
@@ -532,61 +518,6 @@ impl HalfOpen {
         };
         (fields, options)
     }
-}
-
-impl<F: Frame> Tcb<F> {
-    /// A connection whose handshake a listener completed; `seg` is the third segment.
-    #[allow(clippy::too_many_arguments)]
-    pub(crate) fn established(
-        now: Instant,
-        local: Endpoint,
-        remote: Endpoint,
-        options: &Arc<Options>,
-        settings: &Settings,
-        mtu: u32,
-        shake: &Handshake,
-        seg: &Segment,
-    ) -> Box<Tcb<F>> {
-        let mut tcb = Tcb::new(now, local, remote, options, settings, shake.iss, shake.ts_offset);
-        tcb.phase = Phase::begin(State::SynReceived);
-        tcb.set_state(State::Established);
-        tcb.irs = shake.irs;
-        tcb.rcv_nxt = shake.irs + 1;
-        tcb.last_ack_sent = tcb.rcv_nxt;
-        tcb.rcv_adv = tcb.rcv_nxt + u32::from(shake.window);
-        tcb.rcv_wscale = shake.rcv_wscale;
-        tcb.adv_mss = shake.adv_mss;
-        tcb.negotiate(&shake.peer, settings, mtu);
-        tcb.ecn.ok = settings.ecn != super::Ecn::Off && shake.peer.ecn;
-        tcb.ts_recent = seg.options.timestamps.map_or(shake.ts_recent, |(value, _)| value);
-        tcb.ts_recent_at = now;
-        let next = shake.iss + 1;
-        tcb.snd_una = next;
-        tcb.snd_nxt = next;
-        tcb.small_end = next;
-        tcb.board.reset(next);
-        tcb.snd_wnd = u32::from(seg.window) << tcb.snd_wscale;
-        tcb.snd_wnd_max = tcb.snd_wnd;
-        tcb.snd_wl1 = seg.seq;
-        tcb.snd_wl2 = seg.ack;
-        if let Some(rtt) = shake.rtt {
-            tcb.rtt.sample(now, rtt);
-        }
-        tcb.awaits = Awaits::Nothing;
-        debug_assert!(tcb.deadline[Timer::Retransmit as usize] == super::control_block::NEVER);
-        tcb
-    }
-}
-
-/// Bytes of payload that a receive buffer lets a peer send ahead.
-pub(crate) fn receive_space(options: &Options, settings: &Settings) -> u32 {
-    options.receive_buffer.map_or(settings.rmem[1] / 2, |asked| asked.max(settings.rmem[0] / 2))
-}
-
-/// The MSS to announce on a path of this MTU.
-pub(crate) fn announced_mss(mtu: u32, options: &Options) -> u16 {
-    let mss = mtu.saturating_sub(40).clamp(536, 65_495) as u16;
-    if options.mss_max == 0 { mss } else { mss.min(options.mss_max) }
 }
 
 const SYN_ACK_TIMEOUT: Duration = Duration::from_secs(1);

@@ -40,6 +40,7 @@ pub(crate) mod input;
 mod keepalive;
 mod large;
 mod listen;
+mod open;
 mod options;
 pub(crate) mod output;
 mod rack;
