@@ -1,7 +1,8 @@
 //! TCP (RFC 9293).
 //!
 //! Reading order: [`State`] and its diagram below, `control_block` (what a connection is), `input` (a segment
-//! arrives), `ack`, `text`, `receive`, `output` (what to send next), `recovery`, `retransmit`. The rest is what its name says.
+//! arrives), `ack`, `text`, `receive`, `output` (what to send next), `recovery`,
+//! `retransmit`. The rest is what its name says.
 //!
 //! ```text
 //!             connect / SYN                        listen
@@ -21,10 +22,10 @@
 //!
 //! The diagram as a table that every change is held against is in `state`.
 //!
-//! Which RFC is answered where: 9293 input, text, output, handshake, close; 7323 options, input (PAWS), time_wait; 2018 and
-//! 2883 scoreboard, receive; 5681, 6582, 6675, 6937 recovery; 8985 rack, recovery, retransmit; 9438 congestion/cubic;
-//! 6298 rtt, retransmit; 3168 ecn; 5961 input; 6528 shared; 4987 cookie, listen; 5927 icmp; 6191 and 1337 time_wait;
-//! 6093 read.
+//! Which RFC is answered where: 9293 input, text, output, handshake, half_open, close; 7323 options, input (PAWS),
+//! time_wait; 2018 and 2883 scoreboard, receive; 5681, 6582, 6675, 6937 recovery; 8985 rack, recovery, retransmit;
+//! 9438 congestion/cubic; 6298 rtt, retransmit; 3168 ecn; 5961 input; 6528 shared; 4987 cookie, listen, half_open;
+//! 5927 icmp; 6191 and 1337 time_wait; 6093 read.
 
 mod ack;
 mod close;
@@ -34,6 +35,7 @@ pub(crate) mod control_block;
 mod cookie;
 mod delayed_ack;
 mod ecn;
+mod half_open;
 mod handshake;
 pub(crate) mod icmp;
 pub(crate) mod input;
@@ -63,7 +65,8 @@ mod time_wait;
 pub(crate) mod timers;
 
 pub(crate) use control_block::{Fate, Tcb as Connection};
-pub(crate) use listen::{HalfOpen, Listener};
+pub(crate) use half_open::HalfOpen;
+pub(crate) use listen::Listener;
 pub(crate) use shared::Shared;
 pub(crate) use time_wait::TimeWait;
 
