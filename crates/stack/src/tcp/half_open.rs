@@ -110,25 +110,15 @@ impl<F: Frame> Stack<F> {
         // What the cookie has no room for rides in the timestamp, if there is one.
         let stamped = half.peer.timestamps.is_some() && self.tcp.settings.timestamps;
         half.peer.ecn &= stamped;
-        let (mut fields, mut options) = half.syn_ack(now, &self.tcp.settings);
-        if stamped {
+        let (mut fields, _) = half.syn_ack(now, &self.tcp.settings);
+        let offer = half.offer(now, &self.tcp.settings);
+        let offer = if stamped {
             let stamp = cookie::stamp(now, half.ts_offset, &half.peer);
-            let offered = SynOptions {
-                timestamps: Some((stamp, half.ts_recent)),
-                ..half.offer(now, &self.tcp.settings)
-            };
-            options = offered.write();
+            SynOptions { timestamps: Some((stamp, half.ts_recent)), ..offer }
         } else {
-            let offered = SynOptions {
-                window_scale: None,
-                sack_permitted: false,
-                ..half.offer(now, &self.tcp.settings)
-            };
-            options = {
-                let _ = &options;
-                offered.write()
-            };
-        }
+            SynOptions { window_scale: None, sack_permitted: false, ..offer }
+        };
+        let options = offer.write();
         fields.options_len = options.bytes().len();
         let ip = half.ip();
         let (src, dst) = (*half.local.ip(), *half.remote.ip());
