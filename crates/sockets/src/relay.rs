@@ -14,23 +14,19 @@
 //!
 //! While a child may still claim a connection, or has, the parent's close does not end it.
 
-use crate::Stop;
-use crate::address;
+mod handover;
+mod pump;
+
 use crate::fd_table;
-use crate::lane::Lane;
 use crate::object::{Kind, Object};
-use crate::offload;
 use crate::runtime::Runtime;
 use crate::tcp;
 use core::sync::atomic::{AtomicBool, Ordering};
+use handover::Leaving;
 use libc::c_int;
-use stack::{Ready, RecvError, SocketId};
-use std::net::SocketAddrV4;
+use pump::Pump;
 use sys::Fd;
 use sys::poll::pollfd;
-
-/// Bytes under way in one direction.
-const BUFFER: usize = 1 << 16;
 
 /// All of it, in the runtime.
 pub(crate) struct Relays {
@@ -65,42 +61,8 @@ struct Channel {
     objects: Vec<&'static Object>,
 }
 
-/// A listener that the application closed: connections that were on their way to it are handed to others.
-struct Leaving {
-    lane: &'static Lane,
-    id: SocketId,
-    until: u64,
-}
-
 /// How long a process that ends goes on relaying, nanoseconds.
 const EXIT_NS: u64 = 3_000_000_000;
-
-/// How long a handshake may take that began before its listener was closed, nanoseconds.
-const LEAVING_NS: u64 = 200_000_000;
-
-/// One connection in use elsewhere.
-struct Pump {
-    object: &'static Object,
-    far: Fd,
-    to_far: Pipe,
-    to_near: Pipe,
-}
-
-#[derive(Default)]
-struct Pipe {
-    bytes: Vec<u8>,
-    from: usize,
-    /// The source has ended.
-    ended: bool,
-    /// The sink knows.
-    told: bool,
-}
-
-impl Pipe {
-    fn is_empty(&self) -> bool {
-        self.from == self.bytes.len()
-    }
-}
 
 impl Relays {
     pub(crate) fn new() -> Relays {
@@ -231,50 +193,6 @@ impl Relays {
         true
     }
 
-    /// The application closes a listener that others share: its legs stay for a while, without new clients.
-    pub(crate) fn hand_over(&self, runtime: &'static Runtime, listener: &'static Object) {
-        let mut state = self.state.lock();
-        for (lane, id) in listener.legs() {
-            lane.lock().stack.set_token(id, 0);
-            state.leaving.push(Leaving { lane, id, until: sys::clock::now() + LEAVING_NS });
-        }
-        listener.drop_legs();
-        self.has_handed_over.store(true, Ordering::Relaxed);
-        self.busy.store(true, Ordering::Release);
-        self.pumping.store(true, Ordering::Relaxed);
-        drop(state);
-        runtime.worker.look();
-    }
-
-    /// A listener that rests, since its process leaves clients to the children that it forked, may hold some that came
-    /// before any child listened: now that one does, they go there. By the worker, now and then.
-    pub(crate) fn relieve(&self, runtime: &'static Runtime, wake: i32) {
-        if runtime.resting.load(Ordering::Relaxed) == 0 {
-            return;
-        }
-        let mut state = self.state.lock();
-        for object in (0..fd_table::end()).filter_map(fd_table::socket) {
-            if object.kind() != Kind::Listener || !object.resting.load(Ordering::Relaxed) {
-                continue;
-            }
-            let flow = object.control.lock().flows.first().map(|(_, flow)| *flow);
-            for (lane, id) in object.legs() {
-                let waits = {
-                    let inner = lane.lock();
-                    inner.stack.ready(id).has(Ready::IN)
-                        && flow.is_some_and(|flow| inner.device.has_others(&flow))
-                };
-                if waits {
-                    let State { pumps, kept, .. } = &mut *state;
-                    Leaving { lane, id, until: u64::MAX }.pass_on(runtime, pumps, kept, wake);
-                    self.has_handed_over.store(true, Ordering::Relaxed);
-                    self.busy.store(true, Ordering::Release);
-                    self.pumping.store(true, Ordering::Relaxed);
-                }
-            }
-        }
-    }
-
     /// At the exit of the process: connections that were handed over get time to end.
     pub(crate) fn exiting(&self) {
         let deadline = sys::clock::now() + EXIT_NS;
@@ -358,81 +276,6 @@ impl State {
     }
 }
 
-impl Leaving {
-    /// False: its time is over.
-    fn serve(
-        &self,
-        runtime: &'static Runtime,
-        pumps: &mut Vec<Pump>,
-        kept: &mut Vec<(&'static Object, Option<Fd>)>,
-        wake: i32,
-        now: u64,
-    ) -> bool {
-        self.lane.turn(now);
-        self.pass_on(runtime, pumps, kept, wake);
-        if now >= self.until {
-            tcp::abort(self.lane, self.id);
-        }
-        now < self.until
-    }
-
-    /// Connections that wait in the listener's queue go to the others that listen.
-    fn pass_on(
-        &self,
-        runtime: &'static Runtime,
-        pumps: &mut Vec<Pump>,
-        kept: &mut Vec<(&'static Object, Option<Fd>)>,
-        wake: i32,
-    ) {
-        loop {
-            let accepted = {
-                let inner = &mut *self.lane.lock();
-                inner.stack.tcp_accept(self.id).map(|id| (id, inner.stack.local(id), inner.stack.remote(id)))
-            };
-            let Some((id, local, remote)) = accepted else { break };
-            let far = match (local, remote) {
-                (Some(local), Some(remote)) => self.to_shadow(runtime, local, remote),
-                _ => None,
-            };
-            let (Some(far), Some(local), Some(remote)) = (far, local, remote) else {
-                tcp::abort(self.lane, id);
-                continue;
-            };
-            let object = Object::new(Kind::TcpIdle, -1, true);
-            object.fds.store(0, Ordering::Relaxed);
-            object.holders.store(1, Ordering::Relaxed);
-            {
-                let mut control = object.control.lock();
-                control.remote = Some(remote);
-                object.add_leg(self.lane, id);
-            }
-            self.lane.lock().stack.set_token(id, object.token());
-            let _ = offload::steer(object, self.lane, 0, libc::IPPROTO_TCP as u8, local, Some(remote));
-            object.set_kind(Kind::Stream);
-            object.watch.add_sleeper(wake);
-            kept.push((object, None));
-            pumps.push(Pump { object, far, to_far: Pipe::default(), to_near: Pipe::default() });
-        }
-    }
-
-    /// A kernel connection to the shadow, which is shared by those who listen, announced as what it stands for.
-    fn to_shadow(&self, runtime: &Runtime, local: SocketAddrV4, remote: SocketAddrV4) -> Option<Fd> {
-        let fd = sys::socket::socket(libc::AF_INET, libc::SOCK_STREAM | libc::SOCK_NONBLOCK, 0).ok()?;
-        sys::socket::bind(fd.raw(), &address::to_sockaddr(SocketAddrV4::new(*local.ip(), 0))).ok()?;
-        let own = address::of_shadow(&runtime.os, fd.raw()).ok()?;
-        if !self.lane.lock().device.offer(own.port(), remote) {
-            return None;
-        }
-        match sys::socket::connect(fd.raw(), &address::to_sockaddr(local)) {
-            Ok(()) | Err(libc::EINPROGRESS) => Some(fd),
-            Err(_) => {
-                let _ = self.lane.lock().device.take_offer(own.port());
-                None
-            }
-        }
-    }
-}
-
 impl Channel {
     /// False: nobody is at the other end any more.
     fn serve(&mut self, pumps: &mut Vec<Pump>, released: &mut Vec<&'static Object>, wake: i32) -> bool {
@@ -450,105 +293,11 @@ impl Channel {
             match descriptors.pop() {
                 Some(far) => {
                     object.watch.add_sleeper(wake);
-                    pumps.push(Pump { object, far, to_far: Pipe::default(), to_near: Pipe::default() });
+                    pumps.push(Pump::new(object, far));
                 }
                 None => released.push(object),
             }
         }
         true
     }
-}
-
-impl Pump {
-    /// Moves what can be moved. False: it is over.
-    fn step(&mut self, runtime: &'static Runtime) -> bool {
-        while self.out() | self.back(runtime) {}
-        let near_over = self.to_far.ended && self.to_far.told;
-        let far_over = self.to_near.ended && self.to_near.told;
-        if near_over && far_over {
-            return false;
-        }
-        // The child closed, not only shut down: nobody reads any more. What it wrote before comes first.
-        let mut far = [pollfd { fd: self.far.raw(), events: 0, revents: 0 }];
-        let gone = sys::poll::poll(&mut far, Some(0), None) == Ok(1)
-            && far[0].revents & (libc::POLLHUP | libc::POLLERR) != 0;
-        !(gone && far_over)
-    }
-
-    /// From the engine to the far side. True: something moved.
-    fn out(&mut self) -> bool {
-        let pipe = &mut self.to_far;
-        let mut moved = false;
-        if pipe.is_empty() && !pipe.ended {
-            pipe.bytes.resize(BUFFER, 0);
-            let got = tcp::take_now(self.object, &mut pipe.bytes);
-            pipe.from = 0;
-            pipe.bytes.truncate(got.unwrap_or(0));
-            pipe.ended = got != Err(RecvError::WouldBlock) && pipe.bytes.is_empty();
-            moved = !pipe.is_empty();
-        }
-        while !pipe.is_empty() {
-            let flags = libc::MSG_DONTWAIT | libc::MSG_NOSIGNAL;
-            match sys::socket::send(self.far.raw(), &pipe.bytes[pipe.from..], flags) {
-                Ok(n) => pipe.from += n,
-                Err(libc::EAGAIN | libc::EINTR | libc::ENOTCONN) => return false,
-                Err(_) => {
-                    // The child reads no more.
-                    pipe.from = pipe.bytes.len();
-                    pipe.ended = true;
-                }
-            }
-        }
-        if pipe.ended && !pipe.told {
-            shut_down(self.far.raw());
-            pipe.told = true;
-        }
-        moved && !pipe.ended
-    }
-
-    /// From the far side to the engine. True: something moved.
-    fn back(&mut self, runtime: &'static Runtime) -> bool {
-        let pipe = &mut self.to_near;
-        let mut moved = false;
-        if pipe.is_empty() && !pipe.ended {
-            pipe.bytes.resize(BUFFER, 0);
-            pipe.from = 0;
-            let got = sys::socket::receive(self.far.raw(), &mut pipe.bytes, libc::MSG_DONTWAIT);
-            pipe.bytes.truncate(got.unwrap_or(0));
-            let later = matches!(got, Err(libc::EAGAIN | libc::EINTR | libc::ENOTCONN));
-            pipe.ended = !later && pipe.bytes.is_empty();
-            moved = !pipe.is_empty();
-        }
-        while !pipe.is_empty() {
-            let mut rest = &pipe.bytes[pipe.from..];
-            let flags = libc::MSG_DONTWAIT | libc::MSG_NOSIGNAL;
-            match tcp::send(runtime, self.object, &mut rest, flags) {
-                Ok(n) => pipe.from += n as usize,
-                Err(Stop::Errno(libc::EAGAIN)) => return false,
-                Err(_) => {
-                    pipe.from = pipe.bytes.len();
-                    pipe.ended = true;
-                    pipe.told = true;
-                }
-            }
-        }
-        if pipe.ended && !pipe.told {
-            pipe.told = true;
-            // What only the child's copy of the descriptor closes is not the connection's end while we have one.
-            if self.object.fds.load(Ordering::Acquire) == 0 || !is_gone(self.far.raw()) {
-                let _ = tcp::shutdown(self.object, libc::SHUT_WR);
-            }
-        }
-        moved && !pipe.ended
-    }
-}
-
-/// The far side closed, rather than shut down one direction.
-fn is_gone(fd: i32) -> bool {
-    let mut one = [pollfd { fd, events: 0, revents: 0 }];
-    sys::poll::poll(&mut one, Some(0), None) == Ok(1) && one[0].revents & libc::POLLHUP != 0
-}
-
-fn shut_down(fd: i32) {
-    let _ = sys::socket::shutdown(fd, libc::SHUT_WR);
 }

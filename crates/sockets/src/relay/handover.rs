@@ -1,0 +1,146 @@
+//! A listener's connections for the others that listen: when its process closes it, or leaves its clients to children.
+
+use super::pump::Pump;
+use super::{Relays, State};
+use crate::address;
+use crate::fd_table;
+use crate::lane::Lane;
+use crate::object::{Kind, Object};
+use crate::offload;
+use crate::runtime::Runtime;
+use crate::tcp;
+use core::sync::atomic::Ordering;
+use stack::{Ready, SocketId};
+use std::net::SocketAddrV4;
+use sys::Fd;
+
+/// A listener that the application closed: connections that were on their way to it are handed to others.
+pub(super) struct Leaving {
+    lane: &'static Lane,
+    id: SocketId,
+    until: u64,
+}
+
+impl Relays {
+    /// The application closes a listener that others share: its legs stay for a while, without new clients.
+    pub(crate) fn hand_over(&self, runtime: &'static Runtime, listener: &'static Object) {
+        let mut state = self.state.lock();
+        for (lane, id) in listener.legs() {
+            lane.lock().stack.set_token(id, 0);
+            state.leaving.push(Leaving { lane, id, until: sys::clock::now() + LEAVING_NS });
+        }
+        listener.drop_legs();
+        self.has_handed_over.store(true, Ordering::Relaxed);
+        self.busy.store(true, Ordering::Release);
+        self.pumping.store(true, Ordering::Relaxed);
+        drop(state);
+        runtime.worker.look();
+    }
+
+    /// A listener that rests, since its process leaves clients to the children that it forked, may hold some that came
+    /// before any child listened: now that one does, they go there. By the worker, now and then.
+    pub(crate) fn relieve(&self, runtime: &'static Runtime, wake: i32) {
+        if runtime.resting.load(Ordering::Relaxed) == 0 {
+            return;
+        }
+        let mut state = self.state.lock();
+        for object in (0..fd_table::end()).filter_map(fd_table::socket) {
+            if object.kind() != Kind::Listener || !object.resting.load(Ordering::Relaxed) {
+                continue;
+            }
+            let flow = object.control.lock().flows.first().map(|(_, flow)| *flow);
+            for (lane, id) in object.legs() {
+                let waits = {
+                    let inner = lane.lock();
+                    inner.stack.ready(id).has(Ready::IN)
+                        && flow.is_some_and(|flow| inner.device.has_others(&flow))
+                };
+                if waits {
+                    let State { pumps, kept, .. } = &mut *state;
+                    Leaving { lane, id, until: u64::MAX }.pass_on(runtime, pumps, kept, wake);
+                    self.has_handed_over.store(true, Ordering::Relaxed);
+                    self.busy.store(true, Ordering::Release);
+                    self.pumping.store(true, Ordering::Relaxed);
+                }
+            }
+        }
+    }
+}
+
+impl Leaving {
+    /// False: its time is over.
+    pub(super) fn serve(
+        &self,
+        runtime: &'static Runtime,
+        pumps: &mut Vec<Pump>,
+        kept: &mut Vec<(&'static Object, Option<Fd>)>,
+        wake: i32,
+        now: u64,
+    ) -> bool {
+        self.lane.turn(now);
+        self.pass_on(runtime, pumps, kept, wake);
+        if now >= self.until {
+            tcp::abort(self.lane, self.id);
+        }
+        now < self.until
+    }
+
+    /// Connections that wait in the listener's queue go to the others that listen.
+    fn pass_on(
+        &self,
+        runtime: &'static Runtime,
+        pumps: &mut Vec<Pump>,
+        kept: &mut Vec<(&'static Object, Option<Fd>)>,
+        wake: i32,
+    ) {
+        loop {
+            let accepted = {
+                let inner = &mut *self.lane.lock();
+                inner.stack.tcp_accept(self.id).map(|id| (id, inner.stack.local(id), inner.stack.remote(id)))
+            };
+            let Some((id, local, remote)) = accepted else { break };
+            let far = match (local, remote) {
+                (Some(local), Some(remote)) => self.to_shadow(runtime, local, remote),
+                _ => None,
+            };
+            let (Some(far), Some(local), Some(remote)) = (far, local, remote) else {
+                tcp::abort(self.lane, id);
+                continue;
+            };
+            let object = Object::new(Kind::TcpIdle, -1, true);
+            object.fds.store(0, Ordering::Relaxed);
+            object.holders.store(1, Ordering::Relaxed);
+            {
+                let mut control = object.control.lock();
+                control.remote = Some(remote);
+                object.add_leg(self.lane, id);
+            }
+            self.lane.lock().stack.set_token(id, object.token());
+            let _ = offload::steer(object, self.lane, 0, libc::IPPROTO_TCP as u8, local, Some(remote));
+            object.set_kind(Kind::Stream);
+            object.watch.add_sleeper(wake);
+            kept.push((object, None));
+            pumps.push(Pump::new(object, far));
+        }
+    }
+
+    /// A kernel connection to the shadow, which is shared by those who listen, announced as what it stands for.
+    fn to_shadow(&self, runtime: &Runtime, local: SocketAddrV4, remote: SocketAddrV4) -> Option<Fd> {
+        let fd = sys::socket::socket(libc::AF_INET, libc::SOCK_STREAM | libc::SOCK_NONBLOCK, 0).ok()?;
+        sys::socket::bind(fd.raw(), &address::to_sockaddr(SocketAddrV4::new(*local.ip(), 0))).ok()?;
+        let own = address::of_shadow(&runtime.os, fd.raw()).ok()?;
+        if !self.lane.lock().device.offer(own.port(), remote) {
+            return None;
+        }
+        match sys::socket::connect(fd.raw(), &address::to_sockaddr(local)) {
+            Ok(()) | Err(libc::EINPROGRESS) => Some(fd),
+            Err(_) => {
+                let _ = self.lane.lock().device.take_offer(own.port());
+                None
+            }
+        }
+    }
+}
+
+/// How long a handshake may take that began before its listener was closed, nanoseconds.
+const LEAVING_NS: u64 = 200_000_000;

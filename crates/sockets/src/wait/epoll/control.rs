@@ -1,0 +1,180 @@
+//! epoll_ctl(2), and the form that each item has in the kernel's set.
+
+use super::Set;
+use super::item::Item;
+use crate::answer::{Answer, Stop, Why};
+use crate::errno::fail;
+use crate::fd_table::{self, Entry};
+use crate::object::Object;
+use crate::os::Os;
+use crate::wait::{ready, shadow_contributes};
+use core::sync::atomic::Ordering;
+use libc::epoll_event;
+
+impl Set {
+    /// epoll_ctl(2) for a descriptor that may be ours.
+    pub(crate) fn control(
+        &'static self,
+        os: &Os,
+        operation: i32,
+        fd: i32,
+        event: Option<epoll_event>,
+    ) -> Answer<i32> {
+        let object = match fd_table::entry(fd) {
+            Some(Entry::Socket(object)) => object,
+            Some(Entry::Epoll(inner)) => {
+                let epoll_event { events, u64: data } = event.unwrap_or(epoll_event { events: 0, u64: 0 });
+                os.epoll_control(self.fd.load(Ordering::Relaxed), operation, fd, events, data)
+                    .map_err(Stop::Errno)?;
+                match operation {
+                    libc::EPOLL_CTL_ADD => self.take_in(os, inner),
+                    libc::EPOLL_CTL_DEL => {
+                        self.part_from(inner);
+                        inner.part_from(self);
+                    }
+                    _ => {}
+                }
+                return Ok(0);
+            }
+            None => return Err(Stop::Kernel(Why::NotOurs)),
+        };
+        match (operation, event) {
+            (libc::EPOLL_CTL_ADD | libc::EPOLL_CTL_MOD, Some(event))
+                if !exclusive_is_well(operation, event.events) =>
+            {
+                fail(libc::EINVAL)
+            }
+            (libc::EPOLL_CTL_DEL, _) => self.remove(os, object, fd),
+            (libc::EPOLL_CTL_ADD, Some(event)) => self.add(os, object, fd, event),
+            (libc::EPOLL_CTL_MOD, Some(event)) => self.modify(os, object, fd, event),
+            (libc::EPOLL_CTL_ADD | libc::EPOLL_CTL_MOD, None) => fail(libc::EFAULT),
+            _ => Err(Stop::Kernel(Why::NotOurs)),
+        }
+    }
+
+    fn add(&'static self, os: &Os, object: &'static Object, fd: i32, event: epoll_event) -> Answer<i32> {
+        let slot = {
+            let mut items = self.items.lock();
+            if items.slot_of(fd).is_some() {
+                return fail(libc::EEXIST);
+            }
+            items.insert(Item::new(object, fd, event.events, event.u64))
+        };
+        object.watch.add_set(self, slot);
+        if let Err(stop) = self.settle(os, slot, None) {
+            object.watch.remove_set(self, slot);
+            self.items.lock().remove(slot);
+            return Err(stop);
+        }
+        Ok(0)
+    }
+
+    fn modify(&'static self, os: &Os, object: &'static Object, fd: i32, event: epoll_event) -> Answer<i32> {
+        let slot = {
+            let mut items = self.items.lock();
+            let Some(slot) = items.slot_of(fd) else { return Err(Stop::Kernel(Why::NotOurs)) };
+            let Some(item) = items.get_mut(slot) else { return fail(libc::ENOENT) };
+            if !core::ptr::eq(item.object, object) {
+                return fail(libc::ENOENT);
+            }
+            if item.events & libc::EPOLLEXCLUSIVE as u32 != 0 {
+                return fail(libc::EINVAL);
+            }
+            item.events = event.events;
+            item.data = event.u64;
+            item.disarmed = false;
+            slot
+        };
+        self.settle(os, slot, None)?;
+        Ok(0)
+    }
+
+    fn remove(&'static self, os: &Os, object: &'static Object, fd: i32) -> Answer<i32> {
+        let item = {
+            let mut items = self.items.lock();
+            let Some(slot) = items.slot_of(fd) else { return Err(Stop::Kernel(Why::NotOurs)) };
+            items.remove(slot).map(|item| (slot, item))
+        };
+        let Some((slot, item)) = item else { return fail(libc::ENOENT) };
+        object.watch.remove_set(self, slot);
+        if item.in_kernel {
+            let _ = os.epoll_control(self.fd.load(Ordering::Relaxed), libc::EPOLL_CTL_DEL, fd, 0, 0);
+        }
+        Ok(0)
+    }
+
+    /// A descriptor was closed: its item goes, the kernel's registration went with the descriptor.
+    pub(crate) fn forget_fd(&self, object: &Object, fd: i32) {
+        let mut items = self.items.lock();
+        if let Some(slot) = items.slot_of(fd) {
+            items.remove(slot);
+            drop(items);
+            object.watch.remove_set(self, slot);
+        }
+    }
+
+    /// Brings an item into the form that its object is in now (see the page of `epoll`), and queues it if it is ready.
+    /// `leaving`: the object goes back to the kernel for good; its item ends.
+    pub(crate) fn settle(&'static self, os: &Os, slot: u32, leaving: Option<()>) -> Answer<()> {
+        let (object, fd, events, data, in_kernel) = {
+            let mut items = self.items.lock();
+            let Some(item) = items.get_mut(slot) else { return Ok(()) };
+            (item.object, item.fd, item.events, item.data, item.in_kernel)
+        };
+        let active = object.leg().is_some() && leaving.is_none();
+        let want = match (active, shadow_contributes(object)) {
+            (false, _) => Some(events),
+            (true, true) => Some(events & !(libc::EPOLLOUT | libc::EPOLLWRNORM | libc::EPOLLWRBAND) as u32),
+            (true, false) => None,
+        };
+        self.register(os, fd, in_kernel, want, data)?;
+        {
+            let mut items = self.items.lock();
+            let Some(item) = items.get_mut(slot) else { return Ok(()) };
+            item.in_kernel = want.is_some();
+            item.active = active;
+            if leaving.is_some() {
+                items.remove(slot);
+            }
+        }
+        if leaving.is_some() {
+            object.watch.remove_set(self, slot);
+        }
+        if active {
+            for (lane, _) in object.legs() {
+                self.add_lane(os, lane)?;
+            }
+            self.edge(slot, ready(object));
+        }
+        Ok(())
+    }
+
+    /// Makes the kernel's registration of `fd` what it should be.
+    pub(super) fn register(&self, os: &Os, fd: i32, is: bool, want: Option<u32>, data: u64) -> Answer<()> {
+        let operation = match (is, want) {
+            (false, None) => return Ok(()),
+            (false, Some(_)) => libc::EPOLL_CTL_ADD,
+            (true, Some(_)) => libc::EPOLL_CTL_MOD,
+            (true, None) => libc::EPOLL_CTL_DEL,
+        };
+        let result =
+            os.epoll_control(self.fd.load(Ordering::Relaxed), operation, fd, want.unwrap_or(0), data);
+        match result {
+            Err(errno) if want.is_some() => fail(errno),
+            _ => Ok(()),
+        }
+    }
+}
+
+/// What the kernel allows beside EPOLLEXCLUSIVE, and when it allows it at all.
+fn exclusive_is_well(operation: i32, events: u32) -> bool {
+    const BESIDE: i32 = libc::EPOLLIN
+        | libc::EPOLLOUT
+        | libc::EPOLLERR
+        | libc::EPOLLHUP
+        | libc::EPOLLWAKEUP
+        | libc::EPOLLET
+        | libc::EPOLLEXCLUSIVE;
+    events & libc::EPOLLEXCLUSIVE as u32 == 0
+        || operation == libc::EPOLL_CTL_ADD && events & !(BESIDE as u32) == 0
+}
