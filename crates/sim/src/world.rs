@@ -1,15 +1,16 @@
 //! A whole network in virtual time: hosts, the wires between them and a router in the middle. Everything that happens
 //! is an event in one queue; two runs of one plan do the same things in the same order.
 
+mod checks;
+mod network;
+
 use crate::chance::Chance;
 use crate::checker::{Checker, Tag};
 use crate::host::{self, Host};
 use crate::ledger::{Conversation, Ledger, Violation};
-use crate::link::{Fate, Link};
+use crate::link::Link;
 use crate::plan::Plan;
-use crate::router;
 use crate::trace::Trace;
-use stack::census::Census;
 use stack::{Path, Ready, Request};
 use std::cmp::Ordering;
 use std::collections::BinaryHeap;
@@ -310,32 +311,6 @@ impl World {
         self.finish_turn(host);
     }
 
-    fn deliver(&mut self, host: usize, mut frame: Vec<u8>, tag: Tag) {
-        self.ledger.host = host;
-        if self.plan.lies && crate::merge::may_begin(&frame) {
-            *frame.last_mut().expect("a segment with payload") ^= 1;
-            crate::merge::seal(&mut frame, false);
-        }
-        self.checker.on_delivered(&frame, tag);
-        if self.hosts[host].receive(self.now, frame) {
-            let span = self.chance.below(30_000) + 1;
-            self.push(self.now + span, Event::StopMerging { host });
-        }
-    }
-
-    /// An attacker sends something to a host, or finds none.
-    fn attack(&mut self) {
-        let Some(victim) = self.checker.victim(&mut self.chance) else { return };
-        let frame = crate::attack::forge(&mut self.chance, &victim);
-        let host = (victim.destination.0 as usize & 0xff) - 1;
-        if self.hosts[host].paused {
-            // By the time that it looks, what waits before the forgery may have made the guess right.
-            return;
-        }
-        self.trace.frame(self.now, host, &frame, || "forged, arrives".to_string());
-        self.push(self.now, Event::Arrive { host, frame, tag: Tag::FORGED });
-    }
-
     fn calm(&mut self) {
         self.trace.note(self.now, 0, || "the network is calm".to_string());
         for host in 0..self.hosts.len() {
@@ -415,168 +390,6 @@ impl World {
             self.push(at, Event::Wake { host });
         }
     }
-
-    /// A frame leaves a host.
-    fn transmit(&mut self, host: usize, frame: Vec<u8>) {
-        let index = self.report.frames;
-        self.report.frames += 1;
-        let mut digest = self.report.digest ^ self.now;
-        for chunk in frame.chunks(8) {
-            let mut word = [0u8; 8];
-            word[..chunk.len()].copy_from_slice(chunk);
-            digest = (digest ^ u64::from_le_bytes(word)).wrapping_mul(0x9e37_79b9_7f4a_7c15).rotate_left(29);
-        }
-        self.report.digest = digest;
-        let mtu = self.hosts[host].plan.mtu;
-        let tag = self.checker.on_sent(host, &frame, mtu, &mut self.ledger);
-        if self.ledger.violation.is_some() {
-            return self.trace.frame(self.now, host, &frame, || "VIOLATION".to_string());
-        }
-        let to = frame.get(33).map_or(usize::MAX, |last| usize::from(*last).wrapping_sub(1));
-        if to >= self.hosts.len() || self.plan.lose_frames.contains(&index) {
-            return self
-                .trace
-                .frame(self.now, host, &frame, || format!("#{index} lost: nobody or on purpose"));
-        }
-        let path_mtu = self.up[host].mtu(self.now).min(self.down[to].mtu(self.now));
-        let len = u32::from(u16::from_be_bytes([frame[16], frame[17]]));
-        if len <= path_mtu {
-            return self.travel(host, to, frame, tag, index);
-        }
-        if !router::forbids_fragments(&frame) {
-            for piece in router::fragment(&frame, path_mtu as usize) {
-                self.travel(host, to, piece, tag, index);
-            }
-        } else if self.plan.black_hole && self.now < self.plan.heals_at {
-            self.trace.frame(self.now, host, &frame, || format!("#{index} swallowed, MTU {path_mtu}"));
-        } else {
-            self.trace.frame(self.now, host, &frame, || format!("#{index} too big for {path_mtu}"));
-            let back = router::too_big(&frame, path_mtu);
-            let at = self.now + 100_000;
-            self.push(at, Event::Arrive { host, frame: back, tag: Tag::default() });
-        }
-    }
-
-    /// A packet takes its first wire.
-    fn travel(&mut self, from: usize, to: usize, frame: Vec<u8>, tag: Tag, index: u64) {
-        let fate = self.up[from].enter(self.now, frame.len());
-        self.trace.frame(self.now, from, &frame, || format!("#{index} {fate:?}"));
-        let Fate::Arrives { at, mark, flip, again } = fate else { return };
-        let mut frame = frame;
-        if mark {
-            router::mark(&mut frame);
-        }
-        if let Some(again) = again {
-            self.cross(again, to, frame.clone(), tag, None);
-        }
-        self.cross(at, to, frame, tag, flip);
-    }
-
-    /// A packet is at the router at `at`: at once if nothing that happens until then can matter.
-    fn cross(&mut self, at: u64, to: usize, mut frame: Vec<u8>, tag: Tag, flip: Option<u64>) {
-        if let Some(word) = flip {
-            flip_bit(&mut frame, word);
-        }
-        if self.down[to].has_queue() {
-            self.push(at, Event::Cross { to, frame, tag });
-        } else {
-            self.descend(at, to, frame, tag);
-        }
-    }
-
-    /// A packet takes its second wire.
-    fn descend(&mut self, now: u64, to: usize, mut frame: Vec<u8>, tag: Tag) {
-        let fate = self.down[to].enter(now, frame.len());
-        if !matches!(fate, Fate::Arrives { mark: false, flip: None, again: None, .. }) {
-            self.trace.note(now, to, || format!("{} => {fate:?}", crate::trace::describe(&frame)));
-        }
-        let Fate::Arrives { at, mark, flip, again } = fate else { return };
-        if mark {
-            router::mark(&mut frame);
-        }
-        if let Some(again) = again {
-            self.push(again, Event::Arrive { host: to, frame: frame.clone(), tag });
-        }
-        if let Some(word) = flip {
-            flip_bit(&mut frame, word);
-        }
-        self.push(at, Event::Arrive { host: to, frame, tag });
-    }
-
-    fn check_memory(&mut self, host: usize) {
-        let h = &self.hosts[host];
-        let (attached, most) = (h.device.attached(), h.plan.attached_max as usize);
-        if attached > most + FRAMES_PER_PACKET {
-            self.ledger.alarm(|| format!("{attached} frames of the card are held, {most} are allowed"));
-        }
-        let bytes = h.device.living_bytes();
-        let sockets = h.apps.len() + 2;
-        if bytes > sockets * SOCKET_BYTES_MAX {
-            self.ledger.alarm(|| format!("{bytes} bytes of frames are held for {sockets} sockets"));
-        }
-    }
-
-    /// After the network healed and long enough: everything that could be done is done.
-    fn check_done(&mut self) {
-        self.ledger.host = usize::MAX;
-        for i in 0..self.ledger.conversations.len() {
-            let c = self.ledger.conversations[i].clone();
-            self.report.conversations_done += u64::from(c.ends.iter().all(|end| end.done));
-            let left = |side: usize| c.ends[side].begun && !c.ends[side].done && c.ends[1 - side].done;
-            if c.kept_alive && (left(0) || left(1)) {
-                self.ledger.alarm(|| format!("conversation {i} hangs in spite of keepalive: {:?}", c.ends));
-            }
-            if c.rude || c.is_lost_cookie() {
-                continue;
-            }
-            if !c.ends.iter().all(|end| end.done && end.saw_end) {
-                self.ledger
-                    .alarm(|| format!("conversation {i} hangs though the network healed: {:?}", c.ends));
-            }
-        }
-        for h in 0..self.hosts.len() {
-            if self.hosts[h].apps.iter().any(|app| app.is_late_writer()) {
-                self.ledger.alarm(|| format!("host {h} has a writer that never got to write"));
-            }
-        }
-        self.ledger.check_greetings();
-    }
-
-    /// All sockets are closed and TIME-WAIT is over: no frame, timer, event or socket is left.
-    fn check_empty(&mut self) {
-        for i in 0..self.hosts.len() {
-            self.ledger.host = i;
-            let h = &mut self.hosts[i];
-            let (living, attached) = (h.device.living(), h.device.attached());
-            if living != 0 {
-                self.ledger.alarm(|| format!("{living} frames are left at the end, {attached} of the card"));
-            }
-            let now = h.clock(self.now);
-            let census = h.stack.census();
-            if census != Census::default() {
-                self.ledger.alarm(|| format!("left at the end: {census:?}"));
-            }
-            if let Some(due) = h.stack.next_timer() {
-                let in_ns = due.0 as i64 - now.0 as i64;
-                self.ledger.alarm(|| format!("a timer is left at the end, due in {in_ns} ns"));
-            }
-            if h.stack.wants_flush() {
-                self.ledger.alarm(|| "something waits to be sent at the end".to_string());
-            }
-        }
-    }
-}
-
-/// Flips one bit behind the Ethernet header. Two flips can cancel out in a checksum, in two fragments of a datagram as
-/// on two wires; so a packet that was hit already, and the payload of fragments, are spared.
-fn flip_bit(frame: &mut [u8], word: u64) {
-    let is_fragment = frame[20] & 0x3f != 0 || frame[21] != 0;
-    if crate::packet::parse(frame).is_err() {
-        return;
-    }
-    let bytes = if is_fragment { 20 } else { frame.len() - 14 };
-    let bit = (word % (bytes * 8) as u64) as usize;
-    frame[14 + bit / 8] ^= 1 << (bit % 8);
 }
 
 /// Time for everything to get through after the network healed: retransmission timers may have backed off to two
@@ -590,6 +403,3 @@ const EVENTS_MAX: u64 = 2_000_000;
 const SPINS_MAX: u32 = 1000;
 /// Frames that a paused host's card keeps.
 const RX_RING: usize = 256;
-/// A packet in pieces may exceed the budget by its pieces while it is taken in.
-const FRAMES_PER_PACKET: usize = 0;
-const SOCKET_BYTES_MAX: usize = 16 << 20;
