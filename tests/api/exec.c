@@ -28,6 +28,8 @@ static void afterwards(struct place place)
     CHECK(fd >= 0);
     await(fd);
     CHECK(recv(udp, &byte, 1, 0) == 1);
+    int one = 1;
+    CHECK(setsockopt(idle, SOL_SOCKET, SO_REUSEADDR, &one, sizeof one) == 0);
     CHECK(bind(idle, NAME(name)) == 0 && listen(idle, 1) == 0);
     int fresh = tcp_listening(place.address, place.port + 3);
     tell(fd);

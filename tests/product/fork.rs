@@ -5,7 +5,7 @@ use std::process::Command;
 use std::time::Duration;
 
 use rig::skip::{skipped, test_name};
-use rig::{Finished, Host, Options, Protocol, Running};
+use rig::{Finished, Host, Options, Program, Protocol, Running};
 use tests::{DEADLINE, World, assert_host_bypassed, compile, world};
 
 const PORT: u16 = 9400;
@@ -24,10 +24,14 @@ for _ in range(int(sys.argv[3])):
     peer.close()
 ";
 
+/// Python with the server's address and port.
+fn script(host: &Host, text: &str, address: &str) -> Program {
+    host.program(PYTHON).words("-u -c").argument(text).argument(address).argument(PORT.to_string())
+}
+
 /// The process ids that answered, in order.
 fn ask(host: &Host, address: &str, count: u32) -> Vec<u32> {
-    let program = host.program(PYTHON).words("-u -c").argument(ASK).argument(address);
-    let asked = program.argument(PORT.to_string()).argument(count.to_string()).run(DEADLINE);
+    let asked = script(host, ASK, address).argument(count.to_string()).run(DEADLINE);
     let said = asked.and_then(Finished::success).unwrap().stdout;
     said.lines().map(|line| line.parse().unwrap()).collect()
 }
@@ -119,8 +123,7 @@ fn workers_that_wait_on_an_epoll_set_of_their_parent_are_accelerated() {
     let Some(world) = world(&Options::default()) else { return };
     let World { hosts, library } = &world;
     let address = hosts.right.address.to_string();
-    let program = hosts.right.program(PYTHON).words("-u -c").argument(SET_BEFORE_FORK).argument(&address);
-    let mut server = program.argument(PORT.to_string()).preload(Some(library)).start().unwrap();
+    let mut server = script(&hosts.right, SET_BEFORE_FORK, &address).preload(Some(library)).start().unwrap();
     server.wait_for_port(Protocol::Tcp, PORT, DEADLINE).unwrap();
     // Workers open their lanes when they first wait.
     std::thread::sleep(Duration::from_millis(500));
@@ -163,62 +166,68 @@ fn a_server_that_forks_for_each_connection_echoes_every_byte() {
     let Some(world) = world(&Options::default()) else { return };
     let World { hosts, library } = &world;
     let address = hosts.right.address.to_string();
-    let script = |host: &Host, text: &str| {
-        let program = host.program(PYTHON).words("-u -c").argument(text);
-        program.argument(&address).argument(PORT.to_string())
-    };
-    let mut server = script(&hosts.right, FORKING).preload(Some(library)).start().unwrap();
+    let mut server = script(&hosts.right, FORKING, &address).preload(Some(library)).start().unwrap();
     server.wait_for_port(Protocol::Tcp, PORT, DEADLINE).unwrap();
     for _ in 0..2 {
         let before = hosts.right.counters().unwrap();
-        script(&hosts.left, MIRROR).run(DEADLINE).and_then(Finished::success).unwrap();
+        script(&hosts.left, MIRROR, &address).run(DEADLINE).and_then(Finished::success).unwrap();
         assert_host_bypassed("server", &hosts.right.counters().unwrap().since(&before));
     }
     server.kill().unwrap();
 }
 
-/// Connects, hears a line, becomes a shell. `sys.argv[3]`: the connection passes to it.
+/// Connects, hears a line, becomes a shell with the connection as its input. `sys.argv[3]`: the descriptor passes to it;
+/// `sys.argv[4]`: it gave up CAP_NET_ADMIN (12) before.
 const BECOME: &str = "\
-import os,socket,sys
+import ctypes,os,socket,sys
 peer = socket.create_connection((sys.argv[1], int(sys.argv[2])), timeout=20)
-assert peer.makefile('rb').readline() == b'hello\\n'
-peer.set_inheritable(sys.argv[3] == 'passes')
-print('fd', peer.fileno(), flush=True)
-os.execvp('sh', ['sh', '-c', 'echo done'])
+assert peer.recv(6, socket.MSG_WAITALL) == b'hello\\n'
+os.dup2(peer.fileno(), 0, inheritable=sys.argv[3] == 'passes')
+if sys.argv[4] == 'unprivileged':
+    libc, header, sets = ctypes.CDLL(None), (ctypes.c_uint32 * 2)(0x20080522, 0), (ctypes.c_uint32 * 6)()
+    assert libc.capget(header, sets) == 0
+    sets[0] &= ~(1 << 12)
+    assert libc.capset(header, sets) == 0
+print('fd 0', flush=True)
+os.execvp('sh', ['sh', '-c', 'read line; echo \"heard $line\"; echo answer >&0'])
 ";
 
 const GREET: &str = "\
 import socket,sys
 listener = socket.create_server((sys.argv[1], int(sys.argv[2])))
-for _ in range(2):
+for _ in range(3):
     peer = listener.accept()[0]
     peer.sendall(b'hello\\n')
-    assert peer.recv(10) == b''
-    print('ended', flush=True)
+    peer.sendall(b'line\\n')
+    try:
+        print(peer.makefile('rb').read().decode().strip() or 'ended', flush=True)
+    except ConnectionResetError: # with what nobody reads any more
+        print('ended', flush=True)
 ";
 
 #[test]
-fn a_connection_that_exec_ends_is_told_to_the_peer_and_named_in_a_warning_if_its_descriptor_passes() {
+fn a_connection_goes_on_after_exec_or_a_warning_names_it_and_its_peer_is_told() {
     let Some(world) = world(&Options::default()) else { return };
     let World { hosts, library } = &world;
     let address = hosts.right.address.to_string();
-    let script = |host: &Host, text: &str| {
-        let program = host.program(PYTHON).words("-u -c").argument(text);
-        program.argument(&address).argument(PORT.to_string())
-    };
-    let mut server = script(&hosts.right, GREET).start().unwrap();
+    let mut server = script(&hosts.right, GREET, &address).start().unwrap();
     server.wait_for_port(Protocol::Tcp, PORT, DEADLINE).unwrap();
-    for (how, warnings) in [("passes", 1), ("stays", 0)] {
-        let program = script(&hosts.left, BECOME).argument(how).preload(Some(library));
-        let Finished { stdout, stderr, .. } = program.run(DEADLINE).and_then(Finished::success).unwrap();
-        let mut lines = stdout.lines();
-        let named = format!("exec: {}, connected to {address}:{PORT}", lines.next().unwrap());
-        assert_eq!(lines.next(), Some("done"));
+    let ways = [
+        ("passes", "privileged", "line", 0),
+        ("passes", "unprivileged", "", 1),
+        ("stays", "privileged", "", 0),
+    ];
+    for (how, rights, heard, warnings) in ways {
+        let program = script(&hosts.left, BECOME, &address).argument(how).argument(rights);
+        let finished = program.preload(Some(library)).run(DEADLINE).unwrap();
+        let Finished { stdout, stderr, .. } = finished;
+        assert_eq!(stdout, format!("fd 0\nheard {heard}\n"), "{how}, {rights}: {stderr}");
+        let named = format!("exec: fd 0, connected to {address}:{PORT}");
         let told = stderr.lines().filter(|line| line.contains("WARNING") && line.contains(&named)).count();
-        assert_eq!(told, warnings, "{how}: {stderr}");
+        assert_eq!(told, warnings, "{how}, {rights}: {stderr}");
     }
     let said = server.finish(DEADLINE).and_then(Finished::success).unwrap().stdout;
-    assert_eq!(said, "ended\nended\n");
+    assert_eq!(said, "answer\nended\nended\n");
 }
 
 /// nginx with two workers over a folder of its own.
@@ -295,9 +304,8 @@ fn nginx_replaces_its_workers_under_load_without_a_failed_request() {
     std::fs::create_dir_all(&folder).unwrap();
     std::fs::write(folder.join("small"), "small").unwrap();
     if let Some(server) = nginx(&world, &folder) {
-        let load = world.hosts.left.program(PYTHON).words("-u -c").argument(LOAD);
-        let load = load.argument(world.hosts.right.address.to_string()).argument(PORT.to_string());
-        let load = load.start().unwrap();
+        let address = world.hosts.right.address.to_string();
+        let load = script(&world.hosts.left, LOAD, &address).start().unwrap();
         for _ in 0..3 {
             std::thread::sleep(Duration::from_millis(800));
             server.signal(1).unwrap();

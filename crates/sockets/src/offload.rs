@@ -185,10 +185,15 @@ pub(crate) fn leave<T>(
     if runtime.parameters.strict && !matches!(why, Why::Rule | Why::Disabled) {
         return errno::fail(libc::EPROTONOSUPPORT);
     }
+    forget(runtime, object, why);
+    Err(Stop::Kernel(why))
+}
+
+/// The shadow is all there is of a socket from now on, for every descriptor that names it.
+pub(crate) fn forget(runtime: &'static Runtime, object: &'static Object, why: Why) {
     epoll::follow(&runtime.os, object, Some(()));
     counts::describe(object);
     counts::left(object.part_with_counts(), object.fd.load(Ordering::Relaxed), why);
     fd_table::each_of(object, |fd| _ = fd_table::remove(fd));
     object.release();
-    Err(Stop::Kernel(why))
 }

@@ -69,6 +69,8 @@ reasons! {
     Fenced "fenced off after an internal error" "please report it with the log"
     /// Another family or type.
     OtherFamily "not TCP or UDP over IPv4" "use the IPv4 address of the peer"
+    /// The program that exec begins goes on with the connection.
+    Executed "passed to another program by exec" ""
 }
 
 impl Why {
@@ -91,6 +93,7 @@ impl Why {
                 | NoInterface
                 | Inherited
                 | OtherFamily
+                | Executed
         )
     }
 

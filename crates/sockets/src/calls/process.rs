@@ -1,5 +1,6 @@
 //! The process as a whole: start, fork, exit, and a panic of ours.
 
+use crate::answer::Why;
 use crate::counts;
 use crate::fd_table::{self, Entry};
 use crate::lane::Tx;
@@ -7,6 +8,7 @@ use crate::object::{Kind, Object};
 use crate::offload;
 use crate::os::Os;
 use crate::runtime::{self, ForkLocks};
+use crate::tcp;
 use core::cell::RefCell;
 use core::sync::atomic::Ordering;
 use stack::tcp::Close;
@@ -75,23 +77,36 @@ pub fn forked_child() {
     runtime.after_fork(listens, child);
 }
 
-/// Before exec replaces the program: what is only in this process ends, as at exit. Connections whose descriptors the new
-/// program gets, but not their state, are told.
+/// Before exec replaces the program: connections whose descriptors the new program gets move into the kernel, and what is
+/// only in this process ends, as at exit. What gets lost is told.
 pub fn executing() {
     let Some(runtime) = runtime::get() else { return };
-    let (mut lost, mut first) = (0, None);
+    let mut refused = 0;
     for fd in 0..fd_table::end() {
         let Some(object) = fd_table::socket(fd) else { continue };
         if matches!(object.kind(), Kind::Listener | Kind::Udp) {
             // From now on clients reach the kernel's socket, which the new program has.
             offload::unsteer(object);
+            refused += tcp::refuse_queued(object);
         }
-        if is_lost(object)
-            && sys::fd::fcntl(fd, libc::F_GETFD, 0).is_ok_and(|flags| flags & libc::FD_CLOEXEC == 0)
+    }
+    if refused > 0 {
+        logger::warning!("exec: {refused} connections that were not accepted yet are reset");
+    }
+    let (mut lost, mut first, mut moved) = (0, None, Vec::new());
+    for fd in 0..fd_table::end() {
+        let Some(object) = fd_table::socket(fd).filter(|object| is_lost(object)) else { continue };
+        if sys::fd::fcntl(fd, libc::F_GETFD, 0).is_ok_and(|flags| flags & libc::FD_CLOEXEC != 0) {
+            continue;
+        }
+        if object.kind() == Kind::Stream
+            && let Some(connection) = tcp::to_kernel(runtime, object, Why::Executed)
         {
-            lost += 1;
-            first = first.or(object.control.lock().remote.map(|remote| (fd, remote)));
+            moved.push(connection);
+            continue;
         }
+        lost += 1;
+        first = first.or(object.control.lock().remote.map(|remote| (fd, remote)));
     }
     if let Some((fd, remote)) = first {
         let others = lost - 1;

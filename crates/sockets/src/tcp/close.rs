@@ -84,6 +84,21 @@ pub(crate) fn detach(object: &'static Object) {
     object.drop_legs();
 }
 
+/// Ends the connections that wait in a listener's queue; how many.
+pub(crate) fn refuse_queued(listener: &'static Object) -> usize {
+    let mut refused = 0;
+    if listener.kind() == Kind::Listener {
+        for (lane, id) in listener.legs() {
+            lane.turn(sys::clock::now());
+            while let Some(waiting) = { lane.lock().stack.tcp_accept(id) } {
+                abort(lane, waiting);
+                refused += 1;
+            }
+        }
+    }
+    refused
+}
+
 /// Ends an engine socket at once.
 pub(crate) fn abort(lane: &'static Lane, id: SocketId) {
     let now = Instant(sys::clock::now());

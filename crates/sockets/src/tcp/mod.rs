@@ -9,14 +9,16 @@ mod connect;
 mod listen;
 mod port;
 mod recv;
+mod repair;
 mod send;
 mod splice;
 
 pub(crate) use accept::accept4;
-pub(crate) use close::{abort, close, detach, shutdown};
+pub(crate) use close::{abort, close, detach, refuse_queued, shutdown};
 pub(crate) use connect::connect;
 pub(crate) use listen::{adopt, listen};
 pub(crate) use recv::{recv, take_now};
+pub(crate) use repair::to_kernel;
 pub(crate) use send::{send, send_file};
 pub(crate) use splice::{splice_from_pipe, splice_to_pipe};
 

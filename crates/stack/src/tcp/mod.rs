@@ -36,6 +36,7 @@ mod cookie;
 mod delayed_ack;
 mod ecn;
 mod half_open;
+mod handover;
 mod handshake;
 pub(crate) mod icmp;
 pub(crate) mod input;
@@ -63,6 +64,8 @@ mod table;
 mod text;
 mod time_wait;
 pub(crate) mod timers;
+
+pub use handover::Handover;
 
 pub(crate) use control_block::{Fate, Tcb as Connection};
 pub(crate) use half_open::HalfOpen;
