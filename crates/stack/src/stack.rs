@@ -111,7 +111,7 @@ impl<F: Frame> Stack<F> {
             events: Events::default(),
             budget: Budget::new(config.attached_frames_max),
             reassembly: Reassembly::new(),
-            tcp: tcp::Shared::new(&config, now),
+            tcp: tcp::Shared::new(&config),
             dropped: Dropped::default(),
             accept_partial_checksum: config.accept_partial_checksum,
             latest: now,

@@ -120,7 +120,7 @@ mod tests {
     fn a_cookie_is_the_number_that_the_program_makes() {
         let mut config = crate::testing::config(MacAddr([2, 0, 0, 0, 0, 1]));
         config.cookie_key = core::array::from_fn(|i| i as u8);
-        let shared = Shared::new(&config, Instant::ZERO);
+        let shared = Shared::new(&config);
         let now = Instant(1234 * 60_000_000_000 + 5);
         let ends = |a, b| Endpoint::new([10, 0, 0, a].into(), b);
         let cookie = make(&shared, now, ends(1, 7), ends(2, 9), Seq(0xfeed_f00d), Some(1460));

@@ -99,7 +99,7 @@ impl<F: Frame> Stack<F> {
         remote: Endpoint,
         out: &mut impl Outlet,
     ) {
-        if seg.has(Flags::RST) || !self.tcp.resets.allow(now) {
+        if seg.has(Flags::RST) || !self.tcp.may_reset(now, *remote.ip()) {
             return;
         }
         let (seq, ack, flags) = if seg.has(Flags::ACK) {

@@ -5,6 +5,7 @@ use super::seq::Seq;
 use super::{Refused, Settings};
 use crate::{Config, Duration, Endpoint, Instant, SocketId};
 use core::hash::Hasher;
+use core::net::Ipv4Addr;
 use siphasher::sip::SipHasher13;
 use std::collections::VecDeque;
 
@@ -18,15 +19,14 @@ pub(crate) struct Shared {
     pub(crate) cookies_elsewhere: Option<Instant>,
     /// Connections in TIME-WAIT, oldest first; those that ended early are skipped.
     pub(crate) time_wait: VecDeque<SocketId>,
-    /// Answers to segments of no connection.
-    pub(crate) resets: RateLimit,
+    resets: Resets,
     /// Closed sockets that still deliver, or wait for the peer's FIN.
     pub(crate) orphans: u32,
     pub(crate) refused: Refused,
 }
 
 impl Shared {
-    pub(crate) fn new(config: &Config, now: Instant) -> Shared {
+    pub(crate) fn new(config: &Config) -> Shared {
         let mut key = [0; 16];
         for (slot, (a, b)) in key.iter_mut().zip(config.seed.iter().zip(&config.seed[16..])) {
             *slot = a ^ b.rotate_left(3);
@@ -38,7 +38,7 @@ impl Shared {
             cookie_key: SipHasher13::new_with_key(&config.cookie_key),
             cookies_elsewhere: None,
             time_wait: VecDeque::new(),
-            resets: RateLimit::new(now, RESETS_PER_SECOND),
+            resets: Resets { second: 0, left: [RESETS_PER_SECOND; ADDRESSES] },
             orphans: 0,
             refused: Refused::default(),
         }
@@ -48,6 +48,22 @@ impl Shared {
     /// there were two, four times as many (Linux's tcp_too_many_orphans).
     pub(crate) fn has_too_many_orphans(&self, faults: u32) -> bool {
         u64::from(self.orphans) << faults > u64::from(self.settings.orphans_max)
+    }
+
+    /// Whether a segment of no connection is answered; counts the answer.
+    pub(crate) fn may_reset(&mut self, now: Instant, to: Ipv4Addr) -> bool {
+        let second = now.0 / 1_000_000_000;
+        if self.resets.second != second {
+            self.resets = Resets { second, left: [RESETS_PER_SECOND; ADDRESSES] };
+        }
+        let mut hasher = self.key;
+        hasher.write(&[4]);
+        hasher.write(&to.octets());
+        hasher.write(&second.to_ne_bytes());
+        let left = &mut self.resets.left[hasher.finish() as usize % ADDRESSES];
+        let may = *left > 0;
+        *left -= u16::from(may);
+        may
     }
 
     /// A keyed hash of a connection's four-tuple, for one purpose.
@@ -71,6 +87,15 @@ impl Shared {
     pub(crate) fn timestamp_offset(&self, local: Endpoint, remote: Endpoint) -> u32 {
         self.hash(2, Endpoint::new(*local.ip(), 0), Endpoint::new(*remote.ip(), 0)) as u32
     }
+}
+
+/// What is left of this second's answers to segments of no connection. The allowance is by the address that is
+/// answered, so that a flood in somebody's name takes no answer from others, and that nobody learns from his own answers
+/// what others were not told (CVE-2016-5696: a limit in common says who talks to whom). Addresses share places by a
+/// keyed hash that is another one each second, which bounds the answers altogether.
+struct Resets {
+    second: u64,
+    left: [u16; ADDRESSES],
 }
 
 /// So many a second, with bursts of as many.
@@ -99,5 +124,7 @@ impl RateLimit {
     }
 }
 
-/// Resets to strangers: enough for a busy host's clients of a closed port, too few to be somebody's amplifier.
-const RESETS_PER_SECOND: u32 = 1000;
+/// Resets to one address, or those that share its place: enough for a proxy whose server began anew. An answer is what
+/// a stray segment costs most: a place in the transmit ring, and the kernel's work in copy mode.
+const RESETS_PER_SECOND: u16 = 1000;
+const ADDRESSES: usize = 64;

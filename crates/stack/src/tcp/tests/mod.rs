@@ -318,7 +318,18 @@ pub(super) fn forge(
     options: &wire::tcp::OptionsWriter,
     payload: &[u8],
 ) -> Vec<u8> {
-    let (src, dst) = (*World::endpoint(from, 1).ip(), *World::endpoint(1 - from, 1).ip());
+    forge_as(*World::endpoint(from, 1).ip(), from, fields, options, payload)
+}
+
+/// The same in the name of `src`.
+pub(super) fn forge_as(
+    src: core::net::Ipv4Addr,
+    from: usize,
+    fields: &wire::tcp::Fields,
+    options: &wire::tcp::OptionsWriter,
+    payload: &[u8],
+) -> Vec<u8> {
+    let dst = *World::endpoint(1 - from, 1).ip();
     let mut fields = *fields;
     fields.options_len = options.bytes().len();
     let len = 20 + fields.options_len + payload.len();

@@ -2,6 +2,7 @@
 
 use super::*;
 use crate::SocketError;
+use crate::census::Census;
 use crate::tcp::seq::Seq;
 
 #[test]
@@ -217,4 +218,87 @@ fn strangers_get_resets_at_a_limited_rate_and_never_for_a_reset() {
     let fields = Fields { src: 7, dst: 9, seq: 1, flags: Flags::RST, ..Fields::default() };
     world.hosts[1].receive(later, forge(0, &fields, &OptionsWriter::new(), &[]));
     assert_eq!(world.hosts[1].out.frames.len(), 0);
+}
+
+/// A segment that belongs to nothing, in the name of one of 62 000 addresses: to the listener at port 80 or to a closed
+/// port, and each fourth looks like the proof of a cookie.
+fn stray(random: &mut Random) -> Vec<u8> {
+    let src = [10, 9, random.below(250) as u8, random.below(250) as u8].into();
+    let flags = [Flags::ACK, Flags::RST, Flags::RST | Flags::ACK, Flags::FIN, Flags::FIN | Flags::ACK];
+    let flags = flags[random.below(5) as usize];
+    let bits = if random.below(4) == 0 { 27 } else { 32 };
+    let fields = Fields {
+        src: 1024 + random.below(60_000) as u16,
+        dst: if random.below(4) == 0 { 81 } else { 80 },
+        seq: random.below(1 << 32) as u32,
+        ack: random.below(1 << bits) as u32,
+        flags,
+        ..Fields::default()
+    };
+    let data = if random.below(3) == 0 { &[7; 100][..] } else { &[] };
+    forge_as(src, 0, &fields, &OptionsWriter::new(), data)
+}
+
+#[test]
+fn a_flood_of_stray_segments_delays_no_connection_and_leaves_nothing_behind() {
+    // 34: more than a million a second, of which the answers fill the transmit ring each time before the connection sends.
+    const TOTAL: usize = 4_000_000;
+    let [quiet, flooded] = [0, 120].map(|strays| {
+        let mut world = World::new();
+        world.delay = MS * 5;
+        let listener = world.listen(1, 80, 16);
+        let options = world.options();
+        let a = world.connect(0, 5000, 80, &options);
+        world.run(MS * 20);
+        let b = world.hosts[1].stack.tcp_accept(listener).unwrap();
+        world.hosts[1].stack.cookies_are_out(world.now);
+        world.hosts[1].out.room = 32;
+        let (before, held, begun) = (world.hosts[1].stack.census(), world.log.len(), world.now);
+        let mut random = Random(5);
+        let (mut sent, mut got, mut count) = (0, 0, 0u64);
+        while got < TOTAL {
+            for _ in 0..strays {
+                let now = world.now;
+                world.hosts[1].receive(now, stray(&mut random));
+                count += 1;
+            }
+            while let Ok(n) = world.send(1, b, &vec![3; TOTAL - sent]) {
+                sent += n;
+                if sent == TOTAL {
+                    break;
+                }
+            }
+            got += world.recv(0, a, 1 << 20).map_or(0, |bytes| bytes.len());
+            let end = world.now + MS / 10;
+            world.step(end);
+        }
+        let span = world.now.since(begun);
+        world.run(MS * 500);
+        assert_eq!(world.hosts[1].stack.tcp_accept(listener), None, "{count} strays opened nothing");
+        assert_eq!(world.hosts[1].stack.census(), Census { has_timers: false, ..before });
+        let resets = world.log[held..].iter().filter(|entry| seen(entry).flags.has(Flags::RST)).count();
+        assert!(resets as u64 <= count / 2, "{resets} answers to {count}");
+        assert!(strays == 0 || resets > 1000, "{resets} answers: the flood was one");
+        span
+    });
+    assert!(flooded <= quiet * 3 / 2, "{quiet:?} without it, {flooded:?} with it");
+}
+
+#[test]
+fn resets_are_limited_for_each_address_and_for_all_together() {
+    // 34, 27: an address learns nothing from its own resets about what another was not told.
+    let mut world = World::new();
+    let now = world.now;
+    let mut resets_to = |address: u32, count: u32| {
+        let src = core::net::Ipv4Addr::from_bits(0x0a09_0000 + address);
+        let fields = Fields { src: 7, dst: 9, seq: 1, ack: 1, flags: Flags::ACK, ..Fields::default() };
+        let frame = forge_as(src, 0, &fields, &OptionsWriter::new(), &[]);
+        (0..count).for_each(|_| world.hosts[1].receive(now, frame.clone()));
+        world.hosts[1].out.frames.drain(..).count()
+    };
+    assert_eq!(resets_to(1, 5000), 1000);
+    let others = (2..12).map(|address| resets_to(address, 10)).filter(|count| *count == 10).count();
+    assert!(others >= 8, "{others} of 10 addresses are answered as if there were no flood");
+    let all: usize = (100..200).map(|address| resets_to(address, 1000)).sum();
+    assert!((30_000..=64_000).contains(&all), "{all} answers to 100 000 segments of 100 addresses");
 }
