@@ -66,11 +66,12 @@ void server(struct place place)
     char *none[] = {"/no/such/program", NULL};
     CHECK_ERRNO(execv(none[0], none), ENOENT);
     CHECK_ERRNO(execvp("no-such-program", none), ENOENT);
+    CHECK_ERRNO(execl(none[0], "x", NULL), ENOENT);
+    CHECK_ERRNO(execlp("no-such-program", "x", NULL), ENOENT);
+    CHECK_ERRNO(execle(none[0], "x", NULL, none + 1), ENOENT);
     for (int i = 0; i < ROUNDS; i++)
         tell(fd);
-    char *words[] = {"sh", "-c", "exec \"$0\" \"$@\"", program, "server", (char *)place.address,
-                     port, (char *)place.client, NULL};
-    execvp(words[0], words);
+    execlp("sh", "sh", "-c", "exec \"$0\" \"$@\"", program, "server", place.address, port, place.client, NULL);
     CHECK(!"exec");
 }
 

@@ -103,7 +103,7 @@ void server(struct place place)
         CHECK(ioctl(fd, FIONREAD, &held) == 0);
     send_bytes(fd, UNSENT);
     char *words[] = {program, "server", (char *)place.address, port, (char *)place.client, NULL};
-    execv(program, words);
+    execve(program, words, environ);
     CHECK(!"exec");
 }
 

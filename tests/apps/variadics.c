@@ -5,6 +5,7 @@
 #include <sys/mman.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
+#include <sys/wait.h>
 
 int main(void)
 {
@@ -48,6 +49,15 @@ int main(void)
     CHECK(syscall(SYS_write, pair[0], "raw", 3) == 3);
     CHECK(syscall(SYS_read, pair[1], four, 4) == 3 && memcmp(four, "raw", 3) == 0);
     CHECK(syscall(SYS_close, -1) == -1 && errno == EBADF);
+
+    pid_t child = fork();
+    if (child == 0) {
+        char *environment[] = {"CODE=7", NULL};
+        execle("/bin/sh", "sh", "-c", "exit $((CODE + $1 + $2 + $3 + $4))", "0", "1", "2", "3", "4", NULL, environment);
+        _exit(1);
+    }
+    int ended;
+    CHECK(waitpid(child, &ended, 0) == child && WIFEXITED(ended) && WEXITSTATUS(ended) == 17);
 
     errno = ERANGE;
     CHECK(passes(pair[0], pair[1]) == 0 || errno == ERANGE);

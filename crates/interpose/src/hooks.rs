@@ -1,5 +1,5 @@
 //! The rows, by what they are about. Files in reading order: [`socket`], [`data`], [`wait`], [`descriptor`],
-//! [`process`], [`signal`], [`stream`]; then the same functions under other names: [`fortified`], [`aliases`].
+//! [`process`], [`signal`], [`stream`], [`variadic`]; then the same functions under other names: [`fortified`], [`aliases`].
 
 mod aliases;
 pub(crate) mod data;
@@ -9,6 +9,8 @@ mod process;
 pub(crate) mod signal;
 pub(crate) mod socket;
 mod stream;
+#[cfg(all(target_arch = "x86_64", target_env = "gnu"))]
+mod variadic;
 pub(crate) mod wait;
 
 /// Every exported name; a test compares it with what the linker exported.
@@ -26,6 +28,10 @@ pub fn symbols() -> impl Iterator<Item = &'static str> {
         process::exec::SYMBOLS,
         signal::SYMBOLS,
         stream::SYMBOLS,
+        #[cfg(all(target_arch = "x86_64", target_env = "gnu"))]
+        variadic::SYMBOLS,
+        #[cfg(all(target_arch = "x86_64", target_env = "gnu"))]
+        variadic::IN_ASSEMBLY,
         fortified::SYMBOLS,
         aliases::SYMBOLS,
     ]

@@ -57,6 +57,8 @@ fn the_library_imports_only_what_is_known_to_be_harmless() {
         "access",
         // Of `interpose`: the stream that fdopen of a socket gives, whose reads and writes are our hooks.
         "fopencookie",
+        // Of `interpose`: the text that dprintf writes to a socket.
+        "vasprintf __vasprintf_chk",
         // The program's name, for the log.
         "program_invocation_short_name",
         // Of std's report of a panic, which `start` replaces; linked, never run.

@@ -139,21 +139,21 @@ pub(crate) mod first {
     }
 }
 
-/// Another program takes the place of this one. (execl and its kin take any number of arguments, which no hook of ours
-/// can pass on: they are libc's. posix_spawn changes a child only.)
+/// Another program takes the place of this one. (execl and its kin are in `variadic.rs`; posix_spawn changes a child
+/// only.)
 pub(crate) mod exec {
     use super::*;
     use core::ffi::CStr;
     type Words = *const *const c_char;
 
     /// Whether it can succeed: after a call that fails the program goes on, with its connections.
-    unsafe fn is_program(path: *const c_char) -> bool {
+    pub(in crate::hooks) unsafe fn is_program(path: *const c_char) -> bool {
         // SAFETY: the application's path; the kernel judges the pointer.
         !path.is_null() && unsafe { libc::access(path, libc::X_OK) } == 0
     }
 
     /// As execvp(3) looks for it.
-    unsafe fn is_found(name: *const c_char) -> bool {
+    pub(in crate::hooks) unsafe fn is_found(name: *const c_char) -> bool {
         if name.is_null() {
             return false;
         }
@@ -176,7 +176,7 @@ pub(crate) mod exec {
     }
 
     /// The kernel's, after what must come before. A vfork child leaves its parent's memory as it is.
-    fn after_leaving(leaves: impl FnOnce() -> bool) -> Answer<c_int> {
+    pub(in crate::hooks) fn after_leaving(leaves: impl FnOnce() -> bool) -> Answer<c_int> {
         if own_process() && leaves() {
             executing();
         }
