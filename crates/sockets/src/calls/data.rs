@@ -287,12 +287,13 @@ pub unsafe fn splice(
     if let Some((runtime, object)) = stream(input)
         && sys::pipe::is_pipe(output)
     {
-        return counts::receive(object, tcp::splice_to_pipe(runtime, object, output, count, flags));
+        let splice = tcp::Splice { runtime, object, pipe: output, count, flags };
+        return counts::receive(object, splice.receive());
     }
     if let Some((runtime, object)) = stream(output)
         && sys::pipe::is_pipe(input)
     {
-        return tcp::splice_from_pipe(runtime, object, input, count, flags);
+        return tcp::Splice { runtime, object, pipe: input, count, flags }.send();
     }
     kernel()
 }

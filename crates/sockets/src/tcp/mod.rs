@@ -20,7 +20,7 @@ pub(crate) use listen::{adopt, listen};
 pub(crate) use recv::{recv, take_now};
 pub(crate) use repair::to_kernel;
 pub(crate) use send::{send, send_file};
-pub(crate) use splice::{splice_from_pipe, splice_to_pipe};
+pub(crate) use splice::Splice;
 
 use crate::address::{self, Given};
 use crate::answer::{Answer, Stop};

@@ -8,7 +8,7 @@
 use crate::answer::{Answer, Stop, Why};
 use crate::counts;
 use crate::errno::{fail, of_recv};
-use crate::lane::Tx;
+use crate::lane::{Inner, Tx};
 use crate::object::Object;
 use crate::runtime::Runtime;
 use crate::wait::Lanes;
@@ -44,112 +44,112 @@ enum Stuck {
     Socket(RecvError),
 }
 
-/// From a connection to a pipe: what is there, or comes first, as far as the pipe has room. 0: end of stream.
-pub(crate) fn splice_to_pipe(
-    runtime: &'static Runtime,
-    object: &'static Object,
-    pipe: c_int,
-    count: usize,
-    flags: c_uint,
-) -> Answer<ssize_t> {
-    Between::with(|between| {
-        let mut total = 0;
-        loop {
-            let mut step = |now| between.step(object, pipe, count - total, now);
-            let moved = match step(sys::clock::now()) {
-                Err(Stuck::Socket(RecvError::WouldBlock)) if total == 0 => {
-                    if object.nonblocking.load(Ordering::Relaxed) {
-                        return fail(EAGAIN);
+/// One call of splice(2), between a connection and a pipe.
+pub(crate) struct Splice {
+    pub runtime: &'static Runtime,
+    pub object: &'static Object,
+    pub pipe: c_int,
+    pub count: usize,
+    pub flags: c_uint,
+}
+
+impl Splice {
+    /// From the connection to the pipe: what is there, or comes first, as far as the pipe has room. 0: end of stream.
+    pub(crate) fn receive(&self) -> Answer<ssize_t> {
+        let Splice { runtime, object, pipe, count, .. } = *self;
+        Between::with(|between| {
+            let mut total = 0;
+            loop {
+                let mut step = |now| between.step(object, pipe, count - total, now);
+                let moved = match step(sys::clock::now()) {
+                    Err(Stuck::Socket(RecvError::WouldBlock)) if total == 0 => {
+                        if object.nonblocking.load(Ordering::Relaxed) {
+                            return fail(EAGAIN);
+                        }
+                        let one = [object];
+                        let outcome = block::until(runtime, &Wait::to_receive(runtime, &one, &[]), |now| {
+                            let moved = step(now);
+                            (!matches!(moved, Err(Stuck::Socket(RecvError::WouldBlock)))).then_some(moved)
+                        });
+                        match outcome {
+                            Ok(moved) => moved,
+                            Err(stopped) => return fail(stopped.errno()),
+                        }
                     }
-                    let one = [object];
-                    let outcome = block::until(runtime, &Wait::to_receive(runtime, &one, &[]), |now| {
-                        let moved = step(now);
-                        (!matches!(moved, Err(Stuck::Socket(RecvError::WouldBlock)))).then_some(moved)
-                    });
-                    match outcome {
-                        Ok(moved) => moved,
-                        Err(stopped) => return fail(stopped.errno()),
+                    moved => moved,
+                };
+                match moved {
+                    Ok(0) => return Ok(total as ssize_t),
+                    Ok(moved) => total += moved,
+                    Err(_) if total > 0 => return Ok(total as ssize_t),
+                    Err(Stuck::Pipe(EAGAIN)) if self.may_block() => self.await_pipe(libc::POLLOUT)?,
+                    Err(Stuck::Pipe(errno)) => return fail(errno),
+                    Err(Stuck::Socket(RecvError::NoSocket)) => return Err(Stop::Kernel(Why::NotOurs)),
+                    Err(Stuck::Socket(error)) => return fail(of_recv(error)),
+                }
+                if total == count {
+                    return Ok(total as ssize_t);
+                }
+            }
+        })
+    }
+
+    /// From the pipe to the connection: what the pipe holds, or gets first. 0: nobody writes to the pipe any more.
+    pub(crate) fn send(&self) -> Answer<ssize_t> {
+        let Splice { runtime, object, pipe, count, flags } = *self;
+        let more = if flags & libc::SPLICE_F_MORE != 0 { libc::MSG_MORE } else { 0 };
+        Between::with(|between| {
+            let mut total = 0;
+            while total < count {
+                let held = match between.look(pipe, count - total) {
+                    Ok(0) => break,
+                    Ok(held) => held,
+                    Err(_) if total > 0 => break,
+                    Err(EAGAIN) if self.may_block() => {
+                        self.await_pipe(libc::POLLIN)?;
+                        continue;
                     }
+                    Err(errno) => return fail(errno),
+                };
+                let sent = match super::send(runtime, object, &mut &between.bytes[..held], more) {
+                    Ok(sent) => sent as usize,
+                    Err(_) if total > 0 => break,
+                    Err(stop) => return Err(stop),
+                };
+                // They are there: it does not block.
+                let _ = sys::fd::read(pipe, &mut between.bytes[..sent]);
+                total += sent;
+                if sent < held {
+                    break;
                 }
-                moved => moved,
-            };
-            match moved {
-                Ok(0) => return Ok(total as ssize_t),
-                Ok(moved) => total += moved,
-                Err(_) if total > 0 => return Ok(total as ssize_t),
-                Err(Stuck::Pipe(EAGAIN)) if may_block(pipe, flags) => {
-                    await_pipe(runtime, object, pipe, libc::POLLOUT)?;
-                }
-                Err(Stuck::Pipe(errno)) => return fail(errno),
-                Err(Stuck::Socket(RecvError::NoSocket)) => return Err(Stop::Kernel(Why::NotOurs)),
-                Err(Stuck::Socket(error)) => return fail(of_recv(error)),
             }
-            if total == count {
-                return Ok(total as ssize_t);
-            }
-        }
-    })
-}
+            Ok(total as ssize_t)
+        })
+    }
 
-/// From a pipe to a connection: what the pipe holds, or gets first. 0: nobody writes to the pipe any more.
-pub(crate) fn splice_from_pipe(
-    runtime: &'static Runtime,
-    object: &'static Object,
-    pipe: c_int,
-    count: usize,
-    flags: c_uint,
-) -> Answer<ssize_t> {
-    let more = if flags & libc::SPLICE_F_MORE != 0 { libc::MSG_MORE } else { 0 };
-    Between::with(|between| {
-        let mut total = 0;
-        while total < count {
-            let held = match between.look(pipe, count - total) {
-                Ok(0) => break,
-                Ok(held) => held,
-                Err(_) if total > 0 => break,
-                Err(EAGAIN) if may_block(pipe, flags) => {
-                    await_pipe(runtime, object, pipe, libc::POLLIN)?;
-                    continue;
-                }
-                Err(errno) => return fail(errno),
-            };
-            let sent = match super::send(runtime, object, &mut &between.bytes[..held], more) {
-                Ok(sent) => sent as usize,
-                Err(_) if total > 0 => break,
-                Err(stop) => return Err(stop),
-            };
-            // They are there: it does not block.
-            let _ = sys::fd::read(pipe, &mut between.bytes[..sent]);
-            total += sent;
-            if sent < held {
-                break;
-            }
-        }
-        Ok(total as ssize_t)
-    })
-}
+    /// Whether the call may wait for the pipe. (For the socket its own O_NONBLOCK counts alone.)
+    fn may_block(&self) -> bool {
+        self.flags & libc::SPLICE_F_NONBLOCK == 0
+            && sys::fd::fcntl(self.pipe, libc::F_GETFL, 0).is_ok_and(|flags| flags & libc::O_NONBLOCK == 0)
+    }
 
-/// Whether the call may wait for the pipe. (For the socket its own O_NONBLOCK counts alone.)
-fn may_block(pipe: c_int, flags: c_uint) -> bool {
-    flags & libc::SPLICE_F_NONBLOCK == 0
-        && sys::fd::fcntl(pipe, libc::F_GETFL, 0).is_ok_and(|flags| flags & libc::O_NONBLOCK == 0)
-}
-
-/// Waits until the pipe has bytes, or room, or will have none for ever. The timeouts of the socket are not the pipe's.
-fn await_pipe(runtime: &'static Runtime, object: &'static Object, pipe: c_int, events: i16) -> Answer<()> {
-    let one = [object];
-    let kernel = [pollfd { fd: pipe, events, revents: 0 }];
-    let of_socket = Wait::to_send(runtime, &one);
-    let wait = Wait {
-        objects: &[],
-        lanes: Lanes::default(),
-        kernel: &kernel,
-        deadline: None,
-        restartable: true,
-        ..of_socket
-    };
-    let ready = |_| (sys::poll::poll(&mut kernel.clone(), Some(0), None) == Ok(1)).then_some(());
-    block::until(runtime, &wait, ready).or_else(|stopped| fail(stopped.errno()))
+    /// Waits until the pipe has bytes, or room, or will have none for ever. The timeouts of the socket are not the
+    /// pipe's.
+    fn await_pipe(&self, events: i16) -> Answer<()> {
+        let one = [self.object];
+        let kernel = [pollfd { fd: self.pipe, events, revents: 0 }];
+        let of_socket = Wait::to_send(self.runtime, &one);
+        let wait = Wait {
+            objects: &[],
+            lanes: Lanes::default(),
+            kernel: &kernel,
+            deadline: None,
+            restartable: true,
+            ..of_socket
+        };
+        let ready = |_| (sys::poll::poll(&mut kernel.clone(), Some(0), None) == Ok(1)).then_some(());
+        block::until(self.runtime, &wait, ready).or_else(|stopped| fail(stopped.errno()))
+    }
 }
 
 impl Between {
@@ -178,12 +178,14 @@ impl Between {
         let want = want.min(PIECE);
         let mut guard = lane.lock();
         let inner = &mut *guard;
-        let mut into = &mut self.bytes[..want];
-        let mut seen = inner.stack.tcp_recv(at, id, &mut into, Take::Peek(0), &mut Tx(&mut inner.device));
+        let mut look = |inner: &mut Inner| {
+            let (mut into, tx) = (&mut self.bytes[..want], &mut Tx(&mut inner.device));
+            inner.stack.tcp_recv(at, id, &mut into, Take::Peek(0), tx)
+        };
+        let mut seen = look(inner);
         if seen == Err(RecvError::WouldBlock) {
             inner.turn(now);
-            let mut into = &mut self.bytes[..want];
-            seen = inner.stack.tcp_recv(at, id, &mut into, Take::Peek(0), &mut Tx(&mut inner.device));
+            seen = look(inner);
         }
         let moved = match seen {
             Ok(seen @ 1..) => self.push(pipe, seen),
