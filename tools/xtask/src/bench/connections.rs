@@ -96,7 +96,7 @@ fn figures(plan: &Plan, hosts: &TwoHosts, accelerated: bool, count: u32, process
 /// Starts a server and its clients, and waits until every client was answered.
 fn site(plan: &Plan, hosts: &TwoHosts, accelerated: bool, count: u32, processes: u32) -> Result<Site> {
     let right: &Host = &hosts.right;
-    // A port of its own: the one before still has its connections in TIME-WAIT.
+    // A port of its own: workers of the one before may still be ending, and have its listener until then.
     static PORT: AtomicU16 = AtomicU16::new(7000);
     let address = format!("{}:{}", right.address, PORT.fetch_add(1, Ordering::Relaxed));
     // Without polling: what the server then uses is what its requests cost.
