@@ -346,7 +346,8 @@ impl Runtime {
         let links = self.links.lock();
         let routes = self.routes.lock();
         let inherited = self.inherited.lock();
-        let lanes = self.lanes().map(|lane| lane.lock()).collect();
+        let lanes: Vec<_> = self.lanes().map(|lane| lane.lock()).collect();
+        lanes.iter().for_each(|inner| inner.device.before_fork());
         ForkLocks {
             _relays: relays,
             _links: links,

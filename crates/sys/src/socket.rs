@@ -162,6 +162,22 @@ pub fn pair(kind: i32) -> Result<(Fd, Fd)> {
     Ok((Fd::adopt(fds[0] as usize), Fd::adopt(fds[1] as usize)))
 }
 
+/// Has files closed some time after this process has ended, not while it ends: where closing waits for the kernel, whoever
+/// waits for the process would wait as well. The descriptors stay open and usable until then.
+///
+/// They are sent to a socket that is sent to itself with them. When the process has ended, and with it every other way to
+/// that socket, the kernel's collector of sockets that are only in flight (unix(7)) closes them all.
+pub fn close_after_exit(descriptors: &[i32]) -> Result<()> {
+    let (sender, receiver) = pair(libc::SOCK_STREAM)?;
+    for some in descriptors.chunks(DESCRIPTORS_MAX) {
+        send_descriptors(sender.raw(), &[0], some)?;
+    }
+    send_descriptors(sender.raw(), &[0], &[receiver.raw()])?;
+    // The end of the sender, which is not in flight, makes the collector look; until then the receiver has an owner.
+    core::mem::forget((sender, receiver));
+    Ok(())
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

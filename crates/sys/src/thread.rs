@@ -16,6 +16,21 @@ pub fn spawn(name: &str, body: impl FnOnce() + Send + 'static) -> Result<std::th
     thread.map_err(|error| error.raw_os_error().unwrap_or(libc::EAGAIN))
 }
 
+/// Runs two things beside each other, the second in a thread of its own; one after the other where there can be none.
+pub fn beside<A, B: Send>(here: impl FnOnce() -> A, there: impl Fn() -> B + Sync) -> (A, B) {
+    std::thread::scope(|scope| {
+        let before = set_mask(ALL_BUT_LIBC);
+        let thread = std::thread::Builder::new().name("sidestep".to_owned()).spawn_scoped(scope, &there);
+        set_mask(before);
+        let first = here();
+        let second = match thread {
+            Ok(thread) => thread.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic)),
+            Err(_) => there(),
+        };
+        (first, second)
+    })
+}
+
 /// Replaces this thread's signal mask (a bit per signal, signal 1 lowest); returns the former.
 pub fn set_mask(mask: u64) -> u64 {
     let mut before = 0u64;
@@ -101,6 +116,13 @@ mod tests {
             spawn("test", || assert_eq!(set_mask(0) & ALL_BUT_LIBC, ALL_BUT_LIBC & !(1 << 8 | 1 << 18)));
         mask.unwrap().join().unwrap();
         assert_eq!(set_mask(before), 0, "the creator's mask is as it was");
+    }
+
+    #[test]
+    fn what_runs_beside_is_another_thread_and_both_answers_come() {
+        let here = std::thread::current().id();
+        let (first, second) = beside(|| std::thread::current().id(), || std::thread::current().id());
+        assert!(first == here && second != here);
     }
 
     #[test]

@@ -1,10 +1,11 @@
 //! The arena: packet memory, the list of free frames and who owns which, in one sealed memfd.
 //!
 //! On one (interface, queue) the kernel takes one UMEM only, so whoever shares the queue shares this memory: lanes
-//! of this process, forked workers, others that are handed the descriptor. Nothing here points into a process.
+//! of this process and of its forked children, which inherit the mapping. It is in huge pages where they can be had:
+//! pinned page by page it would be most of what opening an interface costs.
 //!
 //! ```text
-//!   0         header: shape, free list, lock of the fill and completion rings, lanes
+//!   0         header: free list, lock of the fill and completion rings, lanes
 //!   4096      owner of each frame (u32)
 //!             next free frame of each (u32)
 //!   (page)    frames, FRAME bytes each: this part is the UMEM
@@ -18,9 +19,9 @@
 use core::net::{Ipv4Addr, SocketAddrV4};
 use core::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 
+use sys::Result;
 use sys::futex::{self, Scope};
-use sys::memory::{Mapping, sealed_memfd, size_and_shrinkable};
-use sys::{Fd, Result};
+use sys::memory::{Mapping, sealed_memfd};
 
 /// Bytes of a frame: a page. The kernel keeps 256 in front of a received packet, and wants 18 frames at most for
 /// the 64 KiB that a local peer with segmentation offload sends at once.
@@ -33,7 +34,6 @@ const GRACE_S: u32 = 2;
 /// Connections that change the process at a time.
 const OFFERS: usize = 256;
 const HEADER: usize = 4096;
-const MAGIC: u64 = u64::from_le_bytes(*b"sidestp1");
 
 /// Owner of free frames, and of those posted in a fill ring.
 const FREE: u32 = 0;
@@ -44,9 +44,6 @@ const CONTENDED: u32 = 1 << 31;
 
 #[repr(C)]
 struct Header {
-    magic: u64,
-    frames: u32,
-    frame_size: u32,
     /// Index + 1 of the first free frame in the low half, a count of changes in the high half (against ABA).
     free: AtomicU64,
     /// Process that holds the fill and completion rings, or 0; with CONTENDED.
@@ -62,7 +59,6 @@ struct Header {
 /// A mapped arena.
 #[derive(Debug)]
 pub(crate) struct Arena {
-    file: Fd,
     mapping: Mapping,
     frames: u32,
     /// This process, as the lock names its holder.
@@ -78,37 +74,17 @@ impl Arena {
     pub(crate) fn create(frames: u32) -> Result<Arena> {
         let length = Self::length(frames);
         let file = sealed_memfd(c"sidestep-arena", length as u64)?;
-        let mapping = Mapping::shared(file.raw(), length, 0, true)?;
-        let header = mapping.start().cast::<Header>();
-        // SAFETY: the fresh mapping is zeroed, page aligned, longer than a header, and nobody else's yet.
-        unsafe {
-            (*header.as_ptr()).magic = MAGIC;
-            (*header.as_ptr()).frames = frames;
-            (*header.as_ptr()).frame_size = FRAME as u32;
+        let mapping = Mapping::shared_in_huge_pages(file.raw(), length)?;
+        let arena = Arena { mapping, frames, process: AtomicU32::new(this_process()) };
+        for frame in 0..frames {
+            // Each is followed by the next, and the last one by none.
+            let next = if frame + 1 < frames { frame + 2 } else { 0 };
+            if let Some(word) = arena.word(1, frame) {
+                word.store(next, Ordering::Relaxed);
+            }
         }
-        let arena = Arena { file, mapping, frames, process: AtomicU32::new(this_process()) };
-        for frame in (0..frames).rev() {
-            arena.push_free(frame);
-        }
+        arena.header().free.store(u64::from(frames.min(1)), Ordering::Release);
         Ok(arena)
-    }
-
-    /// An arena that another process made. EINVAL: not an arena, or one that could shrink under us.
-    pub(crate) fn attach(file: Fd) -> Result<Arena> {
-        let (size, shrinkable) = size_and_shrinkable(file.raw())?;
-        if shrinkable || size < HEADER as u64 {
-            return Err(libc::EINVAL);
-        }
-        let mapping = Mapping::shared(file.raw(), size as usize, 0, true)?;
-        // SAFETY: the mapping is longer than a header, page aligned, and cannot shrink.
-        let (magic, frames, frame_size) = unsafe {
-            let header = mapping.start().cast::<Header>().as_ptr();
-            ((*header).magic, (*header).frames, (*header).frame_size)
-        };
-        if magic != MAGIC || frame_size != FRAME as u32 || Self::length(frames) as u64 != size {
-            return Err(libc::EINVAL);
-        }
-        Ok(Arena { file, mapping, frames, process: AtomicU32::new(this_process()) })
     }
 
     fn length(frames: u32) -> usize {
@@ -117,11 +93,6 @@ impl Arena {
 
     fn umem_offset(frames: u32) -> usize {
         (HEADER + 2 * size_of::<u32>() * frames as usize).next_multiple_of(FRAME)
-    }
-
-    /// The memfd, to hand to another process.
-    pub(crate) fn file(&self) -> &Fd {
-        &self.file
     }
 
     pub(crate) fn frames(&self) -> u32 {
@@ -137,7 +108,7 @@ impl Arena {
 
     #[inline]
     fn header(&self) -> &Header {
-        // SAFETY: checked by create and attach; what others change in it is atomic.
+        // SAFETY: `length` made the mapping longer than a header; it was zeroed, and what others change in it is atomic.
         unsafe { self.mapping.start().cast::<Header>().as_ref() }
     }
 

@@ -1,6 +1,7 @@
 //! An interface under our program: opened, asked, steered. Packets are moved in `receive` and `transmit`.
 
 mod large;
+mod open;
 mod receive;
 mod shared;
 mod transmit;
@@ -13,14 +14,12 @@ use std::sync::Arc;
 
 use sys::{Fd, Result as SysResult};
 
-use crate::arena::{self, Arena};
-use crate::caps::{self, Way};
-use crate::interface::Interface;
+use crate::arena;
 use crate::pool::{Pool, RxFrame};
 use crate::rings::Ring;
-use crate::socket::{BUSY_PATIENCE_NS, Socket, retry_busy};
+use crate::socket::Socket;
 use crate::steering::Part;
-use crate::{Flow, Mode, Refusal, Statistics, bpf, query};
+use crate::{Flow, Mode, Statistics};
 pub use shared::Inherited;
 use shared::Shared;
 
@@ -49,8 +48,7 @@ impl Default for Options {
     }
 }
 
-/// An interface under our program. Used under one lock by its owner (the lane), but for [`Device::steer`] and
-/// [`Device::unsteer`].
+/// An interface under our program. Used under one lock by its owner (the lane).
 ///
 /// Dropping the last one of all processes detaches the program: from then on the kernel gets all packets.
 /// [`RxFrame`]s may outlive it, so the arena stays mapped for the life of the process.
@@ -87,56 +85,22 @@ struct Queue {
 }
 
 impl Device {
-    /// Takes all queues of an interface and attaches the program. Waits up to 150 ms for a predecessor that was
-    /// killed to disappear.
-    pub fn open(interface: &str, options: &Options) -> Result<Device, Refusal> {
-        let found = caps::find(interface)?;
-        let mut outcome = Err(Refusal::NotEthernet);
-        for &way in caps::ways(&found, options.mode) {
-            outcome = Self::open_by(&found, options, way);
-            match outcome {
-                // The driver cannot do it this way (too many or too few queues, MTU, no hook): try the next.
-                Err(Refusal::System { .. }) => {}
-                _ => break,
-            }
+    /// Before a fork, in the parent: makes what the child's device is opened from.
+    pub fn before_fork(&self) {
+        self.shared.make_anchors(self.queues.iter().map(|queue| &queue.socket.fd));
+        self.shared.large(&self.queues[0].socket.fd);
+    }
+
+    /// At the end of the process: from now on packets of our flows are the kernel's. Program and sockets go soon after the
+    /// process: closing each takes the kernel a grace period, for which nobody must wait.
+    pub fn leave(&self) {
+        for queue in 0..self.queues.len() {
+            self.shared.steering.remove_socket(self.lane, queue as u32);
         }
-        outcome
-    }
-
-    fn open_by(interface: &Interface, options: &Options, way: Way) -> Result<Device, Refusal> {
-        Self::join(Arc::new(Shared::open(interface, options, way)?))
-    }
-
-    /// Opens a device beside that of the parent: own sockets and lane, shared arena, queues and program.
-    pub fn attach(inherited: &Inherited) -> Result<Device, Refusal> {
-        Self::join(inherited.shared.clone())
-    }
-
-    fn join(shared: Arc<Shared>) -> Result<Device, Refusal> {
-        let system = |call| move |errno| Refusal::System { call, errno };
-        let arena = Arena::attach(shared.arena.file().duplicate().map_err(system("dup"))?);
-        let arena = arena.map_err(system("mmap"))?;
-        let queues = open_queues(&shared)?;
-        let lane = arena.join().map_err(system("join"))?;
-        for (queue, of) in (0..).zip(&queues) {
-            let inserted = shared.steering.insert_socket(lane, queue, &of.socket.fd);
-            inserted.map_err(|errno| caps::program_refused("bpf(BPF_MAP_UPDATE_ELEM)", errno))?;
-        }
-        let frames = arena.frames();
-        let mut device = Device {
-            descriptors: queues.iter().map(|queue| queue.socket.fd.raw()).collect(),
-            queues,
-            pool: Pool::leak(arena),
-            lane,
-            free: Vec::with_capacity(frames as usize),
-            post_max: shared.options.rx_ring.min(frames / 2 / shared.interface.queues.max(1)).max(1),
-            tail: Vec::with_capacity(TAIL),
-            next_queue: 0,
-            transmit: transmit::Transmit::new(frames, shared.large.is_some()),
-            shared,
-        };
-        device.fill_all();
-        Ok(device)
+        let sockets = self.queues.iter().map(|queue| &queue.socket.fd);
+        let slow: Vec<i32> = self.shared.slow_to_close().chain(sockets).map(Fd::raw).collect();
+        // Else they are closed while the process ends.
+        let _ = sys::socket::close_after_exit(&slow);
     }
 
     /// In the child of a fork, first of all: closes the child's copies of the sockets, so that they end with the
@@ -213,7 +177,7 @@ impl Device {
     }
 
     /// From now on packets of this flow come to us: a flow with a remote side to us alone, one without to all lanes that
-    /// steer it, by the hash of the remote side. Any thread, any time. `Err` is errno (E2BIG: too many flows or lanes).
+    /// steer it, by the hash of the remote side. `Err` is errno (E2BIG: too many flows or lanes).
     pub fn steer(&self, flow: Flow) -> SysResult<()> {
         self.take_part(flow, Part::Active)
     }
@@ -222,6 +186,10 @@ impl Device {
     pub fn take_part(&self, flow: Flow, part: Part) -> SysResult<()> {
         if flow.remote.is_some() {
             return self.shared.steering.steer(&flow, self.lane);
+        }
+        if flow.protocol == libc::IPPROTO_TCP as u8 {
+            // A server may give up the privilege for it before it has much to send.
+            self.shared.large(&self.queues[0].socket.fd);
         }
         let _lock = self.pool.arena.lock_rings();
         self.shared.steering.join(&flow, self.lane, part)
@@ -308,33 +276,6 @@ impl Device {
         sum
     }
 }
-
-fn open_queues(shared: &Shared) -> Result<Vec<Queue>, Refusal> {
-    let mut queues: Vec<Queue> = Vec::new();
-    for (queue, anchor) in (0..).zip(&shared.anchors) {
-        let binding = shared.binding(queue);
-        let socket = Socket::open(shared.socket()?, binding, anchor)?;
-        let (fill, completion) =
-            anchor.rings(binding).map_err(|errno| Refusal::System { call: "mmap", errno })?;
-        queues.push(Queue { socket, fill, completion, head: None, tail: Vec::with_capacity(TAIL), taken: 0 });
-    }
-    Ok(queues)
-}
-
-fn attach(program: &Fd, interface: &Interface, way: Way) -> Result<Fd, Refusal> {
-    let flags = if way.native { bpf::FLAG_NATIVE } else { bpf::FLAG_GENERIC };
-    let give_up = sys::clock::monotonic() + BUSY_PATIENCE_NS;
-    retry_busy(give_up, || bpf::link_create(program, interface.index, flags)).map_err(|errno| match errno {
-        libc::EBUSY | libc::EEXIST => {
-            Refusal::ForeignProgram { id: query::xdp_program(interface.index).unwrap_or(0) }
-        }
-        libc::ENODEV => Refusal::NoSuchInterface,
-        errno => caps::program_refused("bpf(BPF_LINK_CREATE)", errno),
-    })
-}
-
-/// Room for the further chunks of a packet: those of a local peer have 18 in all, and a turn must not allocate.
-const TAIL: usize = 32;
 
 #[cfg(test)]
 mod tests;

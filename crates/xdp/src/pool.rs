@@ -6,12 +6,13 @@
 
 use core::fmt;
 use core::sync::atomic::{AtomicU32, Ordering};
+use std::sync::Arc;
 
 use crate::arena::{Arena, FRAME};
 
 /// The memory behind the frames of one device. Never freed: frames may outlive the device.
 pub(crate) struct Pool {
-    pub(crate) arena: Arena,
+    pub(crate) arena: Arc<Arena>,
     /// Index + 1 of the frame that was returned last, or 0.
     returned: AtomicU32,
     /// For each returned frame the one that was returned before it.
@@ -19,7 +20,7 @@ pub(crate) struct Pool {
 }
 
 impl Pool {
-    pub(crate) fn leak(arena: Arena) -> &'static Pool {
+    pub(crate) fn leak(arena: Arc<Arena>) -> &'static Pool {
         let before = (0..arena.frames()).map(|_| AtomicU32::new(0)).collect();
         Box::leak(Box::new(Pool { arena, returned: AtomicU32::new(0), before }))
     }
@@ -105,7 +106,7 @@ mod tests {
     #[test]
     fn frames_dropped_on_several_threads_all_come_back_once() {
         const FRAMES: u32 = 512;
-        let pool = Pool::leak(Arena::create(FRAMES).unwrap());
+        let pool = Pool::leak(Arc::new(Arena::create(FRAMES).unwrap()));
         let address = |frame: u32| u64::from(frame) * FRAME as u64 + 256;
         let mut back = Vec::new();
         std::thread::scope(|scope| {
@@ -127,7 +128,7 @@ mod tests {
 
     #[test]
     fn a_descriptor_outside_of_the_arena_or_of_one_frame_is_refused() {
-        let pool = Pool::leak(Arena::create(2).unwrap());
+        let pool = Pool::leak(Arc::new(Arena::create(2).unwrap()));
         assert!(RxFrame::new(pool, 2 * FRAME as u64, 1).is_none());
         assert!(RxFrame::new(pool, 4000, 97).is_none());
         assert_eq!(core::mem::ManuallyDrop::new(RxFrame::new(pool, 4000, 96).unwrap()).bytes().len(), 96);

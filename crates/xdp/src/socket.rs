@@ -1,4 +1,4 @@
-//! AF_XDP sockets: the anchor of a queue, with the rings that all its lanes share, and a lane's socket with its own.
+//! AF_XDP sockets: a lane's own, with the rings that all lanes of its queue share, and the anchor of a queue.
 
 use sys::memory::Mapping;
 use sys::socket::{option, set_option};
@@ -16,7 +16,7 @@ const SO_SNDBUFFORCE: i32 = 32;
 
 /// A killed owner's socket is released after its process is gone, asynchronously: 55-67 ms were measured.
 pub(crate) const BUSY_PATIENCE_NS: u64 = 150_000_000;
-const BUSY_PAUSE_NS: u64 = 5_000_000;
+const BUSY_PAUSE_NS: u64 = 1_000_000;
 
 /// What to bind to, and how.
 #[derive(Clone, Copy)]
@@ -28,11 +28,22 @@ pub(crate) struct Binding {
     pub(crate) way: Way,
 }
 
-/// A socket that takes no packets: it holds the arena, and the fill and completion rings of a queue. Lanes of any
-/// process that has its descriptor bind to the queue by it, and come and go without it.
+/// Where a socket has the fill and completion rings of its queue from.
+#[derive(Clone, Copy)]
+pub(crate) enum Origin<'a> {
+    /// They are its own, and it registers the arena: the first socket of an interface.
+    Arena(&'a Arena),
+    /// They are its own, over the arena of that first socket: the first one of another queue.
+    Interface(&'a Fd),
+    /// They are those of a socket on the same queue.
+    Queue(&'a Fd),
+}
+
+/// A socket that takes no packets: it holds a queue for processes that have no other socket of it. Lanes of children
+/// bind to the queue by it, and come and go without it.
 #[derive(Debug)]
 pub(crate) struct Anchor {
-    fd: Fd,
+    pub(crate) fd: Fd,
 }
 
 /// A lane's socket on one queue.
@@ -43,43 +54,27 @@ pub(crate) struct Socket {
 }
 
 impl Anchor {
-    /// Opens and binds. `first` is the one that registered the arena, for all further queues.
-    pub(crate) fn open(
-        binding: Binding,
-        arena: &Arena,
-        first: Option<&Anchor>,
-    ) -> core::result::Result<Anchor, Refusal> {
-        let fd = af_xdp()?;
-        if first.is_none() {
-            register(&fd, arena)?;
-        }
-        let rings = [
-            (XDP_UMEM_FILL_RING, binding.rx_ring),
-            (XDP_UMEM_COMPLETION_RING, binding.tx_ring),
-            // The kernel binds no socket without a ring of its own.
-            (XDP_RX_RING, 1),
-        ];
-        for (ring, size) in rings {
-            set_option(fd.raw(), SOL_XDP, ring, &size).map_err(rings_refused)?;
-        }
-        bind(&fd, binding, first)?;
+    /// Makes an anchor out of an unbound socket, beside the socket `of` on the same queue.
+    pub(crate) fn open(fd: Fd, binding: Binding, of: &Fd) -> core::result::Result<Anchor, Refusal> {
+        // The kernel binds no socket without a ring of its own.
+        set_option(fd.raw(), SOL_XDP, XDP_RX_RING, &1u32).map_err(rings_refused)?;
+        bind(&fd, binding, Origin::Queue(of))?;
         Ok(Anchor { fd })
     }
+}
 
-    /// The queue's fill and completion rings, for the caller to use in turn with others.
-    pub(crate) fn rings(&self, binding: Binding) -> Result<(Ring<u64>, Ring<u64>)> {
-        let (fill, completion, entry) = (binding.rx_ring, binding.tx_ring, size_of::<u64>());
-        let offsets = option(self.fd.raw(), SOL_XDP, XDP_MMAP_OFFSETS, MmapOffsets::default())?;
-        let fill_map = map(&self.fd, &offsets.fill, fill, entry, XDP_UMEM_PGOFF_FILL_RING)?;
-        let completion_map =
-            map(&self.fd, &offsets.completion, completion, entry, XDP_UMEM_PGOFF_COMPLETION_RING)?;
-        // SAFETY: each mapping is made with the offsets, page offset, entry type and size of its own ring.
-        unsafe {
-            Ok((
-                Ring::new(fill_map, &offsets.fill, fill),
-                Ring::new(completion_map, &offsets.completion, completion),
-            ))
-        }
+/// The fill and completion rings of the queue that a socket is bound to, for the caller to use in turn with others.
+pub(crate) fn rings_of_queue(socket: &Fd, binding: Binding) -> Result<(Ring<u64>, Ring<u64>)> {
+    let (fill, completion, entry) = (binding.rx_ring, binding.tx_ring, size_of::<u64>());
+    let offsets = option(socket.raw(), SOL_XDP, XDP_MMAP_OFFSETS, MmapOffsets::default())?;
+    let fill_map = map(socket, &offsets.fill, fill, entry, XDP_UMEM_PGOFF_FILL_RING)?;
+    let completion_map = map(socket, &offsets.completion, completion, entry, XDP_UMEM_PGOFF_COMPLETION_RING)?;
+    // SAFETY: each mapping is made with the offsets, page offset, entry type and size of its own ring.
+    unsafe {
+        Ok((
+            Ring::new(fill_map, &offsets.fill, fill),
+            Ring::new(completion_map, &offsets.completion, completion),
+        ))
     }
 }
 
@@ -104,9 +99,22 @@ fn rings_refused(errno: i32) -> Refusal {
 
 impl Socket {
     /// Makes a lane's socket out of an unbound one.
-    pub(crate) fn open(fd: Fd, binding: Binding, anchor: &Anchor) -> core::result::Result<Socket, Refusal> {
+    pub(crate) fn open(
+        fd: Fd,
+        binding: Binding,
+        origin: Origin<'_>,
+    ) -> core::result::Result<Socket, Refusal> {
+        if let Origin::Arena(arena) = origin {
+            register(&fd, arena)?;
+        }
+        if !matches!(origin, Origin::Queue(_)) {
+            let rings = [(XDP_UMEM_FILL_RING, binding.rx_ring), (XDP_UMEM_COMPLETION_RING, binding.tx_ring)];
+            for (ring, size) in rings {
+                set_option(fd.raw(), SOL_XDP, ring, &size).map_err(rings_refused)?;
+            }
+        }
         let socket = Self::with_rings(fd, binding).map_err(rings_refused)?;
-        bind(&socket.fd, binding, Some(anchor))?;
+        bind(&socket.fd, binding, origin)?;
         // May fail without harm, as above.
         let _ = set_option(socket.fd.raw(), SOL_XDP, XDP_MAX_TX_SKB_BUDGET, &binding.tx_ring);
         Ok(socket)
@@ -134,7 +142,11 @@ impl Socket {
     }
 }
 
-fn bind(fd: &Fd, binding: Binding, shared: Option<&Anchor>) -> core::result::Result<(), Refusal> {
+fn bind(fd: &Fd, binding: Binding, origin: Origin<'_>) -> core::result::Result<(), Refusal> {
+    let shared = match origin {
+        Origin::Arena(_) => None,
+        Origin::Interface(first) | Origin::Queue(first) => Some(first),
+    };
     let copy = if binding.way.zero_copy { XDP_ZEROCOPY } else { XDP_COPY };
     let segments = if binding.way.multi_buffer { XDP_USE_SG } else { 0 };
     let address = SockaddrXdp {
@@ -143,7 +155,7 @@ fn bind(fd: &Fd, binding: Binding, shared: Option<&Anchor>) -> core::result::Res
         flags: shared.map_or(copy | segments | XDP_USE_NEED_WAKEUP, |_| XDP_SHARED_UMEM),
         ifindex: binding.interface,
         queue_id: binding.queue,
-        shared_umem_fd: shared.map_or(0, |anchor| anchor.fd.raw() as u32),
+        shared_umem_fd: shared.map_or(0, |first| first.raw() as u32),
     };
     let give_up = sys::clock::monotonic() + BUSY_PATIENCE_NS;
     let bound = retry_busy(give_up, || sys::socket::bind(fd.raw(), &address));

@@ -118,7 +118,7 @@ pub fn executing() {
     }
     // A child that only execs has nothing to end.
     if lost > 0 || runtime.lanes().next().is_some() {
-        exiting();
+        settle(runtime);
     }
 }
 
@@ -134,9 +134,19 @@ fn is_lost(object: &Object) -> bool {
     }
 }
 
-/// At exit of the process: pending data gets its bounded time to leave (SIDESTEP_EXIT_LINGER_MSEC).
+/// At exit of the process: pending data gets its bounded time to leave, and interfaces are left.
 pub fn exiting() {
     let Some(runtime) = runtime::get() else { return };
+    settle(runtime);
+    for lane in runtime.lanes().filter(|lane| !lane.is_fenced()) {
+        if let Some(inner) = lane.try_lock() {
+            inner.device.leave();
+        }
+    }
+}
+
+/// Gives pending data its bounded time to leave (SIDESTEP_EXIT_LINGER_MSEC).
+fn settle(runtime: &'static runtime::Runtime) {
     counts::exiting(runtime);
     runtime.relays.exiting();
     let deadline = sys::clock::now() + u64::from(runtime.parameters.exit_linger_msec) * 1_000_000;

@@ -64,16 +64,3 @@ fn the_lock_of_a_dead_process_is_taken_over_and_that_of_a_live_one_is_not() {
     assert!(waited.as_millis() >= 10, "{waited:?}");
     assert_eq!(arena.header().rings.load(Ordering::Relaxed), 0);
 }
-
-#[test]
-fn another_mapping_sees_the_same_arena_and_a_stranger_is_refused() {
-    let arena = Arena::create(10).unwrap();
-    let other = Arena::attach(arena.file().duplicate().unwrap()).unwrap();
-    let mut frames = Vec::new();
-    arena.take(1, 4, &mut frames);
-    other.take(2, 10, &mut frames);
-    assert_eq!(frames.len(), 10);
-    assert_eq!(arena.owner(frames[9]), 2);
-    let stranger = sys::memory::sealed_memfd(c"stranger", 8192).unwrap();
-    assert_eq!(Arena::attach(stranger).err(), Some(libc::EINVAL));
-}

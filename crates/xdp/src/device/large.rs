@@ -41,9 +41,13 @@ const REFUSED_MAX: u32 = 16;
 /// Pieces of payload that one packet may have.
 const PIECES_MAX: usize = 30;
 
-/// A packet socket on an interface that sends and never receives.
-pub(super) fn open(interface: &Interface) -> Result<Fd> {
+/// A packet socket on an interface that sends and never receives. EXDEV: the calling thread is in another network
+/// namespace than `beside`, a socket of the interface's.
+pub(super) fn open(interface: &Interface, beside: &Fd) -> Result<Fd> {
     let fd = sys::socket::socket(libc::AF_PACKET, libc::SOCK_RAW, 0)?;
+    if namespace(&fd)? != namespace(beside)? {
+        return Err(libc::EXDEV);
+    }
     sys::socket::set_option(fd.raw(), libc::SOL_PACKET, PACKET_VNET_HDR, &1)?;
     let address = libc::sockaddr_ll {
         sll_family: libc::AF_PACKET as u16,
@@ -58,6 +62,11 @@ pub(super) fn open(interface: &Interface) -> Result<Fd> {
     Ok(fd)
 }
 
+/// A number for the network namespace of a socket (Linux 5.14).
+fn namespace(socket: &Fd) -> Result<u64> {
+    sys::socket::option(socket.raw(), libc::SOL_SOCKET, libc::SO_NETNS_COOKIE, 0u64)
+}
+
 impl Device {
     /// Payload bytes that [`Device::send_large`] takes at most; 0: it is not there.
     #[inline]
@@ -70,7 +79,13 @@ impl Device {
     /// header; `payload` is in 30 pieces at most. `false`: not now; or no more at all, see [`Device::large_max`].
     pub fn send_large(&mut self, headers: &[u8], transport: usize, payload: &[&[u8]], mss: usize) -> bool {
         self.kick();
-        let Some(socket) = self.shared.large.as_ref().filter(|_| self.unkicked() == 0) else { return false };
+        let Some(socket) = self.shared.large(&self.queues[0].socket.fd) else {
+            self.transmit.large = false;
+            return false;
+        };
+        if self.unkicked() != 0 {
+            return false;
+        }
         if payload.len() > PIECES_MAX {
             self.transmit.large = false;
             return false;

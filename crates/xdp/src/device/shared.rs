@@ -1,19 +1,19 @@
 //! What all processes on one interface share: program, maps, arena, and the anchors of its queues.
 //!
-//! The first process makes it; children of a fork inherit its descriptors. A lane's own sockets are not part of it, and
+//! The first process makes it, as far as there is need; children of a fork inherit its descriptors. A lane's own sockets are not part of it, and
 //! a child closes its copies of them at once: a socket that only a child still holds would take packets for nobody.
 //! The program stays attached until the last process that has this is gone.
 
 use core::sync::atomic::{AtomicBool, Ordering};
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 
 use sys::{Fd, Mutex};
 
-use super::{Options, attach, large};
+use super::open::Attached;
+use super::{Options, large};
 use crate::Refusal;
-use crate::arena::{Arena, LANES};
+use crate::arena::Arena;
 use crate::caps::{self, Way};
-use crate::flood::{Answers, Flood};
 use crate::interface::Interface;
 use crate::socket::{Anchor, Binding, af_xdp};
 use crate::steering::Steering;
@@ -21,63 +21,43 @@ use crate::steering::Steering;
 /// See the module's page.
 pub(crate) struct Shared {
     // Dropped in this order: no packet comes any more, then the sockets go.
-    _link: Fd,
-    pub(crate) anchors: Vec<Anchor>,
+    link: Fd,
+    /// A socket on each queue that a child binds its own by. Made before the first fork: a bound socket costs a grace
+    /// period when it is closed.
+    anchors: OnceLock<Vec<Anchor>>,
     pub(crate) steering: Steering,
-    pub(crate) arena: Arena,
+    pub(crate) arena: Arc<Arena>,
     pub(crate) interface: Interface,
     pub(crate) options: Options,
     pub(crate) way: Way,
     /// This process is a child of the one that made it.
     pub(crate) is_inherited: AtomicBool,
-    /// Sends what is to be cut.
-    pub(super) large: Option<Fd>,
+    /// Sends what is to be cut; opened when that is needed, or before the privilege for it may go.
+    large: OnceLock<Option<Fd>>,
     /// Sockets not bound yet, made while the process may make them: workers drop their privilege.
     spare: Mutex<Vec<Fd>>,
 }
 
 impl Shared {
-    /// Takes all queues of an interface and attaches the program.
-    pub(crate) fn open(interface: &Interface, options: &Options, way: Way) -> Result<Shared, Refusal> {
-        let arena = Arena::create(options.frames.max(256)).map_err(|errno| match errno {
-            libc::ENOMEM => Refusal::NoMemory,
-            errno => Refusal::System { call: "memfd_create", errno },
-        })?;
-        let options = Options {
-            rx_ring: options.rx_ring.next_power_of_two(),
-            tx_ring: options.tx_ring.next_power_of_two(),
-            ..*options
-        };
-        let mut anchors: Vec<Anchor> = Vec::new();
-        for queue in 0..interface.queues {
-            let binding = binding(interface, &options, way, queue);
-            anchors.push(Anchor::open(binding, &arena, anchors.first())?);
-        }
-        let system = |call| move |errno| caps::program_refused(call, errno);
-        let lanes = LANES as u32;
-        // veth's native hook sends to a peer that polls, which is one that receives by XDP or GRO; others never see it.
-        let can_answer = !(way.native && interface.driver == "veth");
-        let mss = if can_answer { options.answer_mss } else { 0 };
-        let answers = Answers { mss, mac: interface.mac };
-        let steering = Flood::create(options.rx_ring, answers)
-            .and_then(|flood| Steering::create(lanes, interface.queues, flood))
-            .map_err(system("bpf(BPF_MAP_CREATE)"))?;
-        let program = steering.load_program(way.multi_buffer).map_err(system("bpf(BPF_PROG_LOAD)"))?;
-        Ok(Shared {
-            _link: attach(&program, interface, way)?,
-            anchors,
-            steering,
+    pub(super) fn new(
+        interface: &Interface,
+        options: Options,
+        way: Way,
+        arena: Arc<Arena>,
+        program: Attached,
+    ) -> Shared {
+        Shared {
+            link: program.link,
+            anchors: OnceLock::new(),
+            steering: program.steering,
             arena,
             interface: interface.clone(),
             options,
             way,
             is_inherited: AtomicBool::new(false),
-            // Without it (seccomp, a namespace without the privilege) frames do.
-            large: (options.large && caps::cuts(interface, way))
-                .then(|| large::open(interface).ok())
-                .flatten(),
+            large: OnceLock::new(),
             spare: Mutex::new(Vec::new()),
-        })
+        }
     }
 
     pub(crate) fn binding(&self, queue: u32) -> Binding {
@@ -91,9 +71,56 @@ impl Shared {
             None => af_xdp(),
         }
     }
+
+    /// Has an unbound socket for each queue at hand, as far as they can be made.
+    pub(super) fn prepare(&self) {
+        let mut spare = self.spare.lock();
+        while spare.len() < self.interface.queues as usize
+            && let Ok(fd) = af_xdp()
+        {
+            spare.push(fd);
+        }
+    }
+
+    /// The anchors; none in the family of a process that could not make them.
+    pub(super) fn anchors(&self) -> &[Anchor] {
+        self.anchors.get().map_or(&[], Vec::as_slice)
+    }
+
+    /// Makes the anchors beside the sockets of a lane of this process, one for each queue.
+    pub(super) fn make_anchors<'a>(&self, sockets: impl Iterator<Item = &'a Fd>) {
+        if self.anchors.get().is_some() {
+            return;
+        }
+        let made =
+            (0..).zip(sockets).map(|(queue, of)| Anchor::open(self.socket()?, self.binding(queue), of));
+        // Without them children use the kernel; the next fork tries again.
+        if let Ok(anchors) = made.collect::<Result<Vec<_>, Refusal>>() {
+            let _ = self.anchors.set(anchors);
+        }
+    }
+
+    /// May packets be sent that are to be cut, as far as is known before it was tried?
+    pub(super) fn may_cut(&self) -> bool {
+        self.options.large && caps::cuts(&self.interface, self.way) && !matches!(self.large.get(), Some(None))
+    }
+
+    /// What sends packets to be cut. Without it (seccomp, a namespace without the privilege) frames do. `beside` is a
+    /// socket of the interface's. Callers hold the lane's lock.
+    pub(super) fn large(&self, beside: &Fd) -> Option<&Fd> {
+        self.large
+            .get_or_init(|| self.may_cut().then(|| large::open(&self.interface, beside).ok()).flatten())
+            .as_ref()
+    }
+
+    /// Descriptors that the kernel takes its time to close.
+    pub(super) fn slow_to_close(&self) -> impl Iterator<Item = &Fd> {
+        let anchors = self.anchors().iter().map(|anchor| &anchor.fd);
+        core::iter::once(&self.link).chain(anchors).chain(self.large.get().and_then(Option::as_ref))
+    }
 }
 
-fn binding(interface: &Interface, options: &Options, way: Way, queue: u32) -> Binding {
+pub(super) fn binding(interface: &Interface, options: &Options, way: Way, queue: u32) -> Binding {
     Binding { interface: interface.index, queue, rx_ring: options.rx_ring, tx_ring: options.tx_ring, way }
 }
 
@@ -122,12 +149,7 @@ impl Inherited {
 
     /// Makes sockets now, for a process that may give up the privilege before it opens its device.
     pub fn prepare(&self) {
-        let mut spare = self.shared.spare.lock();
-        while spare.len() < self.shared.anchors.len()
-            && let Ok(fd) = af_xdp()
-        {
-            spare.push(fd);
-        }
+        self.shared.prepare();
     }
 
     /// The interface's index.

@@ -9,6 +9,9 @@ use std::net::{TcpStream, UdpSocket};
 use std::time::{Duration, Instant};
 
 use super::*;
+use crate::caps::{self, Way};
+use crate::interface::Interface;
+use crate::{Refusal, bpf};
 use rig::{A, B, PORT, Rig, udp_frame};
 
 fn udp_flow() -> Flow {

@@ -1,5 +1,7 @@
 //! Devices of parents and children, and of processes that are killed.
 
+use std::os::fd::AsRawFd;
+
 use super::*;
 
 #[test]
@@ -65,6 +67,7 @@ fn the_child_of_a_fork_drops_device_and_frames_without_harm_to_the_parent() {
 /// A child that attaches, steers, answers every datagram, and runs until it is killed.
 fn child_that_echoes(device: &mut Device) -> i32 {
     let ready = sys::fd::eventfd().unwrap();
+    device.before_fork();
     // SAFETY: the child uses its memory and system calls only, and ends by a signal.
     let child = unsafe { libc::fork() };
     if child == 0 {
@@ -174,6 +177,40 @@ fn a_child_goes_on_when_its_parent_was_killed_and_nothing_is_left_when_all_were(
         let mut buffer = [0; 64];
         assert_eq!(peer.recv(&mut buffer).unwrap(), 8);
         kill(child);
+        Device::open("veth", &small()).expect("the interface is free again");
+    });
+}
+
+#[test]
+fn who_leaves_gives_all_packets_to_the_kernel_at_once_and_the_interface_to_its_successor_soon() {
+    let Some(rig) = Rig::new(1) else { return };
+    rig.in_a(|| {
+        let kernel = UdpSocket::bind((A, PORT)).unwrap();
+        kernel.set_read_timeout(Some(Duration::from_secs(2))).unwrap();
+        let left = sys::fd::eventfd().unwrap();
+        // SAFETY: the child uses its memory and system calls only, and ends by `_exit`.
+        let child = unsafe { libc::fork() };
+        if child == 0 {
+            let device = Device::open("veth", &small()).unwrap();
+            device.before_fork();
+            device.steer(udp_flow()).unwrap();
+            device.leave();
+            sys::fd::signal(left.raw());
+            // Until it is asked to end, by a packet.
+            let mut waiting =
+                [sys::poll::pollfd { fd: kernel.as_raw_fd(), events: libc::POLLIN, revents: 0 }];
+            let _ = sys::poll::poll(&mut waiting, Some(5_000_000_000), None);
+            // SAFETY: ends this process, without the handlers of the test harness.
+            unsafe { libc::_exit(0) };
+        }
+        let mut has_left = [sys::poll::pollfd { fd: left.raw(), events: libc::POLLIN, revents: 0 }];
+        assert_eq!(sys::poll::poll(&mut has_left, Some(5_000_000_000), None), Ok(1));
+        let peer = rig.in_b(|| UdpSocket::bind((B, 0)).unwrap());
+        peer.send_to(b"kernel's", (A, PORT)).unwrap();
+        // SAFETY: the child is ours; its status is not asked for.
+        unsafe { libc::waitpid(child, core::ptr::null_mut(), 0) };
+        let mut buffer = [0; 16];
+        assert_eq!(kernel.recv(&mut buffer).unwrap(), 8);
         Device::open("veth", &small()).expect("the interface is free again");
     });
 }

@@ -20,7 +20,8 @@ fn received(way: Way) -> Option<Vec<Vec<u8>>> {
     from.reserve(first.len()).unwrap().copy_from_slice(&first);
     from.commit(first.len());
     let (one, other) = payload.split_at(11_111);
-    assert!(from.send_large(&headers(2, payload.len()), 34, &[one, other], 1448));
+    let mut send = || from.send_large(&headers(2, payload.len()), 34, &[one, other], 1448);
+    assert!(rig.in_a(&mut send));
     assert_eq!((from.sent().large, from.unkicked()), (1, 0));
     let mut packets = Vec::new();
     let mut bytes = 0;
@@ -56,4 +57,13 @@ fn without_the_option_there_are_only_frames() {
     let Some(rig) = Rig::new(1) else { return };
     let device = rig.in_a(|| Device::open("veth", &Options { large: false, ..small() }).unwrap());
     assert_eq!(device.large_max(), 0);
+}
+
+#[test]
+fn what_sends_large_packets_is_not_opened_in_a_foreign_namespace() {
+    let Some(rig) = Rig::new(1) else { return };
+    let mut device = rig.in_a(|| Device::open("veth", &small()).unwrap());
+    assert_ne!(device.large_max(), 0);
+    assert!(!rig.in_b(|| device.send_large(&[0; 54], 34, &[&[7; 3000]], 1448)));
+    assert_eq!((device.large_max(), device.sent().large), (0, 0));
 }

@@ -1,0 +1,166 @@
+//! Opening: the program on the interface, the arena, a socket on each queue.
+//!
+//! Nearly all of the time goes to a grace period of the kernel's, which it waits for when a program is attached
+//! (bpf_dispatcher_change_prog), and to the arena's memory. Neither needs the other, so they are had beside each other.
+
+use std::sync::Arc;
+
+use sys::{Fd, Result as SysResult};
+
+use super::shared::{Shared, binding};
+use super::{Device, Inherited, Options, Queue, transmit};
+use crate::arena::{Arena, LANES};
+use crate::caps::{self, Way};
+use crate::flood::{Answers, Flood};
+use crate::interface::Interface;
+use crate::pool::Pool;
+use crate::socket::{BUSY_PATIENCE_NS, Binding, Origin, Socket, af_xdp, retry_busy, rings_of_queue};
+use crate::steering::Steering;
+use crate::{Refusal, bpf, query};
+
+/// Room for the further chunks of a packet: those of a local peer have 18 in all, and a turn must not allocate.
+const TAIL: usize = 32;
+
+/// The program on an interface, with its maps.
+pub(super) struct Attached {
+    pub(super) link: Fd,
+    pub(super) steering: Steering,
+}
+
+impl Device {
+    /// Takes all queues of an interface and attaches the program. Waits up to 150 ms for a predecessor that is gone to
+    /// disappear.
+    pub fn open(interface: &str, options: &Options) -> Result<Device, Refusal> {
+        let found = caps::find(interface)?;
+        let mut outcome = Err(Refusal::NotEthernet);
+        for &way in caps::ways(&found, options.mode) {
+            outcome = Self::open_by(&found, options, way);
+            match outcome {
+                // The driver cannot do it this way (too many or too few queues, MTU, no hook): try the next.
+                Err(Refusal::System { .. }) => {}
+                _ => break,
+            }
+        }
+        outcome
+    }
+
+    pub(super) fn open_by(interface: &Interface, options: &Options, way: Way) -> Result<Device, Refusal> {
+        let options = Options {
+            rx_ring: options.rx_ring.next_power_of_two(),
+            tx_ring: options.tx_ring.next_power_of_two(),
+            ..*options
+        };
+        let (queues, program) = if way.native {
+            // Each resets a driver's queues: the sockets first, and the program only where they could be had.
+            let queues = first_queues(interface, &options, way)?;
+            (Ok(queues), attach_program(interface, &options, way))
+        } else {
+            sys::thread::beside(
+                || first_queues(interface, &options, way),
+                || attach_program(interface, &options, way),
+            )
+        };
+        // Another owner is told by its queue, which says more than its program.
+        let (arena, queues) = queues?;
+        let shared = Shared::new(interface, options, way, arena, program?);
+        // For the anchors, once the process may have given up the privilege.
+        shared.prepare();
+        Self::join(Arc::new(shared), queues)
+    }
+
+    /// Opens a device beside that of the parent: own sockets and lane, shared arena, queues and program.
+    pub fn attach(inherited: &Inherited) -> Result<Device, Refusal> {
+        let shared = inherited.shared.clone();
+        let mut queues = Vec::new();
+        for (queue, anchor) in (0..).zip(shared.anchors()) {
+            queues.push(Queue::open(shared.socket()?, shared.binding(queue), Origin::Queue(&anchor.fd))?);
+        }
+        if queues.is_empty() {
+            return Err(Refusal::System { call: "bind(AF_XDP)", errno: libc::EBADF });
+        }
+        Self::join(shared, queues)
+    }
+
+    fn join(shared: Arc<Shared>, queues: Vec<Queue>) -> Result<Device, Refusal> {
+        let arena = shared.arena.clone();
+        let lane = arena.join().map_err(|errno| Refusal::System { call: "join", errno })?;
+        for (queue, of) in (0..).zip(&queues) {
+            let inserted = shared.steering.insert_socket(lane, queue, &of.socket.fd);
+            inserted.map_err(|errno| caps::program_refused("bpf(BPF_MAP_UPDATE_ELEM)", errno))?;
+        }
+        let frames = arena.frames();
+        let mut device = Device {
+            descriptors: queues.iter().map(|queue| queue.socket.fd.raw()).collect(),
+            queues,
+            pool: Pool::leak(arena),
+            lane,
+            free: Vec::with_capacity(frames as usize),
+            post_max: shared.options.rx_ring.min(frames / 2 / shared.interface.queues.max(1)).max(1),
+            tail: Vec::with_capacity(TAIL),
+            next_queue: 0,
+            transmit: transmit::Transmit::new(frames, shared.may_cut()),
+            shared,
+        };
+        device.fill_all();
+        Ok(device)
+    }
+}
+
+impl Queue {
+    fn open(socket: Fd, binding: Binding, origin: Origin<'_>) -> Result<Queue, Refusal> {
+        let socket = Socket::open(socket, binding, origin)?;
+        // Its own rings are mapped by it, those of another socket by that one.
+        let with_rings = if let Origin::Queue(of) = origin { of } else { &socket.fd };
+        let (fill, completion) =
+            rings_of_queue(with_rings, binding).map_err(|errno| Refusal::System { call: "mmap", errno })?;
+        Ok(Queue { socket, fill, completion, head: None, tail: Vec::with_capacity(TAIL), taken: 0 })
+    }
+}
+
+/// An arena, and the first socket on each queue.
+fn first_queues(
+    interface: &Interface,
+    options: &Options,
+    way: Way,
+) -> Result<(Arc<Arena>, Vec<Queue>), Refusal> {
+    // Asked for first: without the privilege the memory would be had for nothing.
+    let sockets = (0..interface.queues).map(|_| af_xdp()).collect::<Result<Vec<_>, _>>()?;
+    let arena = Arena::create(options.frames.max(256)).map_err(|errno| match errno {
+        libc::ENOMEM => Refusal::NoMemory,
+        errno => Refusal::System { call: "memfd_create", errno },
+    })?;
+    let mut queues: Vec<Queue> = Vec::new();
+    for (queue, socket) in (0..).zip(sockets) {
+        let origin =
+            queues.first().map_or(Origin::Arena(&arena), |first| Origin::Interface(&first.socket.fd));
+        let opened = Queue::open(socket, binding(interface, options, way, queue), origin)?;
+        queues.push(opened);
+    }
+    Ok((Arc::new(arena), queues))
+}
+
+fn attach_program(interface: &Interface, options: &Options, way: Way) -> Result<Attached, Refusal> {
+    let system = |call| move |errno| caps::program_refused(call, errno);
+    // veth's native hook sends to a peer that polls, which is one that receives by XDP or GRO; others never see it.
+    let can_answer = !(way.native && interface.driver == "veth");
+    let mss = if can_answer { options.answer_mss } else { 0 };
+    let answers = Answers { mss, mac: interface.mac };
+    let steering = Flood::create(options.rx_ring, answers)
+        .and_then(|flood| Steering::create(LANES as u32, interface.queues, flood))
+        .map_err(system("bpf(BPF_MAP_CREATE)"))?;
+    let program = steering.load_program(way.multi_buffer).map_err(system("bpf(BPF_PROG_LOAD)"))?;
+    Ok(Attached { link: link(&program, interface, way)?, steering })
+}
+
+fn link(program: &Fd, interface: &Interface, way: Way) -> Result<Fd, Refusal> {
+    let flags = if way.native { bpf::FLAG_NATIVE } else { bpf::FLAG_GENERIC };
+    let give_up = sys::clock::monotonic() + BUSY_PATIENCE_NS;
+    let attached: SysResult<Fd> = retry_busy(give_up, || bpf::link_create(program, interface.index, flags));
+    attached.map_err(|errno| match errno {
+        libc::EBUSY | libc::EEXIST => {
+            Refusal::ForeignProgram { id: query::xdp_program(interface.index).unwrap_or(0) }
+        }
+        libc::ENODEV => Refusal::NoSuchInterface,
+        errno => caps::program_refused("bpf(BPF_LINK_CREATE)", errno),
+    })
+}
