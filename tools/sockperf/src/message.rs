@@ -60,9 +60,11 @@ impl Header {
     /// Writes the header at the front of `bytes`, which must hold 14.
     #[inline]
     pub fn write(&self, bytes: &mut [u8]) {
-        bytes[..8].copy_from_slice(&self.seq.to_be_bytes());
-        bytes[8..10].copy_from_slice(&self.flags.to_be_bytes());
-        bytes[10..14].copy_from_slice(&self.length.to_be_bytes());
+        // One check of the bounds for all of them.
+        let head = &mut bytes[..HEADER];
+        head[..8].copy_from_slice(&self.seq.to_be_bytes());
+        head[8..10].copy_from_slice(&self.flags.to_be_bytes());
+        head[10..].copy_from_slice(&self.length.to_be_bytes());
     }
 }
 

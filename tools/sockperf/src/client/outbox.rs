@@ -2,10 +2,10 @@
 
 use std::io::ErrorKind;
 
-use libc::MSG_NOSIGNAL;
+use libc::{MSG_NOSIGNAL, sockaddr, socklen_t};
 
 use crate::address::Address;
-use crate::calls::calls;
+use crate::calls::{Calls, calls};
 use crate::client::Test;
 use crate::clock::Clock;
 use crate::exit::{Code, Failure, Result};
@@ -22,6 +22,14 @@ struct Link {
     address: Address,
 }
 
+impl Link {
+    /// The address for a send call: none on a connection, which knows its peer.
+    #[inline]
+    fn name(&self) -> (*const sockaddr, socklen_t) {
+        if self.tcp { (std::ptr::null(), 0) } else { (self.address.as_ptr(), self.address.len()) }
+    }
+}
+
 /// What became of a message.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Sent {
@@ -33,6 +41,7 @@ pub enum Sent {
 
 /// The sending half of the client.
 pub struct Outbox {
+    calls: &'static Calls,
     links: Vec<Link>,
     at: usize,
     message: Vec<u8>,
@@ -54,6 +63,7 @@ impl Outbox {
         let mut message = vec![0; s.largest().max(HEADER)];
         fill_payload(&mut message[HEADER..], s.seed);
         Outbox {
+            calls: calls(),
             links: links.map(|(socket, e)| Link { fd: socket.fd, tcp: e.tcp, address: e.address }).collect(),
             at: 0,
             message,
@@ -78,37 +88,34 @@ impl Outbox {
         self.size = size.clamp(HEADER, self.message.len());
     }
 
-    /// Picks the next size when sizes vary.
-    #[inline]
-    fn next_size(&mut self) -> usize {
-        if self.low != self.high {
-            let span = (self.high - self.low + 1) as u64;
-            self.size = self.low + (self.random.next() % span) as usize;
-        }
-        self.size
+    /// Picks the next size.
+    #[inline(never)]
+    fn vary(&mut self) {
+        let span = (self.high - self.low + 1) as u64;
+        self.size = self.low + (self.random.next() % span) as usize;
     }
 
-    /// Sends message `seq` on the next socket.
-    #[inline]
+    /// Sends message `seq` on the next socket. In line, so that its result never passes through memory.
+    #[inline(always)]
     pub fn send(&mut self, seq: u64, wants_reply: bool) -> Result<Sent> {
-        let size = self.next_size();
+        if self.low != self.high {
+            self.vary();
+        }
         let flags = if wants_reply { FROM_CLIENT | WANTS_REPLY } else { FROM_CLIENT };
-        Header { seq, flags, length: size as u32 }.write(&mut self.message);
-        let at = self.at;
-        let sent = self.put(at, size, self.flags)?;
+        Header { seq, flags, length: self.size as u32 }.write(&mut self.message);
+        let sent = self.put(self.at)?;
         if sent != Sent::Skipped {
-            self.at = if at + 1 == self.links.len() { 0 } else { at + 1 };
+            self.at = if self.at + 1 == self.links.len() { 0 } else { self.at + 1 };
         }
         Ok(sent)
     }
 
     /// Sends two warm-up messages on socket `index`.
     pub fn warm_up(&mut self, index: usize, extra_flags: u16) -> Result<()> {
-        let size = self.size;
-        Header { seq: 0, flags: FROM_CLIENT | WARM_UP | extra_flags, length: size as u32 }
+        Header { seq: 0, flags: FROM_CLIENT | WARM_UP | extra_flags, length: self.size as u32 }
             .write(&mut self.message);
         for _ in 0..2 {
-            self.put(index, size, self.flags)?;
+            self.put(index)?;
         }
         Ok(())
     }
@@ -116,29 +123,24 @@ impl Outbox {
     /// Walks the send path without letting a message out; needs an accelerator that knows the flag.
     #[inline]
     pub fn dummy(&mut self) {
-        let link = &self.links[self.at];
-        let size = self.size;
-        Header { seq: 0, flags: 0, length: size as u32 }.write(&mut self.message);
-        let (address, len) =
-            if link.tcp { (std::ptr::null(), 0) } else { (link.address.as_ptr(), link.address.len()) };
-        // SAFETY: `size` bytes of `message` and the address outlive the call.
-        unsafe {
-            (calls().sendto)(link.fd, self.message.as_ptr().cast(), size, self.flags | DUMMY, address, len)
-        };
+        Header { seq: 0, flags: 0, length: self.size as u32 }.write(&mut self.message);
+        self.call(&self.links[self.at], &self.message[..self.size], self.flags | DUMMY);
     }
 
-    #[inline]
-    fn put(&self, index: usize, size: usize, flags: i32) -> Result<Sent> {
+    #[inline(always)]
+    fn put(&self, index: usize) -> Result<Sent> {
         let link = &self.links[index];
-        let bytes = &self.message[..size];
-        let (address, len) =
-            if link.tcp { (std::ptr::null(), 0) } else { (link.address.as_ptr(), link.address.len()) };
+        let bytes = &self.message[..self.size];
+        let n = self.call(link, bytes, self.flags);
+        if n as usize == bytes.len() { Ok(Sent::Whole(bytes.len())) } else { self.unfinished(link, bytes, n) }
+    }
+
+    /// One system call: `bytes`, or as many as the socket takes, on `link`.
+    #[inline]
+    fn call(&self, link: &Link, bytes: &[u8], flags: i32) -> isize {
+        let (address, len) = link.name();
         // SAFETY: `bytes` and the address outlive the call.
-        let n = unsafe { (calls().sendto)(link.fd, bytes.as_ptr().cast(), size, flags, address, len) };
-        if n as usize == size {
-            return Ok(Sent::Whole(size));
-        }
-        self.unfinished(link, bytes, n)
+        unsafe { (self.calls.sendto)(link.fd, bytes.as_ptr().cast(), bytes.len(), flags, address, len) }
     }
 
     /// The rest of a partial send, and the meaning of errors.
@@ -178,13 +180,7 @@ impl Outbox {
                     return Ok(Sent::Skipped);
                 }
             }
-            let rest = &bytes[done..];
-            let (address, len) =
-                if link.tcp { (std::ptr::null(), 0) } else { (link.address.as_ptr(), link.address.len()) };
-            // SAFETY: `rest` and the address outlive the call.
-            n = unsafe {
-                (calls().sendto)(link.fd, rest.as_ptr().cast(), rest.len(), self.flags, address, len)
-            };
+            n = self.call(link, &bytes[done..], self.flags);
             if signals::stopped_twice() || self.clock.now() > self.deadline {
                 return Ok(Sent::Skipped);
             }
