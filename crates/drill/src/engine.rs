@@ -1,7 +1,7 @@
 //! The engine's side: frames in, frames out, virtual time. The calls are answered as the socket layer answers them.
 
 use crate::world::{Answer, HOST, HOST_PORT, PEER, PEER_PORT, STATES, Tolerance, World};
-use stack::tcp::{Close, Congestion, ConnectError, Options, Push, State, Take};
+use stack::tcp::{Close, Congestion, ConnectError, MtuProbes, Options, Push, State, Take};
 use stack::testing::{Host, VecOutlet, mac_of};
 use stack::{Endpoint, Instant, Ready, RecvError, SendError, SocketError, SocketId};
 use std::collections::{HashMap, VecDeque};
@@ -229,6 +229,13 @@ fn set(config: &mut stack::Config, name: &str, value: &str) -> Result<(), String
         "synack_retries" => tcp.synack_retries = number as u8,
         "retries2" => tcp.retries2 = number as u8,
         "orphan_retries" => tcp.orphan_retries = number as u8,
+        "mtu_probing" => {
+            tcp.mtu_probing.when = match number {
+                0 => MtuProbes::Never,
+                1 => MtuProbes::AfterBlackHole,
+                _ => MtuProbes::Always,
+            };
+        }
         "fin_timeout" => tcp.fin_timeout = Duration::from_secs(number.into()),
         // The engine always allows it, as Linux does with tcp_tw_reuse = 1.
         "tw_reuse" => {}

@@ -400,7 +400,7 @@ const OPTIONS: [(&str, i32, i32); 13] = [
 ];
 
 /// What the engine's side assumes, whatever this machine was set to.
-const DEFAULTS: [(&str, &str); 13] = [
+const DEFAULTS: [(&str, &str); 15] = [
     ("tcp_congestion_control", "cubic"),
     ("tcp_rmem", "4096 131072 6291456"),
     ("tcp_wmem", "4096 16384 4194304"),
@@ -414,4 +414,6 @@ const DEFAULTS: [(&str, &str); 13] = [
     ("tcp_fin_timeout", "60"),
     ("tcp_no_metrics_save", "1"),
     ("tcp_ecn", "2"),
+    ("tcp_mtu_probing", "0"),
+    ("tcp_base_mss", "1024"),
 ];

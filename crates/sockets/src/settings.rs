@@ -5,7 +5,7 @@ use crate::runtime::Runtime;
 use config::{Interfaces, Notice, Parameters, Rules};
 use core::ffi::CStr;
 use core::time::Duration;
-use stack::tcp::{Congestion, Ecn, Options, Settings};
+use stack::tcp::{Congestion, Ecn, MtuProbes, MtuProbing, Options, Settings};
 use std::ffi::CString;
 
 /// The first socket is accelerated: the banner, in VMA's format (see docs/design/logging.md).
@@ -196,5 +196,16 @@ fn tcp_settings(parameters: &Parameters) -> Settings {
         orphans_max: sysctl(c"/proc/sys/net/ipv4/tcp_max_orphans", 8192),
         orphan_retries: sysctl(c"/proc/sys/net/ipv4/tcp_orphan_retries", 0),
         syn_rate_max: parameters.tcp_max_syn_rate,
+        mtu_probing: MtuProbing {
+            when: match sysctl(c"/proc/sys/net/ipv4/tcp_mtu_probing", 0) {
+                0 => MtuProbes::Never,
+                1 => MtuProbes::AfterBlackHole,
+                _ => MtuProbes::Always,
+            },
+            base_mss: sysctl(c"/proc/sys/net/ipv4/tcp_base_mss", 1024),
+            floor: sysctl(c"/proc/sys/net/ipv4/tcp_mtu_probe_floor", 48),
+            threshold: sysctl(c"/proc/sys/net/ipv4/tcp_probe_threshold", 8),
+            interval: seconds(c"/proc/sys/net/ipv4/tcp_probe_interval", 600),
+        },
     }
 }

@@ -187,6 +187,7 @@ pub fn tcp_settings() -> tcp::Settings {
         orphans_max: 8192,
         orphan_retries: 0,
         syn_rate_max: 0,
+        mtu_probing: tcp::MtuProbing::default(),
     }
 }
 

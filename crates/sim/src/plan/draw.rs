@@ -6,7 +6,7 @@ use crate::app::talker::{self, Ending};
 use crate::chance::Chance;
 use crate::link::Faults;
 use stack::Duration;
-use stack::tcp::{Congestion, Ecn, Options, Settings};
+use stack::tcp::{Congestion, Ecn, MtuProbes, MtuProbing, Options, Settings};
 
 pub(super) fn endings(c: &mut Chance, swarm: &Swarm) -> [Ending; 2] {
     if swarm.rude && c.one_in(2) {
@@ -124,6 +124,12 @@ pub(super) fn host(c: &mut Chance, swarm: &Swarm, heals_at: u64) -> HostPlan {
             orphans_max: 1024,
             orphan_retries: 0,
             syn_rate_max: 0,
+            // Not a draw either.
+            mtu_probing: MtuProbing {
+                when: [MtuProbes::Never, MtuProbes::AfterBlackHole, MtuProbes::Always]
+                    [(heals_at / 16 % 3) as usize],
+                ..MtuProbing::default()
+            },
         },
         up: faults(c, swarm, heals_at),
         down: faults(c, swarm, heals_at),

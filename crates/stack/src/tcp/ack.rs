@@ -24,6 +24,9 @@ impl<F: Frame> Tcb<F> {
         let advanced = seg.ack.after(old_una);
         if advanced {
             self.advance_una(cx, seg.ack, &mut delivered);
+            if self.search.is_some() {
+                self.judge_probe(cx);
+            }
         } else if seg.ack == old_una && seg.len == 0 && self.outstanding() > 0 {
             let duplicate = old_window == self.snd_wnd || !seg.options.sack_blocks().is_empty();
             if duplicate && !seg.flags.any(wire::tcp::Flags::FIN) {

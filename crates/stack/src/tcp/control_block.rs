@@ -13,6 +13,7 @@
 use super::congestion::{Control, Saved};
 use super::delayed_ack::DelayedAck;
 use super::ecn::Ecn;
+use super::mtu_probe::Search;
 use super::rack::Rack;
 use super::receive::ReceiveQueue;
 use super::rtt::Rtt;
@@ -141,6 +142,8 @@ pub(crate) struct Tcb<F> {
     pub(crate) mss: u32,
     /// MSS that the peer announced.
     pub(crate) peer_mss: u32,
+    /// The search for the path's MTU, while there is one.
+    pub(crate) search: Option<Box<Search>>,
     /// FIN was asked for, and was sent.
     pub(crate) fin_queued: bool,
     pub(crate) fin_sent: bool,
@@ -275,6 +278,9 @@ impl<F: Frame> Tcb<F> {
         let mut mss = self.peer_mss.min(mtu.saturating_sub(40));
         if self.options.mss_max != 0 {
             mss = mss.min(u32::from(self.options.mss_max));
+        }
+        if let Some(search) = &mut self.search {
+            mss = mss.min(search.limit(mtu));
         }
         self.mss = mss.max(MSS_MIN);
     }

@@ -177,7 +177,7 @@ impl<F: Frame> Tcb<F> {
         self.last_ack_sent = self.rcv_nxt;
         self.rcv_adv = self.rcv_nxt + self.rx_capacity.min(65_535);
         let mtu = cx.net.path_mtu(cx.now, &mut self.route);
-        self.negotiate(&seg.syn, &cx.shared.settings, mtu);
+        self.negotiate(cx.now, &seg.syn, &cx.shared.settings, mtu);
         if let (true, Some((value, _))) = (self.ts_ok, seg.syn.timestamps) {
             self.ts_recent = value;
             self.ts_recent_at = cx.now;

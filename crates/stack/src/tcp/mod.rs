@@ -25,7 +25,7 @@
 //! Which RFC is answered where: 9293 input, text, output, handshake, half_open, close; 7323 options, input (PAWS),
 //! time_wait; 2018 and 2883 scoreboard, receive; 5681, 6582, 6675, 6937 recovery; 8985 rack, recovery, retransmit;
 //! 9438 congestion/cubic; 6298 rtt, retransmit; 3168 ecn; 5961 input; 6528 shared; 4987 cookie, listen, half_open;
-//! 5927 icmp; 6191 and 1337 time_wait; 6093 read.
+//! 5927 icmp; 4821 mtu_probe; 6191 and 1337 time_wait; 6093 read.
 
 mod ack;
 mod close;
@@ -43,6 +43,7 @@ pub(crate) mod input;
 mod keepalive;
 mod large;
 mod listen;
+mod mtu_probe;
 mod open;
 mod options;
 pub(crate) mod output;
@@ -70,6 +71,7 @@ pub use handover::Handover;
 pub(crate) use control_block::{Fate, Tcb as Connection};
 pub(crate) use half_open::HalfOpen;
 pub(crate) use listen::Listener;
+pub use mtu_probe::{MtuProbes, MtuProbing};
 pub(crate) use shared::Shared;
 pub(crate) use time_wait::TimeWait;
 
@@ -114,6 +116,8 @@ pub struct Settings {
     pub orphan_retries: u8,
     /// Connection requests that one listener takes in a second (VMA_TCP_MAX_SYN_RATE); zero: no limit.
     pub syn_rate_max: u32,
+    /// Path MTU discovery without ICMP.
+    pub mtu_probing: MtuProbing,
 }
 
 /// What the limits of a stack refused, since it was made.

@@ -68,6 +68,7 @@ impl<F: Frame> Tcb<F> {
             tx: SendBuffer::default(),
             mss,
             peer_mss: mss,
+            search: None,
             fin_queued: false,
             fin_sent: false,
             forced: false,
@@ -148,7 +149,7 @@ impl<F: Frame> Tcb<F> {
         tcb.rcv_adv = tcb.rcv_nxt + u32::from(shake.window);
         tcb.rcv_wscale = shake.rcv_wscale;
         tcb.adv_mss = shake.adv_mss;
-        tcb.negotiate(&shake.peer, settings, mtu);
+        tcb.negotiate(now, &shake.peer, settings, mtu);
         tcb.ecn.ok = settings.ecn != super::Ecn::Off && shake.peer.ecn;
         tcb.ts_recent = seg.options.timestamps.map_or(shake.ts_recent, |(value, _)| value);
         tcb.ts_recent_at = now;
@@ -184,7 +185,7 @@ impl<F: Frame> Tcb<F> {
     }
 
     /// Takes in what the peer's SYN said. `mtu` is the path's.
-    pub(crate) fn negotiate(&mut self, syn: &SynOptions, settings: &Settings, mtu: u32) {
+    pub(crate) fn negotiate(&mut self, now: Instant, syn: &SynOptions, settings: &Settings, mtu: u32) {
         self.peer_mss = u32::from(syn.mss.unwrap_or(536)).max(MSS_MIN);
         self.ts_ok = settings.timestamps && syn.timestamps.is_some();
         self.sack_ok = settings.sack && syn.sack_permitted;
@@ -195,6 +196,7 @@ impl<F: Frame> Tcb<F> {
                 self.rcv_wscale = 0;
             }
         }
+        self.begin_search(now, &settings.mtu_probing);
         self.set_mtu(mtu);
         self.rcv_mss = u32::from(self.adv_mss).min(self.peer_mss).max(MSS_MIN);
         self.control.set_mss(self.payload_max(), true);

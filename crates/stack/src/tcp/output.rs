@@ -87,6 +87,8 @@ impl<F: Frame> Tcb<F> {
         while !self.board.is_full() {
             let unsent = self.unsent();
             let room = self.segment_room();
+            let probe = if self.search.is_some() { self.probe_len(cx, unsent, room) } else { None };
+            let room = probe.unwrap_or(room);
             let fin = self.fin_queued && !self.fin_sent && (unsent <= room || planted!(EarlyFin));
             if unsent == 0 && !fin {
                 break;
@@ -101,7 +103,11 @@ impl<F: Frame> Tcb<F> {
                 flags = flags | Flags::FIN;
             }
             let seq = self.snd_nxt;
-            let count = if len == room && !fin { self.segments_at_once(cx, unsent, room) } else { 1 };
+            let count = if len == room && !fin && probe.is_none() {
+                self.segments_at_once(cx, unsent, room)
+            } else {
+                1
+            };
             let went = match count {
                 1 => self.send_segment(cx, seq, len, flags),
                 _ => self.send_together(cx, seq, room, count),
@@ -115,6 +121,9 @@ impl<F: Frame> Tcb<F> {
             let space = len + u32::from(fin);
             self.note_new(cx.now, seq, space, count);
             self.snd_nxt = seq + space;
+            if probe == Some(len) {
+                self.note_probe(seq, len);
+            }
             self.fin_sent |= fin;
             self.counts.bytes_sent += u64::from(len);
             if len < room {
@@ -204,6 +213,7 @@ impl<F: Frame> Tcb<F> {
                 Went::Out => {
                     let space = now + u32::from(fin);
                     self.board.sent_again(start, space, cx.now);
+                    self.forget_probe();
                     self.counts.total_retrans += 1;
                     self.counts.bytes_retrans += u64::from(now);
                     self.reduction.sent += space;

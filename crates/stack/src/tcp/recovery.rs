@@ -143,7 +143,7 @@ impl<F: Frame> Tcb<F> {
         if let Some(at) = timeout {
             self.await_at(cx, Awaits::Reordering, at);
         }
-        marked
+        marked && !self.forgives_probe()
     }
 
     pub(super) fn enter_fast(&mut self, delivered: u32) {

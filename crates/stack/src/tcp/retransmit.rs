@@ -6,6 +6,8 @@ use super::control_block::{Awaits, Cx, Fate, NEVER, Recovery, Reduction, Tcb, Ti
 use crate::mutation::planted;
 use crate::{Duration, Frame, Instant, Outlet, SocketError};
 
+/// After so many it may be the size that keeps segments from getting through (Linux: tcp_retries1).
+const BLACK_HOLE_RETRIES: u8 = 3;
 /// What tcp_orphan_retries = 0 stands for, on Linux too.
 const ORPHAN_RETRIES: u8 = 8;
 /// A peer with a closed window that acknowledges at least this often is alive (Linux: TCP_RTO_MAX).
@@ -120,6 +122,9 @@ impl<F: Frame> Tcb<F> {
         if self.is_orphan_too_many(cx) {
             return self.give_way(cx);
         }
+        if self.has_tried(cx.now, BLACK_HOLE_RETRIES) {
+            self.suspect_black_hole(cx);
+        }
         let renege = self.board.first().is_some_and(|s| s.sacked);
         let again = matches!(self.recovery, Recovery::Timeout { .. });
         if !again {
@@ -190,8 +195,20 @@ impl<F: Frame> Tcb<F> {
         Fate::Stays
     }
 
-    /// Whether nothing was acknowledged for as long as `retries2` doublings of the least timeout take (Linux's
-    /// retransmits_timed_out), or for the user timeout.
+    /// Whether nothing was acknowledged for as long as `retries` doublings of the least timeout take (Linux's
+    /// retransmits_timed_out, which counts from when something was first sent again).
+    fn has_tried(&self, now: Instant, retries: u8) -> bool {
+        let Some(since) = self.stuck_since else { return false };
+        let mut limit = Duration::ZERO;
+        let mut step = Duration::from_millis(200);
+        for _ in 0..=retries {
+            limit += step;
+            step = (step * 2).min(Duration::from_secs(120));
+        }
+        self.backoff > 0 && now.since(since).saturating_sub(self.rtt.rto()) >= limit
+    }
+
+    /// Whether enough was tried, or the user timeout is over.
     fn gives_up(&self, now: Instant, settings: &Settings) -> bool {
         let Some(since) = self.stuck_since else { return false };
         let stuck = now.since(since);
@@ -202,15 +219,7 @@ impl<F: Frame> Tcb<F> {
             // The peer took its window back and throws away what was in flight, but it is there.
             return false;
         }
-        let retries = self.retries_max(settings);
-        let mut limit = Duration::ZERO;
-        let mut step = Duration::from_millis(200);
-        for _ in 0..=retries {
-            limit += step;
-            step = (step * 2).min(Duration::from_secs(120));
-        }
-        // Linux counts from when something was first sent again.
-        self.backoff > 0 && stuck.saturating_sub(self.rtt.rto()) >= limit
+        self.has_tried(now, self.retries_max(settings))
     }
 
     /// Retransmissions or window probes without an answer (Linux's tcp_retries2 and tcp_orphan_retries).

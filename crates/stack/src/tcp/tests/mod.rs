@@ -7,6 +7,7 @@ mod ecn;
 mod handshake;
 mod large;
 mod loss;
+mod mtu_probe;
 mod robust;
 mod transfer;
 
