@@ -91,12 +91,9 @@ impl Device {
         self.shared.large(&self.queues[0].socket.fd);
     }
 
-    /// At the end of the process: from now on packets of our flows are the kernel's. Program and sockets go soon after the
-    /// process: closing each takes the kernel a grace period, for which nobody must wait.
+    /// At the end of the process: program and sockets go soon after it. Closing each takes the kernel a grace period, for
+    /// which nobody must wait. Until then packets of flows that are still steered are dropped.
     pub fn leave(&self) {
-        for queue in 0..self.queues.len() {
-            self.shared.steering.remove_socket(self.lane, queue as u32);
-        }
         let sockets = self.queues.iter().map(|queue| &queue.socket.fd);
         let slow: Vec<i32> = self.shared.slow_to_close().chain(sockets).map(Fd::raw).collect();
         // Else they are closed while the process ends.

