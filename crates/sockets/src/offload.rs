@@ -10,7 +10,6 @@ use crate::{counts, errno, fd_table};
 use config::Role;
 use core::sync::atomic::Ordering;
 use std::net::{Ipv4Addr, SocketAddrV4};
-use xdp::Part;
 
 /// The lane for packets to `to`, and the source address that the kernel would choose.
 pub(crate) fn lane_to(runtime: &'static Runtime, to: Ipv4Addr) -> Result<(&'static Lane, Ipv4Addr), Why> {
@@ -96,33 +95,6 @@ pub(crate) fn unsteer_flows(object: &Object, flows: Vec<(u8, xdp::Flow)>) {
             && !is_shared(object, lane, &flow)
         {
             lane.lock().device.unsteer(flow);
-        }
-    }
-}
-
-/// This process forks: its listener leaves new connections to the children that ask for them, until it asks itself.
-pub(crate) fn rest(runtime: &Runtime, object: &'static Object) {
-    if !object.resting.swap(true, Ordering::AcqRel) {
-        runtime.resting.fetch_add(1, Ordering::AcqRel);
-        take_part(object, Part::Idle);
-    }
-}
-
-/// A listener that rested is asked for connections again.
-#[cold]
-pub(crate) fn attend(runtime: &Runtime, object: &'static Object) {
-    if object.resting.swap(false, Ordering::AcqRel) {
-        runtime.resting.fetch_sub(1, Ordering::AcqRel);
-        take_part(object, Part::Active);
-    }
-}
-
-fn take_part(object: &Object, part: Part) {
-    let control = object.control.lock();
-    let legs: Vec<_> = object.legs().collect();
-    for (leg, flow) in &control.flows {
-        if let Some((lane, _)) = legs.get(usize::from(*leg)) {
-            let _ = lane.lock().device.take_part(*flow, part);
         }
     }
 }

@@ -4,6 +4,7 @@ use crate::answer::Why;
 use crate::lane::Lane;
 use crate::os::Os;
 use crate::relay::Relays;
+use crate::tcp::Resting;
 use crate::wait::spin::Budget;
 use crate::{settings, worker};
 use config::{Interfaces, Parameters, ProcessRules};
@@ -49,8 +50,8 @@ pub(crate) struct Runtime {
     pub fenced: AtomicBool,
     /// In the child of a fork: what its lanes are opened from, beside the parent's.
     inherited: sys::Mutex<Vec<xdp::Inherited>>,
-    /// Listeners of this process that rest (see `Object::resting`).
-    pub resting: AtomicU32,
+    /// Listeners of this process that rest.
+    pub resting: Resting,
     /// Connections that children of a fork use.
     pub relays: Relays,
     /// The background thread.
@@ -116,7 +117,7 @@ impl Runtime {
             why_told: [const { AtomicBool::new(false) }; Why::COUNT],
             fenced: AtomicBool::new(false),
             inherited: sys::Mutex::new(Vec::new()),
-            resting: AtomicU32::new(0),
+            resting: Resting::new(),
             relays: Relays::new(),
             worker: worker::Handle::new(),
         }

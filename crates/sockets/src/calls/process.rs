@@ -30,7 +30,7 @@ pub fn fork_begins() {
     if let Some(runtime) = runtime::get() {
         for fd in 0..fd_table::end() {
             if let Some(object) = fd_table::socket(fd).filter(|object| object.kind() == Kind::Listener) {
-                offload::rest(runtime, object);
+                runtime.resting.rest(object);
             }
         }
         FORKING.with(|locks| *locks.borrow_mut() = Some(runtime.locks_for_fork()));
@@ -57,6 +57,7 @@ pub fn forked_child() {
     let child = &unsafe { sys::InChild::new() };
     let mut listens = false;
     runtime.relays.after_fork(child);
+    runtime.resting.after_fork(child);
     for fd in 0..fd_table::end() {
         match fd_table::entry(fd) {
             Some(Entry::Epoll(set)) => set.after_fork(child),

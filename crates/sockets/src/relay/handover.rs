@@ -3,7 +3,6 @@
 use super::pump::Pump;
 use super::{Relays, State};
 use crate::address;
-use crate::fd_table;
 use crate::lane::Lane;
 use crate::object::{Kind, Object};
 use crate::offload;
@@ -40,14 +39,8 @@ impl Relays {
     /// A listener that rests, since its process leaves clients to the children that it forked, may hold some that came
     /// before any child listened: now that one does, they go there. By the worker, now and then.
     pub(crate) fn relieve(&self, runtime: &'static Runtime, wake: i32) {
-        if runtime.resting.load(Ordering::Relaxed) == 0 {
-            return;
-        }
-        let mut state = self.state.lock();
-        for object in (0..fd_table::end()).filter_map(fd_table::socket) {
-            if object.kind() != Kind::Listener || !object.resting.load(Ordering::Relaxed) {
-                continue;
-            }
+        runtime.resting.each(|object| {
+            let mut state = self.state.lock();
             let flow = object.control.lock().flows.first().map(|(_, flow)| *flow);
             for (lane, id) in object.legs() {
                 let waits = {
@@ -63,7 +56,7 @@ impl Relays {
                     self.pumping.store(true, Ordering::Relaxed);
                 }
             }
-        }
+        });
     }
 }
 

@@ -58,9 +58,7 @@ fn attempt(
         // shutdown(2) in another thread.
         return Some(fail(libc::EINVAL));
     }
-    if object.resting.load(Ordering::Relaxed) {
-        offload::attend(runtime, object);
-    }
+    super::attend(object);
     for (lane, id) in object.legs() {
         lane.turn(now);
         if lane.lock().stack.ready(id).has(Ready::IN)

@@ -15,9 +15,7 @@ use stack::{Instant, SocketId};
 /// The last descriptor of a TCP socket is about to be closed. With SO_LINGER waits for the peer's acknowledgment.
 pub(crate) fn close(runtime: &'static Runtime, object: &'static Object, fd: c_int) {
     if object.kind() != Kind::Stream {
-        if object.resting.swap(false, Ordering::AcqRel) {
-            runtime.resting.fetch_sub(1, Ordering::AcqRel);
-        }
+        object.resting.store(false, Ordering::Release);
         if object.kind() == Kind::Listener && offload::unsteer(object) {
             // Other processes go on listening: what waits here is for them.
             runtime.relays.hand_over(runtime, object);

@@ -10,6 +10,7 @@ mod listen;
 mod port;
 mod recv;
 mod repair;
+mod resting;
 mod send;
 mod splice;
 
@@ -19,6 +20,7 @@ pub(crate) use connect::connect;
 pub(crate) use listen::{adopt, listen};
 pub(crate) use recv::{recv, take_now};
 pub(crate) use repair::to_kernel;
+pub(crate) use resting::{Resting, attend};
 pub(crate) use send::{send, send_file};
 pub(crate) use splice::Splice;
 

@@ -90,9 +90,7 @@ impl Poll {
             if ours.is_empty() {
                 kernel = fds.to_vec();
             }
-            if object.resting.load(Ordering::Relaxed) {
-                crate::offload::attend(runtime, object);
-            }
+            crate::tcp::attend(object);
             ours.push((i, object));
             lanes.add(object);
             if shadow_contributes(object) {

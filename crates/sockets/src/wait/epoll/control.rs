@@ -130,9 +130,7 @@ impl Set {
         self.register(os, fd, in_kernel, want, data)?;
         {
             let mut items = self.items.lock();
-            let Some(item) = items.get_mut(slot) else { return Ok(()) };
-            item.in_kernel = want.is_some();
-            item.active = active;
+            items.take_form(slot, want.is_some(), active);
             if leaving.is_some() {
                 items.remove(slot);
             }

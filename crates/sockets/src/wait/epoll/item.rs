@@ -28,6 +28,10 @@ impl Item {
     pub(super) fn new(object: &'static Object, fd: i32, events: u32, data: u64) -> Item {
         Item { object, fd, events, data, in_kernel: false, active: false, disarmed: false, queued: false }
     }
+
+    fn is_merged(&self) -> bool {
+        self.in_kernel && self.active
+    }
 }
 
 /// See the module's page.
@@ -37,6 +41,8 @@ pub(super) struct Items {
     free: Vec<u32>,
     by_fd: HashMap<i32, u32>,
     queue: VecDeque<u32>,
+    /// Slots of the merged form: few, among many connections.
+    merged: Vec<u32>,
 }
 
 /// What a look at the queue takes out.
@@ -61,6 +67,23 @@ impl Items {
         self.slots.get_mut(slot as usize)?.as_mut()
     }
 
+    /// The form that an item is in now: registered in the kernel, and with legs.
+    pub(super) fn take_form(&mut self, slot: u32, in_kernel: bool, active: bool) {
+        let Some(item) = self.get_mut(slot) else { return };
+        let was = item.is_merged();
+        (item.in_kernel, item.active) = (in_kernel, active);
+        match (was, item.is_merged()) {
+            (false, true) => self.merged.push(slot),
+            (true, false) => self.merged.retain(|merged| *merged != slot),
+            _ => {}
+        }
+    }
+
+    /// The items of the merged form.
+    pub(super) fn merged(&self) -> impl Iterator<Item = &Item> {
+        self.merged.iter().filter_map(|slot| self.slots.get(*slot as usize)?.as_ref())
+    }
+
     /// Adds an item; its slot.
     pub(super) fn insert(&mut self, item: Item) -> u32 {
         let fd = item.fd;
@@ -81,6 +104,9 @@ impl Items {
         let item = self.slots.get_mut(slot as usize)?.take()?;
         if item.queued {
             self.queue.retain(|queued| *queued != slot);
+        }
+        if item.is_merged() {
+            self.merged.retain(|merged| *merged != slot);
         }
         self.by_fd.remove(&item.fd);
         self.free.push(slot);

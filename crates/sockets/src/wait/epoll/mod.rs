@@ -24,9 +24,9 @@ use crate::answer::{Answer, Stop};
 use crate::fd_table;
 use crate::lane::Lane;
 use crate::object::Object;
-use crate::offload;
 use crate::os::Os;
 use crate::runtime::Runtime;
+use crate::tcp;
 use crate::wait::Lanes;
 use core::sync::atomic::{AtomicBool, AtomicI32, AtomicU32, AtomicU64, Ordering};
 use item::Items;
@@ -143,12 +143,11 @@ impl Set {
         if self.has_held.load(Ordering::Relaxed) {
             self.part(runtime);
         }
-        if runtime.resting.load(Ordering::Relaxed) != 0 {
-            let objects: Vec<_> = self.items.lock().iter().map(|(_, item)| item.object).collect();
-            for object in objects.into_iter().filter(|object| object.resting.load(Ordering::Relaxed)) {
-                offload::attend(runtime, object);
+        runtime.resting.each(|object| {
+            if object.watch.is_in(self) {
+                tcp::attend(object);
             }
-        }
+        });
     }
 
     /// Before the set changes: one of ours must not come into a set of the parent.

@@ -198,8 +198,10 @@ impl Look {
         if from == to {
             return;
         }
+        // SAFETY: written by `look`.
+        let word = |i: usize| unsafe { self.events.add(i).read_unaligned().u64 };
         let items = self.set.items.lock();
-        for (_, item) in items.iter().filter(|(_, item)| item.active && item.in_kernel) {
+        for item in items.merged().filter(|item| (from..to).any(|i| word(i) == item.data)) {
             item.object.shadow_ready.store(true, Ordering::Relaxed);
         }
     }
