@@ -14,8 +14,12 @@ use core::sync::atomic::{AtomicBool, AtomicI32, AtomicU32, Ordering};
 use netlink::{Monitor, Update};
 
 /// While sends gather, the worker looks this often: the longest that a gathered frame waits for a caller that turned
-/// to other work.
+/// to other work, as this one is known to do.
 const HURRY_NS: u64 = 200_000;
+
+/// As long as callers hand over themselves what they let gather, which looks that found nothing tell, the worker looks
+/// less and less often, down to this.
+const HURRY_LEAST_OFTEN_NS: u64 = 1_600_000;
 
 /// It never sleeps for less: a timer that is due while another thread holds the lane is that thread's to fire.
 const LEAST_NS: u64 = 50_000;
@@ -104,6 +108,8 @@ struct Worker {
     monitor: Option<Monitor>,
     hurry_seen: u32,
     hurried_at: u64,
+    /// Between two looks while hurried.
+    patience: u64,
     swept_at: u64,
     attended_at: u64,
     buried_at: u64,
@@ -127,6 +133,7 @@ impl Worker {
             monitor,
             hurry_seen: 0,
             hurried_at: 0,
+            patience: HURRY_NS,
             swept_at: 0,
             attended_at: 0,
             buried_at: 0,
@@ -157,9 +164,15 @@ impl Worker {
                 self.hurry_seen = hurry;
                 self.hurried_at = now;
             }
-            if self.runtime.lanes().any(|lane| !lane.is_fenced() && lane.look_after_sleepers(now)) {
-                self.hurried_at = now;
+            let mut is_needed = false;
+            for lane in self.runtime.lanes().filter(|lane| !lane.is_fenced()) {
+                is_needed |= lane.gathering.load(Ordering::Relaxed);
+                if lane.look_after_sleepers(now) {
+                    self.hurried_at = now;
+                    is_needed = true;
+                }
             }
+            self.patience = if is_needed { HURRY_NS } else { HURRY_LEAST_OFTEN_NS.min(self.patience * 2) };
             let next = self.turn_lanes(now);
             if self.runtime.relays.are_busy() {
                 self.runtime.relays.serve(self.runtime, self.wake.raw());
@@ -249,7 +262,7 @@ impl Worker {
         }
         let handle = &self.runtime.worker;
         if now.saturating_sub(self.hurried_at) < HURRY_SPAN_NS {
-            until = until.min(now + HURRY_NS);
+            until = until.min(now + self.patience);
         } else {
             handle.asleep.store(true, Ordering::SeqCst);
             if handle.hurry.load(Ordering::SeqCst) != self.hurry_seen {
