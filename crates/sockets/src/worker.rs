@@ -251,10 +251,16 @@ impl Worker {
         self.watch_fd(self.wake.raw());
         self.watch_fd(self.monitor.as_ref().map_or(-1, Monitor::descriptor));
         for lane in self.runtime.lanes() {
-            if !lane.is_fenced() && (is_away(lane, now) || self.relays_on(lane)) {
-                for fd in &lane.queues {
-                    self.watch_fd(*fd);
-                }
+            if lane.is_fenced() || !is_away(lane, now) && !self.relays_on(lane) {
+                continue;
+            }
+            if lane.is_locked() {
+                // Its packets may wait for a thread that lost the processor: to watch them would keep it away.
+                until = until.min(now + AWAY_NS);
+                continue;
+            }
+            for fd in &lane.queues {
+                self.watch_fd(*fd);
             }
         }
         if self.runtime.relays.are_busy() {

@@ -148,6 +148,11 @@ impl Lane {
         self.inner.try_lock()
     }
 
+    /// Whether somebody has the lock just now.
+    pub(crate) fn is_locked(&self) -> bool {
+        self.inner.is_locked()
+    }
+
     /// One turn, if there is anything to do; see [`Inner::turn`].
     #[inline]
     pub(crate) fn turn(&self, now: u64) {

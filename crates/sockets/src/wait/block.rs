@@ -1,6 +1,7 @@
 //! Spin, then sleep: the one place for every blocking call.
 
 use super::Lanes;
+use super::sharing;
 use super::spin::Budget;
 use super::using::Using;
 use crate::counts;
@@ -145,14 +146,16 @@ pub(crate) fn until<T>(
     let _using = Using::begin(wait.objects);
     let begun = sys::clock::now();
     let signals = Signals { before: (os.handled)(), restartable: wait.restartable };
-    let span = wait.budget.span(wait.memory);
+    let mut spin = wait.budget.begin(wait.memory, begun);
     let mut now = begun;
     let mut attempts = 0u32;
     let mut slept = false;
     let yield_every = wait.polling.yield_every(&runtime.parameters);
     let result = loop {
         if let Some(done) = attempt(now) {
-            if attempts > 0 && !slept {
+            if attempts == 0 {
+                spin.found(now);
+            } else if !slept {
                 wait.polling.found();
                 counts::polled(runtime, now - begun);
             }
@@ -172,7 +175,7 @@ pub(crate) fn until<T>(
         if signals.interrupt(os) {
             break Err(Stopped::Interrupted);
         }
-        if now - begun >= span {
+        if slept || !spin.goes_on(now) {
             if !slept {
                 wait.polling.gave_up();
                 counts::polled(runtime, now - begun);
@@ -182,8 +185,6 @@ pub(crate) fn until<T>(
                 Some(result) => break result,
                 None => attempts = 0,
             }
-        } else {
-            core::hint::spin_loop();
         }
         now = sys::clock::now();
     };
@@ -281,6 +282,7 @@ fn sleep<T>(
     let _ = os.poll_all(&mut fds, left, Some(wait.mask.unwrap_or(asleep.mask)));
     drop(asleep);
     let now = sys::clock::now();
+    sharing::slept(now);
     for lane in wait.lanes.each() {
         lane.after_sleep(now);
     }

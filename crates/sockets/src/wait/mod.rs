@@ -8,6 +8,7 @@ pub(crate) mod block;
 pub(crate) mod epoll;
 pub(crate) mod poll;
 pub(crate) mod select;
+mod sharing;
 pub(crate) mod spin;
 pub(crate) mod using;
 pub(crate) mod watch;

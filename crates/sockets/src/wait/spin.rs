@@ -4,7 +4,10 @@
 //! long. Where they are left at their defaults the budget adapts: polling that was answered soon goes on, polling that
 //! ended in a long sleep shrinks, so that an idle process sleeps and a busy one does not pay for sleeping and waking
 //! (5 to 10 microseconds, more than a whole round trip).
+//!
+//! An adaptive budget does not keep others from the processor: see `sharing.rs`.
 
+use super::sharing::{self, Processor};
 use core::sync::atomic::{AtomicU32, Ordering};
 
 /// A loop of polling costs about this much; VMA_RX_POLL counts loops.
@@ -45,6 +48,12 @@ impl Budget {
         }
     }
 
+    /// Begins to poll.
+    #[inline]
+    pub(crate) fn begin(self, memory: &AtomicU32, now: u64) -> Spin {
+        Spin { until: now.saturating_add(self.span(memory)), shares: self == Budget::Adaptive }
+    }
+
     /// Nanoseconds to poll now.
     pub(crate) fn span(self, memory: &AtomicU32) -> u64 {
         match self {
@@ -70,6 +79,40 @@ impl Budget {
         };
         if new != old {
             memory.store(new, Ordering::Relaxed);
+        }
+    }
+}
+
+/// Polling under way.
+pub(crate) struct Spin {
+    until: u64,
+    /// VMA's fixed budgets have yields of their own (VMA_RX_POLL_YIELD).
+    shares: bool,
+}
+
+impl Spin {
+    /// Whether to attempt once more, rather than to sleep. Yields the processor where that is due.
+    #[inline]
+    pub(crate) fn goes_on(&mut self, now: u64) -> bool {
+        if now >= self.until {
+            return false;
+        }
+        core::hint::spin_loop();
+        if self.shares {
+            match sharing::while_polling(now) {
+                Processor::Kept => {}
+                Processor::Lent(ns) => self.until = self.until.saturating_add(ns),
+                Processor::Hogged => return false,
+            }
+        }
+        true
+    }
+
+    /// The wait is over, by what was there at once.
+    #[inline]
+    pub(crate) fn found(&self, now: u64) {
+        if self.shares {
+            sharing::while_working(now);
         }
     }
 }
