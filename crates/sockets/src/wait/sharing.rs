@@ -8,11 +8,11 @@
 
 use core::cell::Cell;
 
-/// A thread that polls yields this long after it left the processor last: a hundredth of its time.
-const ALONE_NS: u64 = 50_000;
-/// The same where the last yield found somebody.
+/// A thread that polls yields so soon again where the last yield found somebody. Each that found nobody doubles this.
 const SHARED_NS: u64 = 1_000;
-/// A thread that always finds work yields after this time.
+/// So often the thread yields that is alone: one round trip of a hundred notices.
+const ALONE_NS: u64 = 1_000_000;
+/// A thread that always finds work yields after this time, and after that of one that polls.
 const WORKED_NS: u64 = 100_000;
 /// A yield that nobody took is over sooner.
 const TAKEN_NS: u64 = 3_000;
@@ -24,7 +24,8 @@ const REFRAIN_NS: u64 = 100_000_000;
 /// What a thread remembers.
 #[derive(Clone, Copy)]
 struct Memory {
-    /// When it yields, if it polls.
+    /// Between two yields of one that polls, and when it yields next.
+    patience: u64,
     polling: u64,
     /// When it yields, if it finds work.
     working: u64,
@@ -33,7 +34,7 @@ struct Memory {
 }
 
 thread_local! {
-    static MEMORY: Cell<Memory> = const { Cell::new(Memory { polling: 0, working: 0, refrains: 0 }) };
+    static MEMORY: Cell<Memory> = const { Cell::new(NEW) };
 }
 
 /// What became of the processor.
@@ -81,15 +82,18 @@ pub(super) fn slept(now: u64) {
     MEMORY.set(Memory { working: now + WORKED_NS, ..memory });
 }
 
+const NEW: Memory = Memory { patience: ALONE_NS, polling: 0, working: 0, refrains: 0 };
+
 impl Memory {
     fn yielded(self, from: u64, to: u64) -> (Memory, Processor) {
         let away = to.saturating_sub(from);
-        let (polling, refrains, processor) = match away {
-            HOGGED_NS.. => (to, to + REFRAIN_NS, Processor::Hogged),
-            TAKEN_NS.. => (to + SHARED_NS, self.refrains, Processor::Lent(away)),
-            _ => (to + ALONE_NS, self.refrains, Processor::Kept),
+        let (patience, refrains, processor) = match away {
+            HOGGED_NS.. => (0, to + REFRAIN_NS, Processor::Hogged),
+            TAKEN_NS.. => (SHARED_NS, self.refrains, Processor::Lent(away)),
+            _ => ((self.patience * 2).clamp(SHARED_NS, ALONE_NS), self.refrains, Processor::Kept),
         };
-        (Memory { polling, working: to + WORKED_NS, refrains }, processor)
+        let working = to + patience.max(WORKED_NS);
+        (Memory { patience, polling: to + patience, working, refrains }, processor)
     }
 }
 
@@ -97,13 +101,17 @@ impl Memory {
 mod tests {
     use super::*;
 
-    const NEW: Memory = Memory { polling: 0, working: 0, refrains: 0 };
-
     #[test]
     fn one_that_is_alone_yields_seldom() {
         let (memory, processor) = NEW.yielded(1_000_000, 1_000_400);
         assert_eq!(processor, Processor::Kept);
         assert_eq!(memory.polling, 1_000_400 + ALONE_NS);
+        let (mut memory, mut yields) = (Memory { patience: SHARED_NS, ..NEW }, 0);
+        while memory.patience < ALONE_NS {
+            memory = memory.yielded(memory.polling, memory.polling + 400).0;
+            yields += 1;
+        }
+        assert_eq!(yields, 10);
     }
 
     #[test]
