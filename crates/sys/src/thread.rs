@@ -18,17 +18,35 @@ pub fn spawn(name: &str, body: impl FnOnce() + Send + 'static) -> Result<std::th
 
 /// Runs two things beside each other, the second in a thread of its own; one after the other where there can be none.
 pub fn beside<A, B: Send>(here: impl FnOnce() -> A, there: impl Fn() -> B + Sync) -> (A, B) {
-    std::thread::scope(|scope| {
-        let before = set_mask(ALL_BUT_LIBC);
-        let thread = std::thread::Builder::new().name("sidestep".to_owned()).spawn_scoped(scope, &there);
-        set_mask(before);
-        let first = here();
-        let second = match thread {
-            Ok(thread) => thread.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic)),
-            Err(_) => there(),
-        };
-        (first, second)
-    })
+    let before = set_mask(ALL_BUT_LIBC);
+    let builder = std::thread::Builder::new().name("sidestep".to_owned());
+    // SAFETY: the thread uses `there`, which outlives it: `Joined` waits for its end, also where `here` panics. std's
+    // scope would wait by parking, through a call that we hook.
+    let thread = unsafe { builder.spawn_unchecked(&there) };
+    set_mask(before);
+    let thread = Joined(thread.ok());
+    let first = here();
+    let second = match thread.join() {
+        Some(Ok(second)) => second,
+        Some(Err(panic)) => std::panic::resume_unwind(panic),
+        None => there(),
+    };
+    (first, second)
+}
+
+/// A thread that ends before this does; `None`: it could not be started.
+struct Joined<T>(Option<std::thread::JoinHandle<T>>);
+
+impl<T> Joined<T> {
+    fn join(mut self) -> Option<std::thread::Result<T>> {
+        self.0.take().map(std::thread::JoinHandle::join)
+    }
+}
+
+impl<T> Drop for Joined<T> {
+    fn drop(&mut self) {
+        let _ = self.0.take().map(std::thread::JoinHandle::join);
+    }
 }
 
 /// Replaces this thread's signal mask (a bit per signal, signal 1 lowest); returns the former.

@@ -1,6 +1,6 @@
 //! The programs that talk, and what is expected of them at rest.
 
-use std::io::Read;
+use std::io::{Read, Seek, SeekFrom};
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
@@ -216,12 +216,11 @@ impl Party {
 /// Frames that lanes own, and those posted for receiving, as the arena of a process says (`crates/xdp/src/arena.rs`).
 fn frames(pid: u32) -> (u64, u64) {
     const HEADER: usize = 4096;
-    let files = std::fs::read_dir(format!("/proc/{pid}/fd")).unwrap().flatten();
-    let is_arena = |path: &PathBuf| {
-        std::fs::read_link(path).is_ok_and(|to| to.to_string_lossy().starts_with("/memfd:sidestep-arena"))
-    };
-    let arena = files.map(|file| file.path()).find(is_arena).expect("an arena");
-    let mut file = std::fs::File::open(arena).unwrap();
+    let maps = std::fs::read_to_string(format!("/proc/{pid}/maps")).unwrap();
+    let arena = maps.lines().find(|line| line.contains("/memfd:sidestep-arena")).expect("an arena");
+    let start = u64::from_str_radix(arena.split('-').next().unwrap(), 16).unwrap();
+    let mut file = std::fs::File::open(format!("/proc/{pid}/mem")).unwrap();
+    file.seek(SeekFrom::Start(start)).unwrap();
     let mut header = [0; HEADER];
     file.read_exact(&mut header).unwrap();
     let word = |bytes: &[u8]| u32::from_le_bytes([bytes[0], bytes[1], bytes[2], bytes[3]]);
