@@ -215,17 +215,20 @@ impl Party {
 
 /// Frames that lanes own, and those posted for receiving, as the arena of a process says (`crates/xdp/src/arena.rs`).
 fn frames(pid: u32) -> (u64, u64) {
-    const HEADER: usize = 4096;
+    const HEADER: u64 = 4096;
+    const FRAME: u64 = 4096;
     let maps = std::fs::read_to_string(format!("/proc/{pid}/maps")).unwrap();
     let arena = maps.lines().find(|line| line.contains("/memfd:sidestep-arena")).expect("an arena");
-    let start = u64::from_str_radix(arena.split('-').next().unwrap(), 16).unwrap();
+    let range = arena.split(' ').next().and_then(|range| range.split_once('-')).unwrap();
+    let address = |text| u64::from_str_radix(text, 16).unwrap();
+    let (start, end) = (address(range.0), address(range.1));
+    // Two words and the frame itself for each, and less than one more up to the page where the frames begin.
+    let count = (end - start - HEADER) / (FRAME + 8);
     let mut file = std::fs::File::open(format!("/proc/{pid}/mem")).unwrap();
-    file.seek(SeekFrom::Start(start)).unwrap();
-    let mut header = [0; HEADER];
-    file.read_exact(&mut header).unwrap();
-    let word = |bytes: &[u8]| u32::from_le_bytes([bytes[0], bytes[1], bytes[2], bytes[3]]);
-    let mut owners = vec![0; 4 * word(&header[8..]) as usize];
+    file.seek(SeekFrom::Start(start + HEADER)).unwrap();
+    let mut owners = vec![0; 4 * count as usize];
     file.read_exact(&mut owners).unwrap();
+    let word = |bytes: &[u8]| u32::from_le_bytes([bytes[0], bytes[1], bytes[2], bytes[3]]);
     let count = |wanted: fn(u32) -> bool| owners.chunks(4).filter(|bytes| wanted(word(bytes))).count() as u64;
     (count(|owner| owner != 0 && owner != u32::MAX), count(|owner| owner == u32::MAX))
 }
