@@ -6,12 +6,14 @@ use crate::merge;
 use crate::packet::{ACK, FIN, RST, SYN};
 
 /// A victim: a segment from `source` to `destination` is forged.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Debug)]
 pub struct Victim {
     pub source: (u32, u16),
     pub destination: (u32, u16),
     /// The next number that the destination can expect, or more.
     pub expected: u32,
+    /// Where what reached the destination ends, holes and all: at the last of them a reset is taken, as by Linux.
+    pub ends: Vec<u32>,
     /// What the destination sent up to, and what of it was acknowledged.
     pub sent: u32,
     pub acked: u32,
@@ -42,7 +44,11 @@ pub fn forge(c: &mut Chance, v: &Victim) -> Vec<u8> {
     }
     match c.below(10) {
         0 => segment(v, c_next(c), RST, c_next(c), 0, c),
-        1 => segment(v, v.expected.wrapping_add(c.within(1, 1000) as u32), RST, 0, 0, c),
+        1 => {
+            let near = v.expected.wrapping_add(c.within(1, 1000) as u32);
+            let seq = (near..=u32::MAX).chain(0..).find(|seq| !v.ends.contains(seq)).unwrap_or(near);
+            segment(v, seq, RST, 0, 0, c)
+        }
         2 if v.stands => segment(v, v.expected.wrapping_add(c.within(1, 1000) as u32), SYN, 0, 0, c),
         3 => {
             let ack = v.sent.wrapping_add(far(c));
@@ -133,7 +139,7 @@ fn junk(c: &mut Chance, v: &Victim) -> Vec<u8> {
             frame.extend_from_slice(&[3, c.below(16) as u8, 0, 0, 0, 0]);
             frame.extend_from_slice(&(c.next() as u16).to_be_bytes());
             // Quotes a segment that the victim may have sent, with a number that it did not.
-            let mut quoted = header(&Victim { source: v.destination, destination: v.source, ..*v }, 6);
+            let mut quoted = header(&Victim { source: v.destination, destination: v.source, ..v.clone() }, 6);
             quoted.extend_from_slice(&v.destination.1.to_be_bytes());
             quoted.extend_from_slice(&v.source.1.to_be_bytes());
             quoted.extend_from_slice(&v.sent.wrapping_add(1 << 27).to_be_bytes());

@@ -28,6 +28,11 @@ impl Ranges {
         self.ranges.get(at).is_some_and(|(start, end)| *start <= from && to <= *end)
     }
 
+    /// Where the ranges end.
+    pub fn ends(&self) -> impl Iterator<Item = u64> {
+        self.ranges.iter().map(|(_, end)| *end)
+    }
+
     /// Where the part that begins at zero ends.
     pub fn prefix(&self) -> u64 {
         match self.ranges.first() {

@@ -52,8 +52,10 @@ pub struct Stream {
     ack_known: u64,
     /// Segments of the peer that reached the sender: each may tell of a delivery.
     answers: u64,
-    /// How often the sender sent its oldest byte in vain.
+    /// How often the sender sent its oldest byte in vain, and heard nothing since the time before: by a timeout.
     in_vain: u32,
+    /// What `answers` was at the last of these.
+    heard: u64,
     pub(super) fin_at: Option<u64>,
     pub(super) marks: ecn::Marks,
     tsval: Option<u32>,
@@ -135,6 +137,7 @@ impl Flows {
             source: flow.ends[way],
             destination: flow.ends[1 - way],
             expected: my_isn.wrapping_add(mine.delivered.prefix() as u32),
+            ends: mine.delivered.ends().map(|end| my_isn.wrapping_add(end as u32)).collect(),
             sent: their_isn.wrapping_add(theirs.sent_end as u32),
             acked: their_isn.wrapping_add(theirs.acked as u32),
             stands: mine.acked > 0 && theirs.acked > 0,
@@ -187,7 +190,10 @@ impl Flows {
         }
         let end = begin + u64::from(t.span());
         if t.span() > 0 && begin < mine.sent_end && begin == mine.ack_known {
-            mine.in_vain += 1;
+            // A half-open connection repeats its SYN-ACK to whoever sends nonsense, too, if not often.
+            let by_timeout = mine.heard == mine.answers && !(t.has(SYN) && t.has(ACK));
+            mine.heard = mine.answers;
+            mine.in_vain += u32::from(by_timeout);
             if mine.in_vain > IN_VAIN_MAX {
                 ledger.alarm(|| {
                     format!("position {begin} was sent {IN_VAIN_MAX} times: the timeout does not double")
@@ -392,7 +398,9 @@ fn check_timestamps(mine: &mut Stream, theirs: &Stream, t: &Tcp<'_>) -> Result<(
     if !agreed && !t.has(SYN) {
         return Err("timestamps that were not agreed on".to_string());
     }
-    if mine.tsval.is_some_and(|last| (value.wrapping_sub(last) as i32) < 0) {
+    // The lowest bits of a SYN cookie's timestamp are the options, so it may be that much older than the SYN-ACK before.
+    let older = if t.has(SYN) && t.has(ACK) { COOKIE_TIMESTAMP } else { 0 };
+    if mine.tsval.is_some_and(|last| (value.wrapping_sub(last) as i32) < -older) {
         return Err(format!("timestamp {value} after {:?}", mine.tsval));
     }
     mine.tsval = Some(value);
@@ -404,6 +412,8 @@ fn check_timestamps(mine: &mut Stream, theirs: &Stream, t: &Tcp<'_>) -> Result<(
 
 /// Retransmissions of one thing: doubling from 200 ms to two minutes makes less than these in a world's time.
 const IN_VAIN_MAX: u32 = 24;
+/// Milliseconds that the lowest six bits count.
+const COOKIE_TIMESTAMP: i32 = 64;
 /// Segments before the first acknowledgement: ten (RFC 6928) and a probe.
 const INITIAL_WINDOW: u64 = 11;
 /// Streams of a world are shorter than this; initial numbers of two connections are further apart, nearly always.
