@@ -7,12 +7,21 @@ use super::segment::Segment;
 use super::seq::Seq;
 use crate::mutation::planted;
 use crate::{Duration, Frame, Outlet};
+use wire::tcp::Flags;
 
 impl<F: Frame> Tcb<F> {
     /// The acknowledgment field of a segment that is acceptable and whose ACK lies in
     /// `snd_una - snd_wnd_max ..= snd_nxt` (RFC 9293, 3.10.7.4, fifth step; RFC 5961, 5).
     pub(crate) fn on_ack<O: Outlet>(&mut self, cx: &mut Cx<'_, O>, seg: &Segment) {
         self.last_ack_received = cx.now;
+        if self.outstanding() == 0 && self.awaits == Awaits::Nothing && says_nothing_else(seg) {
+            // A peer that sends while we do not.
+            self.update_window(seg);
+            if self.snd_wnd > 0 {
+                self.probes = 0;
+            }
+            return;
+        }
         let old_una = self.snd_una;
         let old_window = self.snd_wnd;
         self.update_window(seg);
@@ -29,7 +38,7 @@ impl<F: Frame> Tcb<F> {
             }
         } else if seg.ack == old_una && seg.len == 0 && self.outstanding() > 0 {
             let duplicate = old_window == self.snd_wnd || !seg.options.sack_blocks().is_empty();
-            if duplicate && !seg.flags.any(wire::tcp::Flags::FIN) {
+            if duplicate && !seg.flags.any(Flags::FIN) {
                 // No more than what is in flight: a peer that invents duplicates gains nothing (Savage, 1999).
                 self.dup_acks = (self.dup_acks + 1).min(self.board.count() as u32);
                 duplicated = true;
@@ -128,4 +137,10 @@ impl<F: Frame> Tcb<F> {
             }
         }
     }
+}
+
+/// Whether a segment bears on the other direction by its window at most, where nothing is in flight there.
+#[inline]
+fn says_nothing_else(seg: &Segment) -> bool {
+    seg.options.sack_blocks().is_empty() && !seg.has(Flags::ECE)
 }

@@ -169,7 +169,7 @@ pub(crate) struct Tcb<F> {
     pub(crate) rx: ReceiveQueue<F>,
     /// Payload bytes that we let the peer send ahead; half of the receive buffer, as Linux has it.
     pub(crate) rx_capacity: u32,
-    /// Largest segments that the peer sends (what "full-sized" means for acknowledgments).
+    /// Payload of the peer's full-sized segments as far as known (`delayed_ack`).
     pub(crate) rcv_mss: u32,
     /// MSS that we announced.
     pub(crate) adv_mss: u16,
@@ -369,5 +369,7 @@ impl<F: Frame> Tcb<F> {
 /// No smaller segment size is believed: a peer that announces less would multiply our packets (CVE-2019-11479).
 /// Linux's tcp_min_snd_mss is 48; with 12 bytes of timestamps that leaves less payload than header.
 pub(crate) const MSS_MIN: u32 = 88;
+/// What a peer takes that says nothing (RFC 9293, 3.7.1).
+pub(crate) const MSS_DEFAULT: u32 = 536;
 /// How long MSG_MORE and TCP_CORK hold a partial segment back.
 pub(crate) const CORK_TIME: Duration = Duration::from_millis(200);

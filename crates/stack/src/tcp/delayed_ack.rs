@@ -2,9 +2,11 @@
 //! short while data comes fast, longer where nobody answers and data comes slowly, and never longer than the path's round
 //! trip or 200 ms.
 
-use super::control_block::{Cx, NEVER, Tcb, Timer};
+use super::control_block::{Cx, MSS_DEFAULT, MSS_MIN, NEVER, Tcb, Timer};
+use super::segment::Segment;
 use crate::mutation::planted;
 use crate::{Duration, Frame, Instant, Outlet};
+use wire::tcp::Flags;
 
 /// What a connection knows about its acknowledgments.
 #[derive(Clone, Copy, Debug, Default)]
@@ -17,6 +19,8 @@ pub(crate) struct DelayedAck {
     pub(crate) small: u8,
     /// How long an acknowledgment may wait, microseconds; zero before any data came.
     ato: u32,
+    /// Payload of the last segment below full size that could be a full one by now.
+    shorter: u32,
 }
 
 impl DelayedAck {
@@ -56,9 +60,9 @@ impl DelayedAck {
 }
 
 impl<F: Frame> Tcb<F> {
-    /// Data came in order: learns its pace. `len`: of the segment.
+    /// Data came in order: learns its pace.
     #[inline]
-    pub(crate) fn pace_acks(&mut self, now: Instant, len: u32) {
+    pub(crate) fn pace_acks(&mut self, now: Instant) {
         let gap = now.nanos_since(self.last_data_received) / 1000;
         let ato = u64::from(self.acks.ato);
         if ato == 0 {
@@ -72,9 +76,30 @@ impl<F: Frame> Tcb<F> {
             // After a pause the peer is in slow start again.
             self.acks.hurry(self.quick_acks());
         }
-        if len < self.rcv_mss {
-            self.acks.small = (self.acks.small + 1).min(2);
+    }
+
+    /// Learns what a full-sized segment of this peer is, which the options in its headers make smaller than the MSS,
+    /// and notes those that likely end a write (Linux's tcp_measure_rcv_mss).
+    #[inline]
+    pub(crate) fn measure_segment(&mut self, seg: &Segment) {
+        let ends = seg.has(Flags::PSH);
+        if seg.len >= self.rcv_mss {
+            if seg.len <= u32::from(self.adv_mss) {
+                self.rcv_mss = seg.len;
+            }
+            if ends {
+                self.acks.small = self.acks.small.max(1);
+            }
+            return;
         }
+        if seg.len >= MSS_DEFAULT || (seg.len >= MSS_MIN && !ends) {
+            // Two of one size: the path or the peer has come down to it.
+            if seg.len == core::mem::replace(&mut self.acks.shorter, seg.len) {
+                self.rcv_mss = seg.len;
+                return;
+            }
+        }
+        self.acks.small = (self.acks.small + 1).min(2);
     }
 
     /// Acknowledgments at once that a peer in slow start is good for: half of the window's segments.

@@ -184,7 +184,7 @@ impl<F: Frame> Tcb<F> {
             self.rcv_nxt += seg.len;
             let mut hold = Hold { budget: cx.budget, pool: &mut cx.shared.pool };
             self.rx.push_next(&mut hold, head, range.start as u32, range.end as u32);
-            self.on_in_order_data(cx, u64::from(seg.len), seg.len);
+            self.on_in_order_data(cx, u64::from(seg.len), seg);
         }
         if self.unsent() > 0 || self.board.lost() != self.board.resent() {
             self.output(cx);

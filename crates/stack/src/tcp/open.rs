@@ -3,7 +3,7 @@
 
 use super::congestion::Control;
 use super::control_block::{
-    Awaits, Counts, MSS_MIN, NEVER, Recovery, Reduction, TIMERS, Tcb, Timer, Tuning, Urgent,
+    Awaits, Counts, MSS_DEFAULT, MSS_MIN, NEVER, Recovery, Reduction, TIMERS, Tcb, Timer, Tuning, Urgent,
 };
 use super::delayed_ack::DelayedAck;
 use super::ecn::Ecn;
@@ -48,7 +48,7 @@ impl<F: Frame> Tcb<F> {
     ) -> Box<Tcb<F>> {
         let mut board = Scoreboard::default();
         board.reset(iss);
-        let mss = 536;
+        let mss = MSS_DEFAULT;
         let mut tcb = Box::new(Tcb {
             local,
             remote,
@@ -84,7 +84,7 @@ impl<F: Frame> Tcb<F> {
             rx: ReceiveQueue::new(),
             rx_capacity: 0,
             rcv_mss: mss,
-            adv_mss: 536,
+            adv_mss: MSS_DEFAULT as u16,
             fin_at: None,
             fin_received: false,
             urgent: Urgent::default(),
@@ -186,7 +186,7 @@ impl<F: Frame> Tcb<F> {
 
     /// Takes in what the peer's SYN said. `mtu` is the path's.
     pub(crate) fn negotiate(&mut self, now: Instant, syn: &SynOptions, settings: &Settings, mtu: u32) {
-        self.peer_mss = u32::from(syn.mss.unwrap_or(536)).max(MSS_MIN);
+        self.peer_mss = syn.mss.map_or(MSS_DEFAULT, u32::from).max(MSS_MIN);
         self.ts_ok = settings.timestamps && syn.timestamps.is_some();
         self.sack_ok = settings.sack && syn.sack_permitted;
         match syn.window_scale {
@@ -198,7 +198,7 @@ impl<F: Frame> Tcb<F> {
         }
         self.begin_search(now, &settings.mtu_probing);
         self.set_mtu(mtu);
-        self.rcv_mss = u32::from(self.adv_mss).min(self.peer_mss).max(MSS_MIN);
+        self.rcv_mss = u32::from(self.adv_mss).min(self.peer_mss).clamp(MSS_MIN, MSS_DEFAULT);
         self.control.set_mss(self.payload_max(), true);
     }
 }

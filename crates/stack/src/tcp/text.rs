@@ -75,7 +75,7 @@ impl<F: Frame> Tcb<F> {
             self.dsack = taken.duplicate;
         }
         if taken.in_order > 0 {
-            self.on_in_order_data(cx, taken.in_order, seg.len);
+            self.on_in_order_data(cx, taken.in_order, seg);
         }
         // Also if the window took a part of it only.
         if taken.in_order < u64::from(seg.len) || taken.disorder || taken.duplicate.is_some() {
@@ -87,25 +87,23 @@ impl<F: Frame> Tcb<F> {
 
     /// The bookkeeping of new readable bytes: counters, what acknowledgment is owed, the edge.
     #[inline]
-    pub(super) fn on_in_order_data<O>(&mut self, cx: &mut Cx<'_, O>, bytes: u64, segment_len: u32) {
+    pub(super) fn on_in_order_data<O>(&mut self, cx: &mut Cx<'_, O>, bytes: u64, seg: &Segment) {
         self.counts.bytes_received += bytes;
         self.counts.data_segs_in = self.counts.data_segs_in.wrapping_add(1);
-        if segment_len > self.rcv_mss && segment_len <= u32::from(self.adv_mss) {
-            self.rcv_mss = segment_len;
-        }
-        self.pace_acks(cx.now, segment_len);
+        self.measure_segment(seg);
+        self.pace_acks(cx.now);
         self.last_data_received = cx.now;
         self.ack_owed = true;
         let unacked = self.rcv_nxt - self.last_ack_sent;
         let quick = (self.acks.quick > 0 && !self.acks.interactive) || self.options.quickack;
-        if unacked > self.rcv_mss || unacked >= 2 * self.rcv_mss || quick || self.rx.has_holes() {
+        if unacked > self.rcv_mss || quick || self.rx.has_holes() {
             self.ack_now = true;
         }
         self.measure_receive(cx.now);
         if self.urgent.expected {
             self.take_urgent_byte();
         }
-        if self.is_readable() && !(planted!(NoDataEvent) && bytes > u64::from(segment_len)) {
+        if self.is_readable() && !(planted!(NoDataEvent) && bytes > u64::from(seg.len)) {
             cx.events.raise(cx.id, Ready::IN);
         }
     }
