@@ -108,6 +108,8 @@ pub(crate) struct Control {
     pub kept: Option<sys::Fd>,
     /// Groups of a UDP socket.
     pub multicast: Rarely<crate::udp::multicast::Multicast>,
+    /// The connection came by a listener: its shadow has no port.
+    pub accepted: bool,
     /// A non-blocking connect whose result has not been told yet.
     pub connecting: bool,
     /// The queue length of a listener.

@@ -233,8 +233,8 @@ impl Worker {
         crate::udp::multicast::recheck(self.runtime, now);
         self.runtime.relays.relieve(self.runtime, self.wake.raw());
         for lane in self.runtime.lanes() {
+            lane.sweep_orphans();
             if let Some(mut inner) = lane.try_lock() {
-                inner.sweep_orphans();
                 inner.remind_neighbours(now);
                 if bury {
                     let _ = inner.device.bury_dead();

@@ -8,16 +8,19 @@
 mod counts;
 mod frame;
 mod gate;
+mod orphans;
 mod requests;
 mod turn;
 
 pub(crate) use frame::{Frame, Tx};
+pub(crate) use orphans::Orphan;
 pub(crate) use turn::Gather;
 
 use crate::runtime::Runtime;
 use core::net::Ipv4Addr;
 use core::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
 use stack::Stack;
+use std::collections::VecDeque;
 
 /// See the module's page.
 pub(crate) struct Lane {
@@ -52,8 +55,8 @@ pub(crate) struct Inner {
     pub stack: Stack<Frame>,
     /// Addresses of the interface.
     pub addresses: Vec<Ipv4Addr>,
-    /// Closed TCP sockets whose data is still on its way, with what is let go when they are done.
-    pub orphans: Vec<Orphan>,
+    /// See `orphans.rs`: the longest unlooked at first.
+    pub orphans: VecDeque<Orphan>,
     /// Neighbours in use that the kernel is kept interested in, and when it was told last.
     neighbours: Vec<(Ipv4Addr, u64)>,
     /// Reused between packets.
@@ -66,16 +69,6 @@ pub(crate) struct Inner {
     pub counts: &'static stats::Lane,
     link: u32,
     runtime: &'static Runtime,
-}
-
-/// A closed socket that the engine still serves.
-pub(crate) struct Orphan {
-    /// The engine's socket.
-    pub id: stack::SocketId,
-    /// Its steering entry.
-    pub flow: Option<xdp::Flow>,
-    /// Keeps the port reserved in the kernel; held, never read.
-    pub _shadow: Option<sys::Fd>,
 }
 
 impl Lane {
@@ -122,7 +115,7 @@ impl Lane {
                 device,
                 stack,
                 addresses,
-                orphans: Vec::new(),
+                orphans: VecDeque::new(),
                 neighbours: Vec::new(),
                 chunks: Vec::new(),
                 tail: Vec::new(),

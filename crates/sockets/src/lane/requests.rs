@@ -116,19 +116,4 @@ impl Inner {
             _ => {}
         }
     }
-
-    /// Lets go of closed sockets that the engine is done with.
-    pub(crate) fn sweep_orphans(&mut self) {
-        let mut i = 0;
-        while i < self.orphans.len() {
-            if self.stack.tcp_closing(self.orphans[i].id) {
-                i += 1;
-                continue;
-            }
-            let orphan = self.orphans.swap_remove(i);
-            if let Some(flow) = orphan.flow {
-                self.device.unsteer(flow);
-            }
-        }
-    }
 }

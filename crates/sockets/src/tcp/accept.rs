@@ -167,6 +167,7 @@ fn take(
         let mut control = object.control.lock();
         control.local = Some(local);
         control.remote = Some(remote);
+        control.accepted = true;
         control.inherited = inherited;
         control.linger = linger;
         control.tcp = options;

@@ -24,11 +24,10 @@ pub(crate) fn close(runtime: &'static Runtime, object: &'static Object, fd: c_in
         return;
     }
     let Some((lane, id)) = object.leg() else { return };
-    let (linger, flow, owns_port) = {
+    let (linger, flow, reserves_port) = {
         let mut control = object.control.lock();
         let flow = core::mem::take(&mut control.flows).pop().map(|(_, flow)| flow);
-        let owns_port = control.local.is_some();
-        (control.linger, flow, owns_port)
+        (control.linger, flow, !control.accepted)
     };
     let how = if linger == Some(0) { Close::Abort } else { Close::Orderly };
     let now = sys::clock::now();
@@ -45,13 +44,15 @@ pub(crate) fn close(runtime: &'static Runtime, object: &'static Object, fd: c_in
     inner.stack.set_token(id, 0);
     if inner.stack.tcp_closing(id) {
         // The descriptor goes; a duplicate of the shadow keeps the port reserved until the peer has everything.
-        let shadow = if owns_port { sys::Fd::duplicate_of(fd).ok() } else { None };
-        inner.orphans.push(Orphan { id, flow, _shadow: shadow });
+        let shadow = if reserves_port { sys::Fd::duplicate_of(fd).ok() } else { None };
+        inner.orphans.push_back(Orphan { id, flow, _shadow: shadow });
     } else if let Some(flow) = flow {
         inner.device.unsteer(flow);
     }
+    let finished = inner.take_some_finished();
     lane.note(&inner, now);
     drop(inner);
+    drop(finished);
     let _control = object.control.lock();
     object.drop_legs();
 }
