@@ -42,6 +42,13 @@ impl Os {
         unsafe { (self.close)(fd) };
     }
 
+    /// fcntl(F_DUPFD): a further descriptor, of the lowest free number.
+    pub(crate) fn duplicate_to_lowest(&self, fd: c_int, cloexec: bool) -> Result<c_int, Errno> {
+        let command = if cloexec { libc::F_DUPFD_CLOEXEC } else { libc::F_DUPFD };
+        // SAFETY: these commands take a number.
+        self.result(unsafe { (self.fcntl)(fd, command, 0) })
+    }
+
     /// dup3(2).
     pub(crate) fn duplicate_onto(&self, fd: c_int, onto: c_int, flags: c_int) {
         // SAFETY: no pointers.

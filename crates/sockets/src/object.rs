@@ -11,6 +11,7 @@ use core::ops::{Deref, DerefMut};
 use core::sync::atomic::{AtomicBool, AtomicI32, AtomicPtr, AtomicU8, AtomicU32, AtomicU64, Ordering};
 use stack::SocketId;
 use std::net::SocketAddrV4;
+use std::sync::Arc;
 
 /// Interfaces that one socket may stand on. Bound to every address on more: the first ones are accelerated.
 pub(crate) const LEGS_MAX: usize = 8;
@@ -60,12 +61,6 @@ impl<T> Default for Rarely<T> {
     }
 }
 
-impl<T: Clone> Clone for Rarely<T> {
-    fn clone(&self) -> Self {
-        Rarely(self.0.clone())
-    }
-}
-
 impl<T: Empty> Deref for Rarely<T> {
     type Target = T;
 
@@ -81,11 +76,7 @@ impl<T: Empty> DerefMut for Rarely<T> {
 }
 
 /// Options by level and name, with their values.
-type OptionList = Vec<(i32, i32, Vec<u8>)>;
-
-impl Empty for OptionList {
-    const EMPTY: &'static Self = &Vec::new();
-}
+pub(crate) type Inherited = Vec<(i32, i32, Vec<u8>)>;
 
 /// What only control calls touch.
 #[derive(Default)]
@@ -101,7 +92,7 @@ pub(crate) struct Control {
     /// The socket layer's own options of a TCP socket, for connect and listen to start with.
     pub tcp: Option<Box<stack::tcp::Options>>,
     /// Options the application set that accepted sockets inherit on their shadows: level, name, value.
-    pub inherited: Rarely<OptionList>,
+    pub inherited: Option<Arc<Inherited>>,
     /// SO_REUSEADDR or other settings that the engine asks about on connect: set by the rules of options.rs.
     pub udp: Option<Box<stack::udp::Options>>,
     /// A duplicate of the shadow, for calls that still wait on a closed descriptor.
@@ -163,6 +154,8 @@ pub(crate) struct Object {
     counts: AtomicPtr<stats::Socket>,
     /// It has had a leg, and is counted among the accelerated.
     accelerated: AtomicBool,
+    /// The application did something to the shadow (options, flags), or another process has it too.
+    pub shadow_changed: AtomicBool,
     /// A listener that was not asked for connections since this process forked: those who do ask come first.
     pub resting: AtomicBool,
     /// Users of a connection beside the descriptors of this process (see relay.rs).
@@ -224,6 +217,7 @@ impl Object {
             last_source: AtomicU64::new(0),
             counts: AtomicPtr::new(nobody()),
             accelerated: AtomicBool::new(false),
+            shadow_changed: AtomicBool::new(false),
             resting: AtomicBool::new(false),
             holders: AtomicU32::new(0),
             first_leg: Leg::default(),
@@ -261,6 +255,7 @@ impl Object {
         if self.accelerated.swap(false, Ordering::Relaxed) {
             counts::segment().process().sockets_open.subtract(1);
         }
+        self.shadow_changed.store(false, Ordering::Relaxed);
         self.resting.store(false, Ordering::Relaxed);
         self.holders.store(0, Ordering::Relaxed);
         self.spin.store(0, Ordering::Relaxed);

@@ -15,6 +15,7 @@ use core::time::Duration;
 use libc::{c_int, c_void, socklen_t};
 use stack::Instant;
 use stack::tcp::{Congestion, Options};
+use std::sync::Arc;
 use table::{Get, SO_BINDTOIFINDEX, SO_RCVTIMEO_NEW, SO_SNDTIMEO_NEW, Set};
 
 /// setsockopt(2).
@@ -37,6 +38,7 @@ pub(crate) unsafe fn set(
     if object.kind() == Kind::Relayed && matches!(level, libc::IPPROTO_TCP | libc::IPPROTO_IP) {
         return Ok(0);
     }
+    object.shadow_changed.store(true, Ordering::Relaxed);
     // SAFETY: the application's pointer, passed on.
     if unsafe { (runtime.os.setsockopt)(fd, level, name, value, len) } != 0 {
         return fail(runtime.os.errno());
@@ -223,8 +225,9 @@ fn refuses(value: *const c_void, len: socklen_t) -> bool {
 fn remember(object: &Object, level: c_int, name: c_int, bytes: &[u8]) {
     if object.kind() != Kind::Udp {
         let mut control = object.control.lock();
-        control.inherited.retain(|(l, n, _)| (*l, *n) != (level, name));
-        control.inherited.push((level, name, bytes.to_vec()));
+        let inherited = Arc::make_mut(control.inherited.get_or_insert_default());
+        inherited.retain(|(l, n, _)| (*l, *n) != (level, name));
+        inherited.push((level, name, bytes.to_vec()));
     }
 }
 

@@ -87,6 +87,7 @@ impl Relays {
             let Some(object) = fd_table::socket(fd).filter(|object| object.kind() == Kind::Stream) else {
                 continue;
             };
+            object.shadow_changed.store(true, Ordering::Relaxed);
             if !objects.iter().any(|known| core::ptr::eq(*known, object)) {
                 objects.push(object);
             }

@@ -4,7 +4,7 @@ use crate::answer::Why;
 use crate::lane::Lane;
 use crate::os::Os;
 use crate::relay::Relays;
-use crate::tcp::Resting;
+use crate::tcp::{Resting, Spare, Spares};
 use crate::wait::spin::Budget;
 use crate::{settings, worker};
 use config::{Interfaces, Parameters, ProcessRules};
@@ -52,6 +52,8 @@ pub(crate) struct Runtime {
     inherited: sys::Mutex<Vec<xdp::Inherited>>,
     /// Listeners of this process that rest.
     pub resting: Resting,
+    /// Shadows for connections to come.
+    pub spares: Spares,
     /// Connections that children of a fork use.
     pub relays: Relays,
     /// The background thread.
@@ -118,6 +120,7 @@ impl Runtime {
             fenced: AtomicBool::new(false),
             inherited: sys::Mutex::new(Vec::new()),
             resting: Resting::new(),
+            spares: Spares::new(),
             relays: Relays::new(),
             worker: worker::Handle::new(),
         }
@@ -359,6 +362,7 @@ impl Runtime {
             _rules: self.rules.lock(),
             _objects: crate::object::lock_free(),
             _sets: crate::wait::epoll::lock_free(),
+            _spares: self.spares.fork_begins(),
         }
     }
 }
@@ -374,4 +378,5 @@ pub(crate) struct ForkLocks<'a> {
     _rules: sys::MutexGuard<'a, ProcessRules>,
     _objects: sys::MutexGuard<'a, Vec<&'static crate::object::Object>>,
     _sets: sys::MutexGuard<'a, Vec<&'static crate::wait::epoll::Set>>,
+    _spares: sys::MutexGuard<'a, Vec<Spare>>,
 }

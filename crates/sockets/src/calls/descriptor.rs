@@ -92,6 +92,10 @@ fn end(runtime: &'static Runtime, object: &'static Object, fd: c_int) {
 /// another family, ...): whatever we still knew of that number is stale.
 pub fn recycled(fd: c_int) {
     if let (Some(entry), Some(runtime)) = (fd_table::remove(fd), runtime::get()) {
+        if let Entry::Socket(object) = entry {
+            // The number is another file's by now.
+            object.shadow_changed.store(true, Ordering::Relaxed);
+        }
         let_go(runtime, entry, fd);
     }
     counts::closed(fd..fd + 1);
@@ -144,6 +148,14 @@ fn around_own(first: c_uint, last: c_uint, flags: c_int) -> Answer<c_int> {
 /// fcntl(2).
 pub unsafe fn fcntl(fd: c_int, command: c_int, argument: usize) -> Answer<c_int> {
     let Some(entry) = fd_table::entry(fd) else { return kernel() };
+    if let Entry::Socket(object) = entry
+        && !matches!(
+            command,
+            libc::F_GETFD | libc::F_SETFD | libc::F_GETFL | libc::F_DUPFD | libc::F_DUPFD_CLOEXEC
+        )
+    {
+        object.shadow_changed.store(true, Ordering::Relaxed);
+    }
     match command {
         libc::F_SETFL => {
             if let Entry::Socket(object) = entry {
@@ -242,8 +254,12 @@ pub unsafe fn ioctl(fd: c_int, request: usize, argument: usize) -> Answer<c_int>
     if !message::plausible(result, 1) {
         return kernel();
     }
+    let request = request as u64 & 0xffff_ffff;
+    if !matches!(request, libc::FIONREAD | libc::TIOCOUTQ | SIOCATMARK | SIOCOUTQNSD) {
+        object.shadow_changed.store(true, Ordering::Relaxed);
+    }
     let queued = || object.leg().and_then(|(lane, id)| lane.lock().stack.tcp_queued(id));
-    let value = match (request as u64 & 0xffff_ffff, object.kind()) {
+    let value = match (request, object.kind()) {
         (libc::FIONBIO, _) => {
             // SAFETY: FIONBIO takes a pointer to int.
             object.nonblocking.store(unsafe { result.read_unaligned() } != 0, Ordering::Relaxed);

@@ -6,7 +6,7 @@ use crate::answer::{Answer, Stop, Why};
 use crate::errno::fail;
 use crate::fd_table;
 use crate::lane::Lane;
-use crate::object::{Kind, Object};
+use crate::object::{Inherited, Kind, Object};
 use crate::offload;
 use crate::runtime::Runtime;
 use crate::wait::LOOK_NS;
@@ -138,7 +138,12 @@ fn take(
     name: Wanted,
     flags: c_int,
 ) -> Option<Answer<c_int>> {
-    let fd = match runtime.os.inet_socket(libc::SOCK_STREAM | flags) {
+    let (inherited, linger, options) = {
+        let control = listener.control.lock();
+        (control.inherited.clone(), control.linger, control.tcp.clone())
+    };
+    let spare = runtime.spares.take(runtime, inherited.as_ref(), flags);
+    let fd = match spare.map_or_else(|| shadow(runtime, inherited.as_deref(), flags), Ok) {
         Ok(fd) => fd,
         Err(errno) => return Some(fail(errno)),
     };
@@ -156,13 +161,6 @@ fn take(
         runtime.os.close_descriptor(fd);
         return None;
     };
-    let (inherited, linger, options) = {
-        let control = listener.control.lock();
-        (control.inherited.clone(), control.linger, control.tcp.clone())
-    };
-    for (level, name, value) in &*inherited {
-        let _ = runtime.os.set_option(fd, *level, *name, value);
-    }
     {
         let mut control = object.control.lock();
         control.local = Some(local);
@@ -186,4 +184,13 @@ fn take(
     crate::calls::recycled(fd);
     fd_table::enter_socket(fd, object);
     Some(name.write(remote).map(|()| fd))
+}
+
+/// A new shadow with the options of its listener.
+fn shadow(runtime: &Runtime, inherited: Option<&Inherited>, flags: c_int) -> Result<c_int, c_int> {
+    let fd = runtime.os.inet_socket(libc::SOCK_STREAM | flags)?;
+    for (level, name, value) in inherited.into_iter().flatten() {
+        let _ = runtime.os.set_option(fd, *level, *name, value);
+    }
+    Ok(fd)
 }

@@ -24,10 +24,10 @@ pub(crate) fn close(runtime: &'static Runtime, object: &'static Object, fd: c_in
         return;
     }
     let Some((lane, id)) = object.leg() else { return };
-    let (linger, flow, reserves_port) = {
+    let (linger, flow, accepted) = {
         let mut control = object.control.lock();
         let flow = core::mem::take(&mut control.flows).pop().map(|(_, flow)| flow);
-        (control.linger, flow, !control.accepted)
+        (control.linger, flow, control.accepted.then(|| control.inherited.take()))
     };
     let how = if linger == Some(0) { Close::Abort } else { Close::Orderly };
     let now = sys::clock::now();
@@ -44,7 +44,7 @@ pub(crate) fn close(runtime: &'static Runtime, object: &'static Object, fd: c_in
     inner.stack.set_token(id, 0);
     if inner.stack.tcp_closing(id) {
         // The descriptor goes; a duplicate of the shadow keeps the port reserved until the peer has everything.
-        let shadow = if reserves_port { sys::Fd::duplicate_of(fd).ok() } else { None };
+        let shadow = if accepted.is_none() { sys::Fd::duplicate_of(fd).ok() } else { None };
         inner.orphans.push_back(Orphan { id, flow, _shadow: shadow });
     } else if let Some(flow) = flow {
         inner.device.unsteer(flow);
@@ -53,6 +53,9 @@ pub(crate) fn close(runtime: &'static Runtime, object: &'static Object, fd: c_in
     lane.note(&inner, now);
     drop(inner);
     drop(finished);
+    if let Some(inherited) = accepted {
+        runtime.spares.keep(object, fd, inherited);
+    }
     let _control = object.control.lock();
     object.drop_legs();
 }

@@ -62,6 +62,11 @@ fn again(object: &'static Object, named: Named) -> Option<Answer<c_int>> {
         // Dissolves the association: the connection ends, the socket can be used again.
         super::detach(object);
         object.set_kind(Kind::TcpIdle);
+        let mut control = object.control.lock();
+        if core::mem::take(&mut control.accepted) {
+            // The port was its listener's.
+            control.local = None;
+        }
         return Some(Err(Stop::Kernel(Why::NotOurs)));
     }
     let (lane, id) = object.leg()?;

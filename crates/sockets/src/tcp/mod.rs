@@ -12,6 +12,7 @@ mod recv;
 mod repair;
 mod resting;
 mod send;
+mod spares;
 mod splice;
 
 pub(crate) use accept::accept4;
@@ -22,6 +23,7 @@ pub(crate) use recv::{recv, take_now};
 pub(crate) use repair::to_kernel;
 pub(crate) use resting::{Resting, attend};
 pub(crate) use send::{send, send_file};
+pub(crate) use spares::{Spare, Spares};
 pub(crate) use splice::Splice;
 
 use crate::address::{self, Given};
