@@ -123,7 +123,7 @@ pub fn run(s: &Settings, clock: Clock, first: Reading) -> Result<Outcome> {
     for endpoint in &s.endpoints {
         sockets.push(sockets::client(s, endpoint)?);
     }
-    banner(s);
+    banner(s, &sockets);
     let rate = clock.rate_since(first);
     if s.debug {
         report::say(&format!("sockperf: +INFO: taking time consumes {:.3} nsec", clock.cost_ns(rate)));
@@ -188,7 +188,7 @@ fn ports(test: &Test) -> Vec<u16> {
     local.map(|address| address.port()).filter(|port| *port != 0).collect()
 }
 
-fn banner(s: &Settings) {
+fn banner(s: &Settings, sockets: &[Socket]) {
     let mut line = String::from("sockperf[CLIENT] send on:");
     if s.mode != Mode::Throughput {
         line.push_str(&format!("sockperf: using {}() to block on socket(s)\n", s.mux.name()));
@@ -196,6 +196,9 @@ fn banner(s: &Settings) {
     report::say(&line);
     for (index, endpoint) in s.endpoints.iter().enumerate() {
         report::say(&text::endpoint_line(index, endpoint));
+    }
+    if let Some(session) = sockets.iter().find_map(|socket| socket.session.as_ref()) {
+        report::say(&format!("sockperf: TLS: {}", session.description()));
     }
 }
 

@@ -26,7 +26,9 @@ mod settings;
 mod signals;
 mod sockets;
 mod statistics;
+mod stream;
 mod timeline;
+mod tls;
 
 use std::process::ExitCode;
 

@@ -13,9 +13,11 @@
 use crate::address::Address;
 use crate::calls::calls;
 use crate::cpu::Usage;
-use crate::message::{FROM_CLIENT, HEADER, Header, WANTS_REPLY, WARM_UP};
+use crate::message::{FROM_CLIENT, Framer, HEADER, Header, WANTS_REPLY, WARM_UP};
 use crate::settings::{Mode, Settings};
 use crate::sockets::{self, Socket};
+use crate::stream::{self, Reader};
+use crate::tls::Outgoing;
 
 /// Whole length of question and answer.
 pub const LENGTH: usize = 160;
@@ -127,14 +129,12 @@ pub fn ask(s: &Settings, ports: &[u16]) -> Option<Counters> {
     let (tries, wait_ms) = if endpoint.tcp { (1, 400) } else { (3, 60) };
     socket.receive_timeout(wait_ms).ok()?;
     for _ in 0..tries {
-        let (to, len) = if endpoint.tcp {
-            (std::ptr::null(), 0)
+        let answer = if endpoint.tcp {
+            by_stream(&socket, &question)
         } else {
-            (endpoint.address.as_ptr(), endpoint.address.len())
+            by_datagram(&socket, &endpoint.address, &question)
         };
-        // SAFETY: `question` and the address outlive the call.
-        unsafe { (calls().sendto)(socket.fd, question.as_ptr().cast(), LENGTH, libc::MSG_NOSIGNAL, to, len) };
-        match one_answer(&socket, endpoint.tcp) {
+        match answer {
             Some(bytes) => return read_answer(&bytes),
             None if crate::signals::stopped() => return None,
             None => {}
@@ -143,25 +143,35 @@ pub fn ask(s: &Settings, ports: &[u16]) -> Option<Counters> {
     None
 }
 
-fn one_answer(socket: &Socket, tcp: bool) -> Option<[u8; LENGTH]> {
-    let mut bytes = [0; LENGTH];
-    let mut got = 0;
-    while got < LENGTH {
-        let rest = &mut bytes[got..];
-        let mut from = Address::default();
-        let (address, len) = from.as_out();
-        // SAFETY: `rest` and the address are writable for the lengths given.
-        let n =
-            unsafe { (calls().recvfrom)(socket.fd, rest.as_mut_ptr().cast(), rest.len(), 0, address, len) };
-        if n <= 0 {
-            return None;
+fn by_datagram(socket: &Socket, to: &Address, question: &[u8]) -> Option<Vec<u8>> {
+    let mut answer = vec![0; LENGTH];
+    let (mut from, flags) = (Address::default(), libc::MSG_NOSIGNAL);
+    let (address, len) = from.as_out();
+    // SAFETY: the question and its address outlive the call; the answer and its address are writable for the lengths
+    // given.
+    let n = unsafe {
+        (calls().sendto)(socket.fd, question.as_ptr().cast(), question.len(), flags, to.as_ptr(), to.len());
+        (calls().recvfrom)(socket.fd, answer.as_mut_ptr().cast(), answer.len(), 0, address, len)
+    };
+    (n as usize == LENGTH).then_some(answer)
+}
+
+fn by_stream(socket: &Socket, question: &[u8]) -> Option<Vec<u8>> {
+    let mut records = Outgoing::default();
+    let bytes = stream::wire(socket.session.as_deref(), question, &mut records)?;
+    if !stream::send_all(socket.fd, bytes, stream::PATIENCE) {
+        return None;
+    }
+    let (mut reader, mut framer) = (Reader::new(socket), Framer::new(LENGTH));
+    loop {
+        match reader.read(framer.space()) {
+            Ok(n) if n > 0 => framer.filled(n),
+            _ => return None,
         }
-        got += n as usize;
-        if !tcp && got != LENGTH {
-            return None;
+        if let Some((_, answer)) = framer.next().ok()? {
+            return Some(answer.to_vec());
         }
     }
-    Some(bytes)
 }
 
 /// After a test: asks until the server has worked off what is still on its way, and subtracts `before`.

@@ -145,6 +145,9 @@ fn serve(s: &Settings, listeners: Vec<Listener>, responder: &mut Responder) -> R
         banner.push_str(&text::endpoint_line(index, &listener.endpoint));
     }
     report::say(&banner);
+    if let Some(tls) = &s.tls {
+        report::say(&format!("sockperf: TLS: {}", tls.cipher));
+    }
     if s.warm_up {
         report::say("sockperf: Warmup stage (sending a few dummy messages)...");
         warm_up(s, &listeners);

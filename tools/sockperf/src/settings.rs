@@ -2,6 +2,7 @@
 
 use crate::address::Address;
 use crate::iomux::Kind;
+use crate::tls::Tls;
 
 /// Subcommand.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -91,6 +92,7 @@ pub struct Settings {
     pub load: Option<String>,
     pub rate_limit: Option<u32>,
     pub sock_accl: bool,
+    pub tls: Option<Tls>,
     pub debug: bool,
 
     pub sender_cpus: Vec<usize>,
@@ -175,6 +177,7 @@ impl Settings {
             load: None,
             rate_limit: None,
             sock_accl: false,
+            tls: None,
             debug: false,
             sender_cpus: Vec::new(),
             receiver_cpus: Vec::new(),

@@ -2,6 +2,7 @@
 
 use std::ffi::{c_int, c_void};
 use std::net::IpAddr;
+use std::sync::Arc;
 
 use libc::{AF_INET, AF_INET6, AF_UNIX, IPPROTO_IP, IPPROTO_IPV6, IPPROTO_TCP, SOL_SOCKET, socklen_t};
 
@@ -9,6 +10,8 @@ use crate::address::{Address, interface_index, local_ipv4, resolve};
 use crate::calls::calls;
 use crate::exit::{Code, Failure, Result};
 use crate::settings::{Endpoint, Mode, Settings};
+use crate::stream;
+use crate::tls::Session;
 
 /// Pending connections of a listener. The original takes ten, which refuses bursts of clients.
 const BACKLOG: c_int = 1024;
@@ -19,6 +22,8 @@ const SO_ACCELERATE: c_int = 100;
 pub struct Socket {
     /// The descriptor.
     pub fd: c_int,
+    /// What its bytes are inside of.
+    pub session: Option<Arc<Session>>,
     /// A path to remove when the socket goes.
     unlink: Option<String>,
 }
@@ -31,12 +36,12 @@ impl Socket {
         if fd < 0 {
             return Err(Failure::socket("cannot open a socket"));
         }
-        Ok(Socket { fd, unlink: None })
+        Ok(Socket::from_fd(fd))
     }
 
     /// Takes over an accepted descriptor.
     pub fn from_fd(fd: c_int) -> Socket {
-        Socket { fd, unlink: None }
+        Socket { fd, session: None, unlink: None }
     }
 
     /// Sets one option.
@@ -96,6 +101,9 @@ impl Socket {
 
 impl Drop for Socket {
     fn drop(&mut self) {
+        if let Some(session) = &self.session {
+            stream::goodbye(self.fd, session);
+        }
         // SAFETY: the descriptor is ours and not used afterwards.
         unsafe { (calls().close)(self.fd) };
         if let Some(path) = &self.unlink {
@@ -129,6 +137,9 @@ pub fn client(s: &Settings, endpoint: &Endpoint) -> Result<Socket> {
     }
     if endpoint.tcp {
         connect(&socket, address, s.connect_timeout_ms)?;
+        if let Some(tls) = &s.tls {
+            stream::handshake(&mut socket, tls, address, s.connect_timeout_ms)?;
+        }
     }
     socket.nonblocking(s.nonblocked)?;
     Ok(socket)
@@ -170,7 +181,11 @@ pub fn server(s: &Settings, endpoint: &Endpoint) -> Result<Socket> {
 
 /// Options of an accepted connection, which it does not inherit everywhere.
 pub fn accepted(s: &Settings, fd: c_int) -> Result<Socket> {
-    let socket = Socket::from_fd(fd);
+    let mut socket = Socket::from_fd(fd);
+    if let Some(tls) = &s.tls {
+        let session = tls.session().map_err(|e| Failure::new(Code::Fatal, format!("no TLS session: {e}")))?;
+        socket.session = Some(Arc::new(session));
+    }
     if s.no_delay() && socket.local().family() != AF_UNIX {
         socket.set(IPPROTO_TCP, libc::TCP_NODELAY, &1i32, "TCP_NODELAY")?;
     }

@@ -392,7 +392,8 @@ fn errors_of_files_have_the_originals_codes() {
         ("pb --data-file /nonexistent".to_string(), 4),
         (format!("pb --data-file {}", bad.0), 1),
         ("pp --nonsense".to_string(), 1),
-        ("pp --tls".to_string(), 3),
+        ("pp --tls".to_string(), 1),
+        ("pp --tcp --tls=RC4-MD5".to_string(), 3),
     ] {
         let (text, code) = client(OURS, &args);
         assert_eq!(code, Some(wanted), "{args}: {text}");

@@ -12,12 +12,13 @@ use crate::arguments::Arguments;
 use crate::{build, demo};
 
 /// Debian programs that the whole-product tests run.
-const PACKAGES: [Package; 9] = [
+const PACKAGES: [Package; 10] = [
     demo::SOCKPERF,
     Package { program: "redis-server", package: "redis-server" },
     Package { program: "redis-benchmark", package: "redis-tools" },
     Package { program: "iperf3", package: "iperf3" },
     Package { program: "curl", package: "curl" },
+    Package { program: "openssl", package: "openssl" },
     Package { program: "nft", package: "nftables" },
     Package { program: "ethtool", package: "ethtool" },
     Package { program: "cc", package: "gcc" },

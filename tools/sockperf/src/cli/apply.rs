@@ -7,6 +7,7 @@ use crate::exit::{Code, Failure, Result};
 use crate::iomux::Kind;
 use crate::message::{HEADER, MAX_DATAGRAM, MAX_STREAM};
 use crate::settings::{Endpoint, Mode, Pace, Settings, Span};
+use crate::tls::{DEFAULT_CIPHER, Tls};
 use crate::{feed, playback_file};
 
 const DEFAULT_PORT: u16 = 11111;
@@ -21,6 +22,7 @@ struct Pending {
     source: Option<String>,
     client_host: Option<String>,
     playback: Option<String>,
+    cipher: Option<String>,
 }
 
 fn wrong(text: impl Into<String>) -> Failure {
@@ -43,6 +45,12 @@ pub fn settings(mode: Mode, given: &[Given]) -> Result<Settings> {
     conflicts(&s, &pending, &has)?;
     endpoints(&mut s, &pending, has("iomux-type"))?;
     sizes(&s, &pending)?;
+    if let Some(cipher) = &pending.cipher {
+        if s.endpoints.iter().any(|e| !e.tcp) {
+            return Err(wrong("--tls needs TCP: give --tcp, or a feed file of T: lines only"));
+        }
+        s.tls = Some(Tls::new(mode, cipher)?);
+    }
     if let Some(path) = &pending.playback {
         s.playback = playback_file::read(path)?;
     }
@@ -94,7 +102,7 @@ fn common(s: &mut Settings, p: &mut Pending, g: &Given, text: Option<&str>) -> R
         "load-xlio" => s.load = Some(text.unwrap_or("libxlio.so").to_string()),
         "rate-limit" => s.rate_limit = Some(int(1, u32::MAX.into())? as u32),
         "set-sock-accl" => s.sock_accl = true,
-        "tls" => return Err(Failure::new(Code::Unsupported, "this build has no TLS: run without --tls")),
+        "tls" => p.cipher = Some(text.unwrap_or(DEFAULT_CIPHER).to_string()),
         "debug" => s.debug = true,
         _ => return Ok(false),
     }
@@ -195,6 +203,10 @@ fn conflicts(s: &Settings, p: &Pending, has: &dyn Fn(&str) -> bool) -> Result<()
         ("data-integrity", "burst"),
         ("dont-reply", "tcp"),
         ("load-vma", "load-xlio"),
+        ("tls", "load-vma"),
+        ("tls", "load-xlio"),
+        ("tls", "zcopyread"),
+        ("tls", "rxfiltercb"),
         ("activity", "Activity"),
     ];
     for (a, b) in pairs {
@@ -213,6 +225,9 @@ fn conflicts(s: &Settings, p: &Pending, has: &dyn Fn(&str) -> bool) -> Result<()
     }
     if s.threads > 1 && s.mux == Kind::Recvfrom && has("iomux-type") {
         return Err(wrong("--threads-num does not go with -F r"));
+    }
+    if has("tls") && s.mux == Kind::Socketxtreme {
+        return Err(wrong("--tls and -F x exclude each other"));
     }
     if s.rx_filter && s.mux == Kind::Socketxtreme {
         return Err(wrong("--rxfiltercb and -F x both take the packets: use one of them"));

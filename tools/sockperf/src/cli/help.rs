@@ -76,6 +76,10 @@ pub static SUBCOMMANDS: &[Subcommand] = &[
         examples: &[
             ("sockperf tp -i 10.0.0.2 -m 1472 -t 5", "UDP messages that fill an Ethernet frame"),
             ("sockperf tp -i 10.0.0.2 --tcp -m 4096", "a TCP stream of 4096-byte messages"),
+            (
+                "sockperf tp -i 10.0.0.2 --tcp --tls=TLS_AES_128_GCM_SHA256 -m 16384",
+                "the same inside TLS 1.3; the server needs the same --tls",
+            ),
         ],
     },
     Subcommand {
@@ -86,6 +90,7 @@ pub static SUBCOMMANDS: &[Subcommand] = &[
         examples: &[
             ("sockperf sr", "UDP on every address, port 11111"),
             ("sockperf sr --tcp -i 10.0.0.2 -p 5001", "TCP on one address"),
+            ("sockperf sr --tcp --tls=TLS_AES_128_GCM_SHA256", "TCP inside TLS 1.3"),
             ("sockperf sr -f feed.txt -F e", "many sockets with epoll"),
         ],
     },

@@ -125,7 +125,7 @@ pub static OPTIONS: &[OptionSpec] = &[
     maybe(ALL, &["load-xlio"], "path", "The same with libxlio.so as the default."),
     value(ALL, "", &["rate-limit"], "bytes/s", "Let the system pace each socket (SO_MAX_PACING_RATE)."),
     flag(ALL, "", &["set-sock-accl"], "Set the socket option that some accelerated systems want (SOL_SOCKET, 100)."),
-    maybe(ALL, &["tls"], "cipher", "TLS of the later versions; this build has none and says so."),
+    maybe(ALL, &["tls"], "cipher", "Put TCP connections inside TLS; the cipher's name (as OpenSSL writes it, default AES128-GCM-SHA256) decides the version. For measuring only: the server's certificate is made anew for each run, and nobody checks it."),
     flag(ALL, "d", &["debug"], "Show settings, cost of taking time, addresses bound."),
 
     value(CLIENTS, "", &["sender-affinity"], "cpus", "Pin the sending thread to processors like 0,2-4."),

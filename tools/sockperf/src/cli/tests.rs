@@ -77,7 +77,11 @@ fn names_of_all_three_dialects_are_known() {
     assert_eq!(settings("pp --load-vma").load.as_deref(), Some("libvma.so"));
     assert_eq!(settings("pp --load-vma=/x.so").load.as_deref(), Some("/x.so"));
     assert_eq!(settings("pp --load-xlio").load.as_deref(), Some("libxlio.so"));
-    assert_eq!(refused("pp --tls").code, Code::Unsupported);
+    assert_eq!(settings("pp --tcp --tls").tls.unwrap().cipher, "AES128-GCM-SHA256");
+    assert_eq!(
+        settings("sr --stream --tls=TLS_AES_256_GCM_SHA384").tls.unwrap().cipher,
+        "TLS_AES_256_GCM_SHA384"
+    );
 }
 
 #[test]
@@ -143,6 +147,10 @@ fn values_out_of_range_are_refused() {
 #[test]
 fn options_that_exclude_each_other_are_named() {
     let feed = file("conflict", "127.0.0.1:5\n");
+    let no_cipher = ["pp --tcp --tls=NULL-SHA256", "pp --tcp --tls=DHE-RSA-AES128-GCM-SHA256"];
+    for line in no_cipher.iter().chain(&["sr --tcp --tls=ECDHE-RSA-AES128-GCM-SHA256"]) {
+        assert_eq!(refused(line).code, Code::Unsupported, "{line}");
+    }
     for line in [
         "pp -f FEED -i 1.2.3.4",
         "pp -f FEED -p 5",
@@ -164,6 +172,13 @@ fn options_that_exclude_each_other_are_named() {
         "pp --client_ip ::1",
         "pp --compare a.json",
         "pp -n 3 -b 2",
+        "pp --tls",
+        "pp -f FEED --tls",
+        "pp --tcp --tls --load-vma",
+        "pp --tcp --tls --load-xlio",
+        "pp --tcp --tls --zcopyread",
+        "sr --tcp --tls --rxfiltercb",
+        "sr -f FEED -F x --tls",
     ] {
         assert_eq!(refused(&line.replace("FEED", &feed)).code, Code::Argument, "{line}");
     }
@@ -197,6 +212,7 @@ fn sample_of(name: &str, mode: Mode) -> String {
         "histogram" => "5:0:10",
         "color" => "never",
         "dummy-send" => "20000",
+        "tls" => "TLS_AES_128_GCM_SHA256",
         "msg-size" => "100",
         _ => "3",
     }
@@ -213,14 +229,14 @@ fn every_row_of_the_table_changes_the_settings() {
             .find(|m| option.modes & bit(*m) != 0)
             .expect("an option of no subcommand");
         let (word, name) = (help::SUBCOMMANDS.iter().find(|s| s.mode == mode).unwrap().name, option.name());
-        if ["help", "tls"].contains(&name) {
+        if name == "help" {
             continue;
         }
         let base = match name {
             "file" => word.to_string(),
             "iomux-type" | "threads-num" => format!("{word} -f {feed}"),
             "recv_looping_num" => format!("{word} --nonblocked"),
-            "tcp_nb_connect_timeout_ms" => format!("{word} --tcp"),
+            "tcp_nb_connect_timeout_ms" | "tls" => format!("{word} --tcp"),
             "range" => format!("{word} -m 50"),
             "dummy-send" => format!("{word} --mps 5"),
             "compare" => format!("{word} --report r.html"),

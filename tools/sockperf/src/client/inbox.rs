@@ -1,6 +1,6 @@
 //! Receiving: one read, or one wait on many sockets and their reads, cut into messages and stamped.
 
-use std::io::ErrorKind;
+use std::io::{Error, ErrorKind};
 
 use crate::address::Address;
 use crate::calls::calls;
@@ -10,6 +10,7 @@ use crate::exit::{Code, Failure, Result};
 use crate::extra_api::{Completions, ZeroCopy};
 use crate::iomux::{Kind, Mux};
 use crate::message::{Framer, HEADER, Header, MAX_DATAGRAM, in_datagram};
+use crate::stream::Reader;
 
 /// One message that arrived.
 pub struct Arrival<'a> {
@@ -25,7 +26,8 @@ pub struct Arrival<'a> {
 
 struct Link {
     fd: i32,
-    framer: Option<Framer>,
+    /// A connection's bytes on the way to messages.
+    stream: Option<(Reader, Framer)>,
 }
 
 /// The receiving half of the client.
@@ -68,7 +70,8 @@ impl Inbox {
             if let Some(mux) = &mut mux {
                 mux.add(socket.fd)?;
             }
-            links.push(Link { fd: socket.fd, framer: endpoint.tcp.then(|| Framer::new(limit)) });
+            let stream = endpoint.tcp.then(|| (Reader::new(socket), Framer::new(limit)));
+            links.push(Link { fd: socket.fd, stream });
         }
         let completions =
             if s.mux == Kind::Socketxtreme { Some(Completions::of(&test.sockets)?) } else { None };
@@ -133,32 +136,32 @@ impl Inbox {
             return self.read_zero_copy(index, handle);
         }
         let link = &mut self.links[index];
+        if let Some((reader, framer)) = &mut link.stream {
+            let read = reader.read(framer.space());
+            let rx = self.clock.now();
+            return match read {
+                Ok(0) => Err(closed()),
+                Ok(n) => {
+                    framer.filled(n);
+                    stream(framer, 0, rx, handle)
+                }
+                Err(error) => no_data(&error),
+            };
+        }
         let mut from = Address::default_if(self.ask_source);
         let (address, len) =
             from.as_mut().map_or((std::ptr::null_mut(), std::ptr::null_mut()), Address::as_out);
-        let space = match &mut link.framer {
-            Some(framer) => framer.space(),
-            None => &mut self.buffer[..],
-        };
+        let space = &mut self.buffer[..];
         // SAFETY: `space` is writable for its length; the address pointers are null or into `from`.
         let n =
             unsafe { (calls().recvfrom)(link.fd, space.as_mut_ptr().cast(), space.len(), 0, address, len) };
         let rx = self.clock.now();
         if n < 0 {
-            return no_data();
+            return no_data(&Error::last_os_error());
         }
         let from = from.map_or(0, |a| a.key());
-        match &mut link.framer {
-            None => {
-                self.malformed += datagram(&self.buffer[..n as usize], self.limit, from, rx, handle);
-                Ok(true)
-            }
-            Some(_) if n == 0 => Err(closed()),
-            Some(framer) => {
-                framer.filled(n as usize);
-                stream(framer, from, rx, handle)
-            }
-        }
+        self.malformed += datagram(&self.buffer[..n as usize], self.limit, from, rx, handle);
+        Ok(true)
     }
 
     fn read_zero_copy(&mut self, index: usize, handle: &mut impl FnMut(&Arrival)) -> Result<bool> {
@@ -169,15 +172,15 @@ impl Inbox {
         let mut broken = Ok(true);
         let read = zero_copy.read(link.fd, &mut |piece, from| {
             let rx = clock.now();
-            match &mut link.framer {
+            match &mut link.stream {
                 None => malformed += datagram(piece, limit, from.key(), rx, handle),
-                Some(framer) => broken = append(framer, piece, rx, handle),
+                Some((_, framer)) => broken = append(framer, piece, rx, handle),
             }
         });
         self.malformed += malformed;
         match read {
-            n if n < 0 => no_data(),
-            0 if link.framer.is_some() => Err(closed()),
+            n if n < 0 => no_data(&Error::last_os_error()),
+            0 if link.stream.is_some() => Err(closed()),
             _ => broken,
         }
     }
@@ -193,9 +196,9 @@ impl Inbox {
             if outcome.is_err() {
                 return;
             }
-            outcome = match &mut link.framer {
+            outcome = match &mut link.stream {
                 Some(_) if event.closed => Err(closed()),
-                Some(framer) => append(framer, event.bytes, rx, handle),
+                Some((_, framer)) => append(framer, event.bytes, rx, handle),
                 None => {
                     malformed += datagram(event.bytes, limit, event.from.key(), rx, handle);
                     Ok(true)
@@ -249,8 +252,7 @@ fn closed() -> Failure {
 
 /// Nothing to read is an answer; other errors end the run, except those about earlier sends.
 #[cold]
-fn no_data() -> Result<bool> {
-    let error = std::io::Error::last_os_error();
+fn no_data(error: &Error) -> Result<bool> {
     match error.kind() {
         ErrorKind::WouldBlock | ErrorKind::Interrupted | ErrorKind::ConnectionRefused => Ok(false),
         _ => Err(Failure::new(Code::Socket, format!("cannot receive: {error}"))),

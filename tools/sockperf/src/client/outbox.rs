@@ -1,6 +1,8 @@
 //! Sending: the message buffer, the sockets in turn, sizes, and what a failed send means.
 
 use std::io::ErrorKind;
+use std::sync::Arc;
+use std::time::Duration;
 
 use libc::{MSG_NOSIGNAL, sockaddr, socklen_t};
 
@@ -11,6 +13,8 @@ use crate::clock::Clock;
 use crate::exit::{Code, Failure, Result};
 use crate::message::{FROM_CLIENT, HEADER, Header, Random, WANTS_REPLY, WARM_UP, fill_payload};
 use crate::signals;
+use crate::stream;
+use crate::tls::{Outgoing, Session};
 
 /// Flag by which an accelerator knows a message that must not really leave (MSG_SYN).
 const DUMMY: i32 = 0x400;
@@ -20,6 +24,7 @@ struct Link {
     fd: i32,
     tcp: bool,
     address: Address,
+    session: Option<Arc<Session>>,
 }
 
 impl Link {
@@ -27,6 +32,11 @@ impl Link {
     #[inline]
     fn name(&self) -> (*const sockaddr, socklen_t) {
         if self.tcp { (std::ptr::null(), 0) } else { (self.address.as_ptr(), self.address.len()) }
+    }
+
+    #[cold]
+    fn closed(&self) -> Failure {
+        Failure::new(Code::Socket, format!("{} closed the connection", self.address))
     }
 }
 
@@ -49,6 +59,8 @@ pub struct Outbox {
     low: usize,
     high: usize,
     random: Random,
+    /// A message inside of TLS.
+    records: Outgoing,
     flags: i32,
     skip: bool,
     clock: Clock,
@@ -59,18 +71,24 @@ impl Outbox {
     /// An outbox over the sockets of `test`.
     pub fn new(test: &Test) -> Outbox {
         let s = test.s;
-        let links = test.sockets.iter().zip(&s.endpoints);
+        let links = test.sockets.iter().zip(&s.endpoints).map(|(socket, e)| Link {
+            fd: socket.fd,
+            tcp: e.tcp,
+            address: e.address,
+            session: socket.session.clone(),
+        });
         let mut message = vec![0; s.largest().max(HEADER)];
         fill_payload(&mut message[HEADER..], s.seed);
         Outbox {
             calls: calls(),
-            links: links.map(|(socket, e)| Link { fd: socket.fd, tcp: e.tcp, address: e.address }).collect(),
+            links: links.collect(),
             at: 0,
             message,
             size: s.msg_size,
             low: s.msg_size.saturating_sub(s.range).max(HEADER),
             high: s.msg_size + s.range,
             random: Random::new(s.seed ^ 0x5151),
+            records: Outgoing::default(),
             flags: MSG_NOSIGNAL | if s.skip_blocking_send { libc::MSG_DONTWAIT } else { 0 },
             skip: s.skip_blocking_send,
             clock: test.clock,
@@ -128,11 +146,33 @@ impl Outbox {
     }
 
     #[inline(always)]
-    fn put(&self, index: usize) -> Result<Sent> {
+    fn put(&mut self, index: usize) -> Result<Sent> {
         let link = &self.links[index];
+        if link.session.is_some() {
+            return self.put_sealed(index);
+        }
         let bytes = &self.message[..self.size];
         let n = self.call(link, bytes, self.flags);
         if n as usize == bytes.len() { Ok(Sent::Whole(bytes.len())) } else { self.unfinished(link, bytes, n) }
+    }
+
+    #[inline(never)]
+    fn put_sealed(&mut self, index: usize) -> Result<Sent> {
+        let link = &self.links[index];
+        // Records that are made must leave, so the question comes before.
+        if self.skip && !stream::wait(link.fd, libc::POLLOUT, Duration::ZERO) {
+            return Ok(Sent::Skipped);
+        }
+        let mut records = std::mem::take(&mut self.records);
+        let bytes = stream::wire(link.session.as_deref(), &self.message[..self.size], &mut records);
+        let bytes = bytes.ok_or_else(|| link.closed())?;
+        let n = self.call(link, bytes, self.flags);
+        let whole = n as usize == bytes.len() || self.unfinished(link, bytes, n)? != Sent::Skipped;
+        if let (false, Some(session)) = (whole, &link.session) {
+            session.abandon();
+        }
+        self.records = records;
+        Ok(if whole { Sent::Whole(self.size) } else { Sent::Skipped })
     }
 
     /// One system call: `bytes`, or as many as the socket takes, on `link`.
@@ -157,17 +197,14 @@ impl Outbox {
             } else {
                 let error = std::io::Error::last_os_error();
                 match error.kind() {
-                    ErrorKind::WouldBlock if done == 0 && self.skip => return Ok(Sent::Skipped),
+                    ErrorKind::WouldBlock if done == 0 && self.skip && link.session.is_none() => {
+                        return Ok(Sent::Skipped);
+                    }
                     ErrorKind::WouldBlock | ErrorKind::Interrupted => {}
                     // An earlier message met no listener; this one may.
                     ErrorKind::ConnectionRefused if !link.tcp => {}
                     _ if error.raw_os_error() == Some(libc::ENOBUFS) => {}
-                    ErrorKind::BrokenPipe | ErrorKind::ConnectionReset => {
-                        return Err(Failure::new(
-                            Code::Socket,
-                            format!("{} closed the connection", link.address),
-                        ));
-                    }
+                    ErrorKind::BrokenPipe | ErrorKind::ConnectionReset => return Err(link.closed()),
                     _ => {
                         return Err(Failure::new(
                             Code::Socket,

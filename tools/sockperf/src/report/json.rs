@@ -189,6 +189,7 @@ fn parameters(s: &Settings) -> Value {
         ("addresses", addresses.into()),
         ("sockets", (s.endpoints.len() as u64).into()),
         ("tcp", s.endpoints.iter().all(|e| e.tcp).into()),
+        ("tls", s.tls.as_ref().map_or(Value::Null, |tls| tls.cipher.into())),
         ("message_bytes", (s.msg_size as u64).into()),
         ("range_bytes", (s.range as u64).into()),
         ("burst", u64::from(s.burst).into()),

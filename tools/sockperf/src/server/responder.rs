@@ -1,9 +1,7 @@
 //! Judges each message, counts it, and answers when asked.
 
-use std::io::ErrorKind;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::time::{Duration, Instant};
 
 use crate::address::Address;
 use crate::calls::calls;
@@ -18,9 +16,9 @@ use crate::report::progress::Activity;
 use crate::server::Listener;
 use crate::server::peers::Peers;
 use crate::settings::Settings;
-
-/// A client that does not read its answers for so long loses its connection, so that others are served.
-const SEND_PATIENCE: Duration = Duration::from_secs(3);
+use crate::sockets::Socket;
+use crate::stream::{self, PATIENCE};
+use crate::tls::Outgoing;
 
 /// What each thread has counted, for the side channel and the last line.
 pub struct Totals {
@@ -64,7 +62,7 @@ pub enum Route<'a> {
     /// A datagram that must leave from a given local address.
     From(i32, &'a Address, libc::in_addr),
     /// Bytes on a connection.
-    Stream(i32),
+    Stream(&'a Socket),
 }
 
 /// One for each serving thread.
@@ -79,6 +77,7 @@ pub struct Responder {
     thread: usize,
     messages: u64,
     bytes: u64,
+    records: Outgoing,
 }
 
 impl Responder {
@@ -95,6 +94,7 @@ impl Responder {
             thread,
             messages: 0,
             bytes: 0,
+            records: Outgoing::default(),
         }
     }
 
@@ -107,6 +107,7 @@ impl Responder {
             thread: self.thread + s.threads,
             messages: 0,
             bytes: 0,
+            records: Outgoing::default(),
             ..*self
         }
     }
@@ -146,11 +147,11 @@ impl Responder {
 
     /// Serves every whole message in `framer`; false when the connection must be closed.
     #[inline]
-    pub fn stream(&mut self, framer: &mut Framer, fd: i32, from: &Address) -> bool {
+    pub fn stream(&mut self, framer: &mut Framer, socket: &Socket, from: &Address) -> bool {
         loop {
             match framer.next() {
                 Ok(Some((header, message))) => {
-                    if !self.message(&header, message, from, Route::Stream(fd)) {
+                    if !self.message(&header, message, from, Route::Stream(socket)) {
                         return false;
                     }
                 }
@@ -182,7 +183,7 @@ impl Responder {
             return true;
         }
         turn_into_reply(message);
-        send(route, message)
+        send(route, message, &mut self.records)
     }
 
     /// Warm-up, questions of the side channel, and what is not a client's message at all.
@@ -195,7 +196,7 @@ impl Responder {
             let counters = self.counters(from, &peer::ports_of(message));
             peer::write_answer(message, &counters);
             let route = if let Route::Datagram(fd, _) = route { Route::Datagram(fd, from) } else { route };
-            return send(route, message);
+            return send(route, message, &mut self.records);
         }
         if self.gaps {
             self.peers.warm_up(from);
@@ -204,7 +205,7 @@ impl Responder {
             return true;
         }
         turn_into_reply(message);
-        send(route, message)
+        send(route, message, &mut self.records)
     }
 
     fn counters(&self, from: &Address, ports: &[u16]) -> Counters {
@@ -229,7 +230,8 @@ impl Responder {
         }
     }
 
-    fn count_malformed(&self) {
+    /// Counts one datagram or connection that was no message of anybody.
+    pub fn count_malformed(&self) {
         self.totals.threads[self.thread].malformed.fetch_add(1, Ordering::Relaxed);
     }
 
@@ -252,7 +254,7 @@ fn group_with_port(group: &Address, from: &Address) -> Address {
 }
 
 #[inline]
-fn send(route: Route, message: &[u8]) -> bool {
+fn send(route: Route, message: &[u8], records: &mut Outgoing) -> bool {
     match route {
         Route::Datagram(fd, to) => {
             send_datagram(fd, message, to);
@@ -262,7 +264,10 @@ fn send(route: Route, message: &[u8]) -> bool {
             send_from(fd, message, to, source);
             true
         }
-        Route::Stream(fd) => send_stream(fd, message),
+        Route::Stream(socket) => {
+            let bytes = stream::wire(socket.session.as_deref(), message, records);
+            bytes.is_some_and(|bytes| stream::send_all(socket.fd, bytes, PATIENCE))
+        }
     }
 }
 
@@ -306,56 +311,14 @@ fn send_from(fd: i32, message: &[u8], to: &Address, source: libc::in_addr) {
     }
 }
 
-#[inline]
-fn send_stream(fd: i32, message: &[u8]) -> bool {
-    let n = put(fd, message, 0);
-    n as usize == message.len() || finish(fd, message, n)
-}
-
-#[inline]
-fn put(fd: i32, bytes: &[u8], flags: i32) -> isize {
-    let flags = flags | libc::MSG_NOSIGNAL;
-    // SAFETY: `bytes` outlive the call.
-    unsafe { (calls().sendto)(fd, bytes.as_ptr().cast(), bytes.len(), flags, std::ptr::null(), 0) }
-}
-
-/// The rest of a message, as far as the client takes it within [`SEND_PATIENCE`] of its last sign of reading.
-#[cold]
-fn finish(fd: i32, message: &[u8], first: isize) -> bool {
-    let (mut rest, mut n) = (message, first);
-    let mut last_progress = Instant::now();
-    loop {
-        if n > 0 {
-            rest = &rest[n as usize..];
-            last_progress = Instant::now();
-            if rest.is_empty() {
-                return true;
-            }
-        } else {
-            let kind = std::io::Error::last_os_error().kind();
-            let patience = SEND_PATIENCE.saturating_sub(last_progress.elapsed());
-            if !matches!(kind, ErrorKind::Interrupted | ErrorKind::WouldBlock)
-                || patience.is_zero()
-                || crate::signals::stopped()
-            {
-                return false;
-            }
-            let mut entry = libc::pollfd { fd, events: libc::POLLOUT, revents: 0 };
-            // SAFETY: one entry, which outlives the call.
-            unsafe { (calls().poll)(&mut entry, 1, patience.as_millis() as i32 + 1) };
-        }
-        n = put(fd, rest, libc::MSG_DONTWAIT);
-    }
-}
-
 /// Smallest buffer a datagram read needs: one more than the longest, so that a longer one shows.
 pub fn datagram_buffer() -> Vec<u8> {
     vec![0; MAX_DATAGRAM.max(HEADER) + 1]
 }
 
 /// Makes blocking sends of an accepted connection end.
-pub fn limit_sends(socket: &crate::sockets::Socket) {
-    let patience = libc::timeval { tv_sec: SEND_PATIENCE.as_secs() as i64, tv_usec: 0 };
+pub fn limit_sends(socket: &Socket) {
+    let patience = libc::timeval { tv_sec: PATIENCE.as_secs() as i64, tv_usec: 0 };
     // An accelerator that lacks the option serves well-behaved clients all the same.
     let _ = socket.set(libc::SOL_SOCKET, libc::SO_SNDTIMEO, &patience, "the send time-out");
 }

@@ -1,6 +1,7 @@
 //! The lean loops: one datagram socket, or one listener and its connections, with blocking reads.
 
-use std::io::ErrorKind;
+use std::io::{Error, ErrorKind};
+use std::time::Duration;
 
 use crate::address::Address;
 use crate::calls::calls;
@@ -12,6 +13,7 @@ use crate::server::{Listener, broken, many};
 use crate::settings::Settings;
 use crate::signals;
 use crate::sockets::{self, Socket};
+use crate::stream::{self, Reader};
 
 /// How often a quiet connection makes room to look for another.
 const LOOK_MS: u32 = 100;
@@ -22,10 +24,19 @@ const LOOK_READS: u32 = 1024;
 pub struct Connection {
     /// The socket.
     pub socket: Socket,
+    /// Its receiving side.
+    pub reader: Reader,
     /// Its bytes on the way to messages.
     pub framer: Framer,
     /// The client.
     pub from: Address,
+}
+
+impl Connection {
+    /// A connection with nothing read yet.
+    pub fn new(socket: Socket, framer: Framer, from: Address) -> Connection {
+        Connection { reader: Reader::new(&socket), socket, framer, from }
+    }
 }
 
 /// What a read said.
@@ -71,15 +82,15 @@ pub fn read_datagram(
         (calls().recvfrom)(listener.socket.fd, buffer.as_mut_ptr().cast(), buffer.len(), 0, address, len)
     };
     if n < 0 {
-        return after_error();
+        return after_error(&Error::last_os_error());
     }
     responder.datagram(listener, &mut buffer[..n as usize], from);
     Read::Data
 }
 
 #[cold]
-fn after_error() -> Read {
-    match std::io::Error::last_os_error().kind() {
+fn after_error(error: &Error) -> Read {
+    match error.kind() {
         // Refused: an earlier answer met no listener.
         ErrorKind::WouldBlock | ErrorKind::Interrupted | ErrorKind::ConnectionRefused => Read::Nothing,
         _ => Read::Closed,
@@ -96,7 +107,7 @@ fn datagrams_zero_copy(listener: &Listener, responder: &mut Responder) -> Result
             copy.extend_from_slice(piece);
             responder.datagram(listener, &mut copy, from);
         });
-        if n < 0 && after_error() == Read::Closed {
+        if n < 0 && after_error(&Error::last_os_error()) == Read::Closed {
             return Err(broken("datagrams"));
         }
     }
@@ -127,7 +138,7 @@ fn datagrams_with_destination(listener: &Listener, responder: &mut Responder) ->
             (n, if n < 0 { None } else { destination_of(&header) })
         };
         if n < 0 {
-            if after_error() == Read::Closed {
+            if after_error(&Error::last_os_error()) == Read::Closed {
                 return Err(broken("datagrams"));
             }
             continue;
@@ -214,7 +225,7 @@ pub fn accept(s: &Settings, listener: &Listener, responder: &Responder) -> Resul
     // A client that is gone already makes the options fail; that is its loss only.
     let Ok(socket) = sockets::accepted(s, fd) else { return Ok(None) };
     limit_sends(&socket);
-    Ok(Some(Connection { socket, framer: responder.framer(), from }))
+    Ok(Some(Connection::new(socket, responder.framer(), from)))
 }
 
 /// Lets the listener send SIGIO when a connection waits. The handler repeats it until it was taken, because one
@@ -230,9 +241,7 @@ fn announce(listener: &Listener) -> bool {
 }
 
 fn is_pending(listener: &Listener) -> bool {
-    let mut entry = libc::pollfd { fd: listener.socket.fd, events: libc::POLLIN, revents: 0 };
-    // SAFETY: one entry, which outlives the call.
-    unsafe { (calls().poll)(&mut entry, 1, 0) > 0 }
+    stream::wait(listener.socket.fd, libc::POLLIN, Duration::ZERO)
 }
 
 /// One read of a connection, and its answers.
@@ -242,30 +251,32 @@ pub fn read_stream(
     responder: &mut Responder,
     zero_copy: &mut Option<ZeroCopy>,
 ) -> Read {
-    let Connection { socket, framer, from } = connection;
+    let Connection { socket, reader, framer, from } = connection;
     if let Some(zero_copy) = zero_copy {
         let mut fine = true;
         let n = zero_copy.read(socket.fd, &mut |piece, _| {
             for part in piece.chunks(16 * 1024) {
-                fine = fine && framer.append(part).is_ok() && responder.stream(framer, socket.fd, from);
+                fine = fine && framer.append(part).is_ok() && responder.stream(framer, socket, from);
             }
         });
         return match n {
             0 => Read::Closed,
-            n if n < 0 => after_error(),
+            n if n < 0 => after_error(&Error::last_os_error()),
             _ if fine => Read::Data,
             _ => Read::Closed,
         };
     }
-    let space = framer.space();
-    let null = std::ptr::null_mut();
-    // SAFETY: `space` is writable for its length.
-    let n = unsafe {
-        (calls().recvfrom)(socket.fd, space.as_mut_ptr().cast(), space.len(), 0, null, std::ptr::null_mut())
-    };
-    if n <= 0 {
-        return if n == 0 { Read::Closed } else { after_error() };
+    match reader.read(framer.space()) {
+        Ok(0) => Read::Closed,
+        Ok(n) => {
+            framer.filled(n);
+            if responder.stream(framer, socket, from) { Read::Data } else { Read::Closed }
+        }
+        Err(error) => {
+            if error.kind() == ErrorKind::InvalidData {
+                responder.count_malformed();
+            }
+            after_error(&error)
+        }
     }
-    framer.filled(n as usize);
-    if responder.stream(framer, socket.fd, from) { Read::Data } else { Read::Closed }
 }

@@ -27,7 +27,7 @@ pub fn serve(listeners: Vec<Listener>, responder: &mut Responder) -> Result<()> 
             if event.accepted_by.is_some() {
                 let socket = Socket::from_fd(event.fd);
                 limit_sends(&socket);
-                let connection = Connection { socket, framer: responder.framer(), from: event.from };
+                let connection = Connection::new(socket, responder.framer(), event.from);
                 connections.insert(event.fd, connection);
             }
             if let Some(listener) = listeners.get(&event.fd).filter(|l| !l.endpoint.tcp) {
@@ -39,7 +39,7 @@ pub fn serve(listeners: Vec<Listener>, responder: &mut Responder) -> Result<()> 
                 for part in event.bytes.chunks(16 * 1024) {
                     fine = fine
                         && connection.framer.append(part).is_ok()
-                        && responder.stream(&mut connection.framer, event.fd, &connection.from);
+                        && responder.stream(&mut connection.framer, &connection.socket, &connection.from);
                 }
                 if !fine {
                     connections.remove(&event.fd);
