@@ -7,18 +7,35 @@
 //! A thread arms the gate before it sleeps, unless another thread took a turn just now: that one takes in what comes,
 //! and wakes the sleeper by its eventfd. Where it then stays away, the worker arms the gate for those who sleep. A thread
 //! that has the lane to itself leaves the gate as it is: two system calls less for each sleep.
+//!
+//! Merely watching costs the kernel a tenth of each packet, in both directions: locks and a list of who waits. So a lane
+//! that is polled for a while is not watched at all until somebody is about to sleep.
 
-use core::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
+use core::sync::atomic::{AtomicU8, AtomicU32, AtomicU64, AtomicUsize, Ordering};
 
 /// Another thread's turn within this time means that the lane is being polled.
 pub(super) const POLLED_NS: u64 = 100_000;
+
+/// A lane on which nobody fell asleep or woke up for this long is polled, and not watched.
+const UNWATCHED_NS: u64 = 1_000_000;
+
+/// The sockets are not in the set.
+const UNWATCHED: u8 = 0;
+/// They are, and wake nobody.
+const QUIET: u8 = 1;
+/// The next packet wakes who sleeps.
+const ARMED: u8 = 2;
 
 /// See the module's page.
 pub(crate) struct Gate {
     /// `None`: descriptors ran out; sleepers sleep on the sockets themselves.
     epoll: Option<sys::Fd>,
     queues: Vec<i32>,
-    armed: AtomicBool,
+    /// Changed with `changing` held, together with the set.
+    state: AtomicU8,
+    changing: sys::Mutex<()>,
+    /// When somebody fell asleep or woke up last.
+    slept_at: AtomicU64,
     /// The thread that took the last turn, and when another one did.
     by: AtomicUsize,
     other_at: AtomicU64,
@@ -34,17 +51,14 @@ fn here() -> usize {
 }
 
 impl Gate {
-    /// A gate over a lane's sockets, not armed.
+    /// A gate over a lane's sockets, which are not watched yet.
     pub(super) fn new(queues: &[i32]) -> Gate {
-        let epoll = sys::poll::epoll().ok().filter(|epoll| {
-            queues
-                .iter()
-                .all(|fd| sys::poll::epoll_control(epoll.raw(), libc::EPOLL_CTL_ADD, *fd, 0, 0).is_ok())
-        });
         Gate {
-            epoll,
+            epoll: sys::poll::epoll().ok(),
             queues: queues.to_vec(),
-            armed: AtomicBool::new(false),
+            state: AtomicU8::new(UNWATCHED),
+            changing: sys::Mutex::new(()),
+            slept_at: AtomicU64::new(0),
             by: AtomicUsize::new(0),
             other_at: AtomicU64::new(0),
         }
@@ -74,27 +88,59 @@ impl Gate {
 
     /// Whether the next packet wakes somebody.
     pub(crate) fn is_armed(&self) -> bool {
-        self.epoll.is_none() || self.armed.load(Ordering::Acquire)
+        self.epoll.is_none() || self.state.load(Ordering::Acquire) == ARMED
     }
 
     /// The next packet, or one that waits already, wakes who sleeps.
-    pub(crate) fn arm(&self) {
+    pub(super) fn arm(&self, now: u64) {
         let Some(epoll) = &self.epoll else { return };
-        if self.armed.swap(true, Ordering::AcqRel) {
-            return;
-        }
+        self.slept_at.store(now, Ordering::Relaxed);
+        let _changing = self.changing.lock();
+        let operation = match self.state.swap(ARMED, Ordering::AcqRel) {
+            ARMED => return,
+            QUIET => libc::EPOLL_CTL_MOD,
+            _ => libc::EPOLL_CTL_ADD,
+        };
         let once = (libc::EPOLLIN | libc::EPOLLONESHOT) as u32;
         for fd in &self.queues {
-            let _ = sys::poll::epoll_control(epoll.raw(), libc::EPOLL_CTL_MOD, *fd, once, 0);
+            let _ = sys::poll::epoll_control(epoll.raw(), operation, *fd, once, 0);
         }
     }
 
     /// After a sleep: takes what woke, so that it wakes nobody else.
     pub(super) fn woken(&self) {
-        let Some(epoll) = self.epoll.as_ref().filter(|_| self.armed.load(Ordering::Acquire)) else { return };
+        let Some(epoll) = self.epoll.as_ref().filter(|_| self.is_armed()) else { return };
+        let _changing = self.changing.lock();
         let mut events = [libc::epoll_event { events: 0, u64: 0 }; 8];
         if sys::poll::epoll_wait(epoll.raw(), &mut events, 0, None).is_ok_and(|count| count > 0) {
-            self.armed.store(false, Ordering::Release);
+            self.state.store(QUIET, Ordering::Release);
+        }
+    }
+
+    /// Somebody woke up at `now`.
+    pub(super) fn slept(&self, now: u64) {
+        self.slept_at.store(now, Ordering::Relaxed);
+    }
+
+    /// Whether the sockets are watched though the lane is polled.
+    #[inline]
+    pub(super) fn is_idle(&self, now: u64) -> bool {
+        self.state.load(Ordering::Relaxed) != UNWATCHED
+            && now.saturating_sub(self.slept_at.load(Ordering::Relaxed)) > UNWATCHED_NS
+    }
+
+    /// Watches no longer, unless an armed gate has somebody to wake. Who is about to sleep is a sleeper before it arms.
+    #[cold]
+    pub(super) fn unwatch(&self, sleepers: &AtomicU32) {
+        let Some(epoll) = &self.epoll else { return };
+        let _changing = self.changing.lock();
+        match self.state.load(Ordering::Acquire) {
+            UNWATCHED => return,
+            ARMED if sleepers.load(Ordering::SeqCst) != 0 => return,
+            _ => self.state.store(UNWATCHED, Ordering::Release),
+        }
+        for fd in &self.queues {
+            let _ = sys::poll::epoll_control(epoll.raw(), libc::EPOLL_CTL_DEL, *fd, 0, 0);
         }
     }
 }

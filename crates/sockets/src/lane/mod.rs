@@ -158,6 +158,9 @@ impl Lane {
     #[inline]
     pub(crate) fn note(&self, inner: &Inner, now: u64) {
         self.gate.turned(self.turned.load(Ordering::Relaxed));
+        if self.gate.is_idle(now) {
+            self.gate.unwatch(&self.sleepers);
+        }
         self.turned.store(now, Ordering::Relaxed);
         self.publish(inner);
     }
@@ -167,12 +170,13 @@ impl Lane {
         if self.gate.is_polled_by_others(self.turned.load(Ordering::Relaxed), now) {
             runtime.worker_hurry();
         } else {
-            self.gate.arm();
+            self.gate.arm(now);
         }
     }
 
     /// A thread slept on the lane. One that has it to itself leaves the gate armed, for its next sleep.
     pub(crate) fn after_sleep(&self, now: u64) {
+        self.gate.slept(now);
         if self.sleepers.load(Ordering::Acquire) != 0
             || self.gate.is_polled_by_others(self.turned.load(Ordering::Relaxed), now)
         {
@@ -188,7 +192,7 @@ impl Lane {
         if now.saturating_sub(self.turned.load(Ordering::Relaxed)) < gate::POLLED_NS {
             return true;
         }
-        self.gate.arm();
+        self.gate.arm(now);
         false
     }
 

@@ -246,7 +246,7 @@ fn sleep<T>(
         object.watch.add_sleeper(eventfd);
     }
     for lane in wait.lanes.each() {
-        lane.sleepers.fetch_add(1, Ordering::Relaxed);
+        lane.sleepers.fetch_add(1, Ordering::SeqCst);
         lane.counts.interrupts_requested.one();
     }
     if let Some(set) = wait.set {
