@@ -62,7 +62,8 @@ pub(crate) struct Inner {
     /// Reused between packets.
     chunks: Vec<xdp::RxFrame>,
     tail: Vec<Frame>,
-    gather: Gather,
+    /// When sends share a hand-over.
+    pub gather: Gather,
     /// SYNs that the program had answered when the engine heard of it last.
     answered: u64,
     /// The lane's statistics.

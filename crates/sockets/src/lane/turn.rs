@@ -4,6 +4,10 @@
 //! first send after a turn goes at once, further ones gather for a few microseconds behind it, as they would behind
 //! a busy transmit queue in the kernel (tcp_autocorking). Any call that receives, polls or waits hands over what
 //! gathered, and the worker does where no call follows.
+//!
+//! A server that was told of many ready sockets at once answers them one by one and then waits again. Its answers share
+//! hand-overs too: a round. It ends with the wait, and there is none where the last one took long: an answer is not to
+//! stand behind another one's work.
 
 use super::{Frame, Inner, Tx};
 use crate::object::Object;
@@ -17,6 +21,13 @@ const PACKETS_MAX: usize = 256;
 /// Frames that gather at the most before they are handed over.
 const GATHER_FRAMES_MAX: u32 = 32;
 
+/// Of the sockets that a wait reported, so large a part shares a hand-over: the peers' next requests come while the
+/// others are served, so that neither side waits for the other.
+const ROUND_PART: u32 = 4;
+
+/// What a round may take for each socket, from wait to wait, nanoseconds, if the next one is to gather.
+const ROUND_QUICK_NS: u64 = 20_000;
+
 /// When sends share a hand-over.
 pub(crate) struct Gather {
     /// How long sends may gather, nanoseconds; 0: never.
@@ -25,12 +36,42 @@ pub(crate) struct Gather {
     kicked: u64,
     /// Sends since the last turn.
     sends: u32,
+    /// Frames that share a hand-over until the next wait; 0: no round is on.
+    round: u32,
+    /// When the last wait reported sockets, and how many; whether what followed the one before was quick.
+    round_began: u64,
+    round_of: u32,
+    round_was_quick: bool,
 }
 
 impl Gather {
     /// By SIDESTEP_TX_COALESCE_USEC.
     pub(crate) fn new(parameters: &Parameters) -> Gather {
-        Gather { span: u64::from(parameters.tx_coalesce_usec) * 1000, kicked: 0, sends: 0 }
+        Gather {
+            span: u64::from(parameters.tx_coalesce_usec) * 1000,
+            kicked: 0,
+            sends: 0,
+            round: 0,
+            round_began: 0,
+            round_of: 0,
+            round_was_quick: false,
+        }
+    }
+
+    /// A wait reported `count` sockets of the lane.
+    pub(crate) fn begin_round(&mut self, count: u32, now: u64) {
+        (self.round_began, self.round_of) = (now, count);
+        self.round = if self.round_was_quick && self.span > 0 { count / ROUND_PART } else { 0 };
+    }
+
+    /// The application waits again, or does what ends a round anyway.
+    #[inline]
+    fn end_round(&mut self, now: u64) {
+        if self.round_began != 0 {
+            let spent = now.saturating_sub(self.round_began);
+            self.round_was_quick = spent <= u64::from(self.round_of) * ROUND_QUICK_NS;
+            (self.round_began, self.round) = (0, 0);
+        }
     }
 
     /// How a send at `now` should treat a partial segment.
@@ -43,6 +84,12 @@ impl Gather {
 impl Inner {
     /// Frames in, timers, frames out, then tell who is ready. Bounded; allocates nothing in the steady state.
     pub(crate) fn turn(&mut self, now: u64) {
+        self.gather.end_round(now);
+        self.look(now);
+    }
+
+    /// A turn for a call that finds nothing and does not wait: while a round is on, what gathered goes on gathering.
+    pub(crate) fn look(&mut self, now: u64) {
         let at = Instant(now);
         self.counts.turns.one();
         if self.device.has_received() {
@@ -51,7 +98,7 @@ impl Inner {
             self.counts.turns_idle.one();
         }
         self.fire(at);
-        self.hand_over(at);
+        self.hand_over_unless_gathering(at);
         self.gather.sends = 0;
         self.tell(now);
     }
@@ -107,6 +154,14 @@ impl Inner {
         }
     }
 
+    /// As [`Inner::hand_over`], but for what gathers in a round.
+    #[inline]
+    pub(crate) fn hand_over_unless_gathering(&mut self, at: Instant) {
+        if self.device.unkicked() >= self.gather.round {
+            self.hand_over(at);
+        }
+    }
+
     /// How the engine should treat the tail of a stream sent now.
     #[inline]
     pub(crate) fn push(&self, now: u64) -> Push {
@@ -117,7 +172,8 @@ impl Inner {
     /// receives still sees its acknowledgments.
     #[inline]
     pub(crate) fn sent(&mut self, now: u64) {
-        if self.gather.is_open(now) && self.device.unkicked() < GATHER_FRAMES_MAX {
+        let most = if self.gather.is_open(now) { GATHER_FRAMES_MAX } else { self.gather.round };
+        if self.device.unkicked() < most.min(GATHER_FRAMES_MAX) {
             self.gather.sends += 1;
             return;
         }
@@ -147,5 +203,35 @@ impl Inner {
                 object.watch.edge(object, event.edges);
             }
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn answers_share_a_hand_over_after_a_quick_round_only() {
+        let mut gather = Gather::new(&Parameters::default());
+        let mut round = |began: u64, took: u64| {
+            gather.begin_round(16, began);
+            let frames = gather.round;
+            gather.end_round(began + took);
+            assert_eq!(gather.round, 0, "the wait ends it");
+            frames
+        };
+        assert_eq!(round(1_000, 50_000), 0, "nothing is known yet");
+        assert_eq!(round(100_000, 16 * ROUND_QUICK_NS + 1), 16 / ROUND_PART);
+        assert_eq!(round(900_000, 1_000), 0, "the last one was slow");
+        assert_eq!(round(901_000, 1_000), 16 / ROUND_PART);
+    }
+
+    #[test]
+    fn without_coalescing_there_are_no_rounds() {
+        let mut gather = Gather::new(&Parameters { tx_coalesce_usec: 0, ..Parameters::default() });
+        gather.begin_round(16, 1);
+        gather.end_round(2);
+        gather.begin_round(16, 3);
+        assert_eq!(gather.round, 0);
     }
 }

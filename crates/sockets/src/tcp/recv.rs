@@ -86,7 +86,7 @@ fn receive<S: Sink + Clone>(
         _ => wanted,
     };
     let mut taken = 0usize;
-    match attempt(object, into, take, sys::clock::now()) {
+    match attempt(object, into, take, sys::clock::now(), false) {
         Ok(0) => return Ok(0),
         Ok(n) if n >= enough || matches!(take, Take::Urgent | Take::PeekUrgent) => return Ok(n as ssize_t),
         Ok(n) => taken = n,
@@ -100,7 +100,7 @@ fn receive<S: Sink + Clone>(
     }
     let one = [object];
     let wait = Wait::to_receive(runtime, &one, &[]);
-    let outcome = block::until(runtime, &wait, |now| match attempt(object, into, take, now) {
+    let outcome = block::until(runtime, &wait, |now| match attempt(object, into, take, now, true) {
         Ok(0) => Some(Ok(())),
         Ok(n) if matches!(take, Take::Peek(_)) => {
             // The same bytes once more; nothing follows those before the end.
@@ -124,9 +124,15 @@ fn receive<S: Sink + Clone>(
     }
 }
 
-/// Takes what the engine has; after a turn, if it has nothing.
+/// Takes what the engine has; after a turn, if it has nothing. `waits`: the call blocks until there is something.
 #[inline]
-fn attempt<S: Sink + Clone>(object: &Object, into: &mut S, take: Take, now: u64) -> Result<usize, RecvError> {
+fn attempt<S: Sink + Clone>(
+    object: &Object,
+    into: &mut S,
+    take: Take,
+    now: u64,
+    waits: bool,
+) -> Result<usize, RecvError> {
     match take {
         // Each look begins anew.
         Take::Peek(_) => {
@@ -134,26 +140,36 @@ fn attempt<S: Sink + Clone>(object: &Object, into: &mut S, take: Take, now: u64)
             if let Some((lane, _)) = object.leg() {
                 lane.turn(now);
             }
-            attempt_into(object, &mut into.clone(), take, now)
+            attempt_into(object, &mut into.clone(), take, now, waits)
         }
-        _ => attempt_into(object, into, take, now),
+        _ => attempt_into(object, into, take, now, waits),
     }
 }
 
 /// What is there now, into memory of our own.
 pub(crate) fn take_now(object: &Object, mut into: &mut [u8]) -> Result<usize, RecvError> {
-    attempt_into(object, &mut into, Take::Consume, sys::clock::now())
+    attempt_into(object, &mut into, Take::Consume, sys::clock::now(), false)
 }
 
 #[inline]
-fn attempt_into(object: &Object, into: &mut impl Sink, take: Take, now: u64) -> Result<usize, RecvError> {
+fn attempt_into(
+    object: &Object,
+    into: &mut impl Sink,
+    take: Take,
+    now: u64,
+    waits: bool,
+) -> Result<usize, RecvError> {
     let Some((lane, id)) = object.leg() else { return Err(RecvError::NoSocket) };
     let at = Instant(now);
     let mut guard = lane.lock();
     let inner = &mut *guard;
     let mut result = inner.stack.tcp_recv(at, id, into, take, &mut Tx(&mut inner.device));
     if result == Err(RecvError::WouldBlock) {
-        inner.turn(now);
+        if waits {
+            inner.turn(now);
+        } else {
+            inner.look(now);
+        }
         result = inner.stack.tcp_recv(at, id, into, take, &mut Tx(&mut inner.device));
     }
     if let Ok(taken @ 1..) = result
@@ -164,7 +180,7 @@ fn attempt_into(object: &Object, into: &mut impl Sink, take: Take, now: u64) -> 
             object.peek.read(taken);
         }
     }
-    inner.hand_over(at);
+    inner.hand_over_unless_gathering(at);
     lane.note(inner, now);
     result
 }

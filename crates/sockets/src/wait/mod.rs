@@ -54,6 +54,14 @@ impl Lanes {
         lanes
     }
 
+    /// A wait reports `count` ready sockets of these lanes.
+    #[inline]
+    pub(crate) fn report(self, count: usize, now: u64) {
+        if count > 1 {
+            self.each().for_each(|lane| lane.lock().gather.begin_round(count as u32, now));
+        }
+    }
+
     /// Each of them.
     #[inline]
     pub(crate) fn each(self) -> impl Iterator<Item = &'static Lane> {

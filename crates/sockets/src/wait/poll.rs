@@ -120,6 +120,7 @@ impl Poll {
             fds[*i].revents = revents(ready(object), fds[*i].events);
             count += i32::from(fds[*i].revents != 0);
         }
+        self.lanes.report(count as usize, now);
         let due = (self.has_kernel || self.mask.is_some()) && now.saturating_sub(self.looked) >= LOOK_NS;
         if count == 0 && !due {
             return None;

@@ -82,6 +82,7 @@ impl Look {
         }
         let ours = self.harvest();
         self.found_ours = ours > 0;
+        lanes.report(ours, now);
         let looked = self.set.looked.load(Ordering::Relaxed);
         if now.saturating_sub(looked) < LOOK_NS && (ours > 0 || self.mask.is_none()) {
             return (ours > 0).then_some(Ok(ours as i32));
