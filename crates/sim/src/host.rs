@@ -59,6 +59,7 @@ impl Host {
         let config = stack::Config {
             seed,
             cookie_key,
+            timestamp_key: cookie_key,
             mac: mac(index),
             mtu: plan.mtu,
             accept_partial_checksum: plan.partial,

@@ -42,6 +42,10 @@ pub struct Config {
     /// Secret of SYN cookies: whoever else answers SYNs for this stack makes them by it, too, and says so
     /// ([`Stack::cookies_are_out`]).
     pub cookie_key: [u8; 16],
+    /// Where the timestamp clocks begin: the same for all stacks that a host has, one after the other. A peer lets a new
+    /// connection take the place of one in TIME-WAIT if its timestamps are newer (RFC 6191), and a process that begins
+    /// anew must not look as if it came from before.
+    pub timestamp_key: [u8; 16],
     /// Hardware address of the interface.
     pub mac: MacAddr,
     /// Largest IP packet that the interface sends, bytes.

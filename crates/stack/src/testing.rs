@@ -140,6 +140,7 @@ pub fn config(mac: MacAddr) -> Config {
     Config {
         seed: [7; 32],
         cookie_key: [9; 16],
+        timestamp_key: [11; 16],
         mac,
         mtu: 1500,
         accept_partial_checksum: false,

@@ -17,6 +17,7 @@ pub(crate) use orphans::Orphan;
 pub(crate) use turn::Gather;
 
 use crate::runtime::Runtime;
+use core::ffi::CStr;
 use core::net::Ipv4Addr;
 use core::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
 use stack::Stack;
@@ -88,6 +89,7 @@ impl Lane {
         let config = stack::Config {
             seed,
             cookie_key: device.cookie_key(),
+            timestamp_key: timestamp_key(&seed),
             mac: stack::MacAddr(device.mac()),
             mtu: runtime.mtu(link.mtu),
             accept_partial_checksum: device.checksums_may_be_partial(),
@@ -219,4 +221,18 @@ impl Lane {
     pub(crate) fn is_fenced(&self) -> bool {
         self.fenced.load(Ordering::Relaxed)
     }
+}
+
+/// From what the host keeps from boot to boot, and tells nobody outside; `else_from` where there is no /proc.
+fn timestamp_key(else_from: &[u8; 32]) -> [u8; 16] {
+    const BOOT_ID: &CStr = c"/proc/sys/kernel/random/boot_id";
+    let mut key = [0; 16];
+    key.copy_from_slice(&else_from[..16]);
+    let mut text = [0; 40];
+    let read = sys::file::read_to(BOOT_ID, &mut text).unwrap_or(0);
+    let digits = text[..read].iter().filter_map(|byte| char::from(*byte).to_digit(16));
+    for (at, digit) in digits.enumerate().take(32) {
+        key[at / 2] = key[at / 2] << 4 | digit as u8;
+    }
+    key
 }

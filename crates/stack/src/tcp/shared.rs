@@ -15,6 +15,8 @@ pub(crate) struct Shared {
     key: SipHasher13,
     /// Of SYN cookies; see [`Config::cookie_key`].
     pub(crate) cookie_key: SipHasher13,
+    /// See [`Config::timestamp_key`].
+    timestamp_key: SipHasher13,
     /// When somebody else answered by cookies for us.
     pub(crate) cookies_elsewhere: Option<Instant>,
     /// Connections in TIME-WAIT, oldest first; those that ended early are skipped.
@@ -36,6 +38,7 @@ impl Shared {
             pool: Pool::default(),
             key: SipHasher13::new_with_key(&key),
             cookie_key: SipHasher13::new_with_key(&config.cookie_key),
+            timestamp_key: SipHasher13::new_with_key(&config.timestamp_key),
             cookies_elsewhere: None,
             time_wait: VecDeque::new(),
             resets: Resets { second: 0, left: [RESETS_PER_SECOND; ADDRESSES] },
@@ -85,7 +88,10 @@ impl Shared {
 
     /// Offset of the timestamp clock: per pair of addresses, so that it goes on over connections (RFC 7323, 5.4).
     pub(crate) fn timestamp_offset(&self, local: Endpoint, remote: Endpoint) -> u32 {
-        self.hash(2, Endpoint::new(*local.ip(), 0), Endpoint::new(*remote.ip(), 0)) as u32
+        let mut hasher = self.timestamp_key;
+        hasher.write(&local.ip().octets());
+        hasher.write(&remote.ip().octets());
+        hasher.finish() as u32
     }
 }
 
@@ -128,3 +134,20 @@ impl RateLimit {
 /// a stray segment costs most: a place in the transmit ring, and the kernel's work in copy mode.
 const RESETS_PER_SECOND: u16 = 1000;
 const ADDRESSES: usize = 64;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::MacAddr;
+
+    #[test]
+    fn the_next_process_of_a_host_goes_on_with_the_timestamps_of_the_last_and_begins_other_sequence_numbers()
+    {
+        let config = crate::testing::config(MacAddr([2, 0, 0, 0, 0, 1]));
+        let (first, next) = (Shared::new(&config), Shared::new(&Config { seed: [8; 32], ..config.clone() }));
+        let host = |last| Endpoint::new(Ipv4Addr::new(10, 0, 0, last), 4000);
+        assert_eq!(first.timestamp_offset(host(1), host(2)), next.timestamp_offset(host(1), host(2)));
+        assert_ne!(first.timestamp_offset(host(1), host(2)), first.timestamp_offset(host(1), host(3)));
+        assert_ne!(first.isn(Instant(0), host(1), host(2)), next.isn(Instant(0), host(1), host(2)));
+    }
+}

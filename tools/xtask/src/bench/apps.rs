@@ -80,13 +80,14 @@ pub(super) fn run(plan: &Plan, apps: &[&'static App]) -> Result<()> {
     }
     let mut progress = Progress::new(cells.len() * plan.rounds as usize);
     for group in cells.chunks_mut(WAYS.len()) {
-        let hosts = hosts(group[0].app)?;
         for round in 1..=plan.rounds {
             for cell in &mut *group {
                 let ends = Ends { library: &plan.library, client: cell.way.0, server: cell.way.1 };
                 progress.step(&format!("{}, round {round}, {ends}", cell.app.name));
                 if cell.failure.is_none() {
-                    cell.add(cell.app.run(&hosts, ends, plan.seconds));
+                    // New hosts each time: the connections that one run leaves in TIME-WAIT, with the timestamps of
+                    // another TCP, would hold up the next.
+                    cell.add(cell.app.run(&hosts(cell.app)?, ends, plan.seconds));
                 }
             }
         }
