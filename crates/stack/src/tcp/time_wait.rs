@@ -43,7 +43,8 @@ impl TimeWait {
             remote: tcb.remote,
             snd_nxt: tcb.snd_nxt,
             rcv_nxt: tcb.rcv_nxt,
-            window: (rcv_window >> tcb.rcv_wscale).min(65_535) as u16,
+            // What was told once is not taken back: rounded up.
+            window: rcv_window.div_ceil(1 << tcb.rcv_wscale).min(65_535) as u16,
             rcv_window,
             timestamps: tcb.ts_ok.then_some((tcb.ts_offset, tcb.ts_recent)),
             until: now + settings.time_wait,

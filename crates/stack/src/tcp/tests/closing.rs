@@ -247,3 +247,26 @@ fn what_comes_for_a_connection_that_was_handed_over_is_not_answered_until_its_fl
     world.run(MS * 5000);
     assert_eq!(world.state(1, b), Some(State::Closed));
 }
+
+#[test]
+fn the_window_of_time_wait_is_no_smaller_than_was_told() {
+    let mut world = World::new();
+    let (a, b) = world.pair();
+    let scale = world.hosts[0].stack.tcp_info(world.now, a).and_then(|info| info.rcv_wscale).unwrap();
+    world.shutdown(0, a).unwrap();
+    world.run(MS * 50);
+    let told = world.log.iter().map(seen).rfind(|s| s.from == 0).unwrap();
+    // The last bytes leave the window at no multiple of its unit, and their acknowledgment finds no room.
+    world.hosts[0].out.room = 0;
+    world.send(1, b, b"odd").unwrap();
+    world.close(1, b);
+    world.run(MS * 10);
+    world.hosts[0].out.room = usize::MAX;
+    let before = world.log.len();
+    world.run(MS * 3000);
+    let last = world.log[before..].iter().map(seen).find(|s| s.from == 0).expect("the FIN came again");
+    assert_eq!(world.state(0, a), Some(State::Closed));
+    let edge = |s: &Seen| s.ack.wrapping_add(u32::from(s.window) << scale);
+    assert_eq!(last.ack, told.ack.wrapping_add(4));
+    assert!(edge(&last).wrapping_sub(edge(&told)) as i32 >= 0, "{} after {}", edge(&last), edge(&told));
+}

@@ -290,6 +290,7 @@ pub(super) struct Seen {
     pub(super) seq: u32,
     pub(super) ack: u32,
     pub(super) flags: wire::tcp::Flags,
+    pub(super) window: u16,
     pub(super) len: usize,
 }
 
@@ -304,6 +305,7 @@ pub(super) fn seen(entry: &(Instant, usize, Vec<u8>)) -> Seen {
         seq: header.seq(),
         ack: header.ack(),
         flags: header.flags(),
+        window: header.window(),
         len: tcp.len() - header.len(),
     }
 }
