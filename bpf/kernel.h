@@ -27,6 +27,9 @@ static void *(*const map_lookup)(void *map, const void *key) = (void *)BPF_FUNC_
 static long (*const map_update)(void *map, const void *key, const void *value, __u64 flags) =
 	(void *)BPF_FUNC_map_update_elem;
 static long (*const redirect_map)(void *map, __u64 key, __u64 flags) = (void *)BPF_FUNC_redirect_map;
+static struct bpf_sock *(*const find_socket)(void *packet, struct bpf_sock_tuple *tuple, __u32 size, __u64 netns,
+					     __u64 flags) = (void *)BPF_FUNC_skc_lookup_tcp;
+static long (*const release_socket)(void *socket) = (void *)BPF_FUNC_sk_release;
 static __u64 (*const nanoseconds)(void) = (void *)BPF_FUNC_ktime_get_ns;
 static __u64 (*const packet_length)(struct xdp_md *packet) = (void *)BPF_FUNC_xdp_get_buff_len;
 static long (*const adjust_tail)(struct xdp_md *packet, int by) = (void *)BPF_FUNC_xdp_adjust_tail;

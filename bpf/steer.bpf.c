@@ -9,6 +9,9 @@
 // and the choice is remembered: lanes may come and go between SYN and ACK. What is remembered is bounded, and floods
 // only displace the oldest. Established connections get entries of their own.
 //
+// A connection that the kernel has stays the kernel's, whoever listens on its port: it moved there because the child of
+// a fork uses it, or past an exec; or it is older than the listener, whose port another server had before.
+//
 // Floods of SYNs are kept out of the receive ring: flood.h bounds them, syn_cookie.h answers what is beyond.
 //
 // What never reaches us on purpose:
@@ -35,7 +38,7 @@ struct group {
 	__u8 lanes;		// the first so many of member
 	__u8 idle;		// those behind: they listen, and serve where there is no other
 	__u16 queues;		// slots per lane: one for each receive queue of the interface
-	__u32 zero;
+	__u32 kernels;		// new connections are: only those that are under way come to a lane
 	__u64 packets, bytes;	// redirected, counted here
 	__u8 member[MEMBERS];	// lanes
 };
@@ -85,6 +88,20 @@ INLINE __u32 choose(const struct group *group, const struct flow *exact, int fir
 	return lane;
 }
 
+// Whether the kernel has a socket of this very connection. TIME-WAIT is one: it knows when a SYN may follow.
+INLINE int is_kernels(struct xdp_md *packet, const struct flow *flow)
+{
+	struct bpf_sock_tuple tuple = { .ipv4 = { flow->remote, flow->local, flow->remote_port, flow->local_port } };
+	struct bpf_sock *socket = find_socket(packet, &tuple, sizeof(tuple.ipv4), BPF_F_CURRENT_NETNS, 0);
+	__u32 state;
+
+	if (!socket)
+		return 0;
+	state = socket->state;
+	release_socket(socket);
+	return state != BPF_TCP_LISTEN;
+}
+
 INLINE struct group *find(struct flow *flow, int first, __u32 *lane)
 {
 	struct group *group = map_lookup(&flows, flow);
@@ -107,18 +124,21 @@ INLINE struct group *find(struct flow *flow, int first, __u32 *lane)
 INLINE int steer_to(struct xdp_md *packet, struct flow *flow, int first)
 {
 	__u32 lane = 0, slot;
-	__be32 source = flow->remote;
+	struct flow exact = *flow;
 	struct group *group = find(flow, first, &lane);
 	struct flood *flood;
 
 	if (!group || packet->rx_queue_index >= group->queues)
 		return XDP_PASS;
+	// (`find` left no remote side in the flow of a listener.)
+	if (!flow->remote && flow->protocol == IPPROTO_TCP &&
+	    ((first && group->kernels) || is_kernels(packet, &exact)))
+		return XDP_PASS;
 	slot = lane * group->queues + packet->rx_queue_index;
 	if (redirect_map(&sockets, slot, XDP_PASS) != XDP_REDIRECT)
 		return XDP_PASS;
-	// (`find` left no remote side in the flow of a listener.)
 	if (first && !flow->remote) {
-		flood = exceeded(lane, source);
+		flood = exceeded(lane, exact.remote);
 		if (flood)
 			return answer(packet, flood);
 	}

@@ -202,6 +202,13 @@ impl Device {
         self.shared.steering.leave(&flow, self.lane)
     }
 
+    /// New connections to a listener's flow are the kernel's from now on; [`Device::unsteer`] follows, once those that are
+    /// under way have come.
+    pub fn leave_new_to_kernel(&self, flow: &Flow) {
+        let _lock = self.pool.arena.lock_rings();
+        self.shared.steering.leave_new_to_kernel(flow);
+    }
+
     /// Whether other lanes are active on a flow without a remote side.
     pub fn has_others(&self, flow: &Flow) -> bool {
         self.shared.steering.has_others(flow, self.lane)

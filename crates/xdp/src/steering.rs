@@ -47,7 +47,7 @@ struct Group {
     lanes: u8,
     idle: u8,
     queues: u16,
-    zero: u32,
+    kernels: u32,
     packets: u64,
     bytes: u64,
     member: [u8; MEMBERS],
@@ -55,7 +55,7 @@ struct Group {
 
 impl Default for Group {
     fn default() -> Group {
-        Group { lanes: 0, idle: 0, queues: 0, zero: 0, packets: 0, bytes: 0, member: [0; MEMBERS] }
+        Group { lanes: 0, idle: 0, queues: 0, kernels: 0, packets: 0, bytes: 0, member: [0; MEMBERS] }
     }
 }
 
@@ -88,7 +88,8 @@ impl Group {
             Some(Part::Idle) => lists[1].push(lane),
             None => {}
         }
-        let mut group = Group { lanes: lists[0].len() as u8, idle: lists[1].len() as u8, ..*self };
+        let kernels = if part.is_some() { self.kernels } else { 0 };
+        let mut group = Group { lanes: lists[0].len() as u8, idle: lists[1].len() as u8, kernels, ..*self };
         let all = lists.concat();
         group.member.get_mut(..all.len())?.copy_from_slice(&all);
         Some(group)
@@ -165,6 +166,15 @@ impl Steering {
     /// True: others do.
     pub(crate) fn leave(&self, flow: &Flow, lane: u32) -> bool {
         self.leave_key(&Key::from(flow), lane)
+    }
+
+    /// New connections of a flow are the kernel's, until a lane leaves it to others; what is under way comes to the lanes
+    /// still. Callers hold the arena's lock.
+    pub(crate) fn leave_new_to_kernel(&self, flow: &Flow) {
+        let key = Key::from(flow);
+        if let Some(group) = bpf::map_lookup::<_, Group>(&self.flows, &key) {
+            let _ = bpf::map_update(&self.flows, &key, &Group { kernels: 1, ..group });
+        }
     }
 
     /// Whether other lanes than `lane` take what comes for a flow.

@@ -1,6 +1,7 @@
 //! The program on packets, by BPF_PROG_TEST_RUN (needs CAP_BPF), and the committed object against its source.
 
 use core::net::{Ipv4Addr, SocketAddrV4};
+use std::net::{TcpListener, TcpStream};
 use std::process::Command;
 
 use super::*;
@@ -171,6 +172,51 @@ fn a_handshake_stays_with_its_lane_when_others_join() {
 }
 
 #[test]
+fn connections_that_the_kernel_has_on_a_steered_port_are_left_to_it() {
+    let Some(loaded) = loaded() else { return };
+    let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).unwrap();
+    let port = listener.local_addr().unwrap().port();
+    let client = TcpStream::connect(listener.local_addr().unwrap()).unwrap();
+    let from = client.local_addr().unwrap().port();
+    let accepted = listener.accept().unwrap().0;
+    let local = SocketAddrV4::new(Ipv4Addr::LOCALHOST, port);
+    loaded.steering.steer(&Flow { protocol: 6, local, remote: None }, 0).unwrap();
+    let answer = |from: u16, flags: u8| {
+        let mut header = ports(from, port);
+        header[13] = flags;
+        loaded.answer(&ethernet(0x0800, &ip(6, Ipv4Addr::LOCALHOST, Ipv4Addr::LOCALHOST, &header)))
+    };
+    let (syn, ack) = (0x02, 0x10);
+    assert_eq!([answer(from, ack), answer(from, syn)], [PASS, PASS], "established");
+    assert_eq!([answer(port, ack), answer(port, syn)], [REDIRECT, REDIRECT], "the kernel only listens");
+    drop(accepted);
+    drop(client);
+    assert_eq!(answer(from, syn), PASS, "TIME-WAIT");
+}
+
+#[test]
+fn a_listener_that_is_left_to_the_kernel_hears_of_those_on_their_way_until_it_leaves() {
+    let Some(loaded) = loaded() else { return };
+    let flow = Flow { protocol: 6, local: SocketAddrV4::new(OURS, 7), remote: None };
+    let answer = |flags: u8| {
+        let mut header = ports(1000, 7);
+        header[13] = flags;
+        loaded.answer(&ethernet(0x0800, &ip(6, PEER, OURS, &header)))
+    };
+    let (syn, ack) = (0x02, 0x10);
+    loaded.steering.join(&flow, 0, Part::Active).unwrap();
+    loaded.steering.leave_new_to_kernel(&flow);
+    assert_eq!([answer(syn), answer(ack)], [PASS, REDIRECT]);
+    loaded.steering.join(&flow, 0, Part::Idle).unwrap();
+    assert_eq!(answer(syn), PASS);
+    loaded.steering.join(&flow, 1, Part::Active).unwrap();
+    loaded.steering.leave(&flow, 1);
+    assert_eq!(answer(syn), REDIRECT, "one has left it to another");
+    loaded.steering.leave(&flow, 0);
+    assert_eq!([answer(syn), answer(ack)], [PASS, PASS]);
+}
+
+#[test]
 fn too_many_first_segments_are_refused_and_known_addresses_have_room_of_their_own() {
     // A ring this small allows two at once, three with those of known addresses.
     let Some(loaded) = loaded_with_ring(4, 0) else { return };
@@ -298,6 +344,7 @@ fn cost_of_the_program() {
     let cases = [
         ("five-tuple hit", packet(6, 9, 8)),
         ("three-tuple hit", packet(17, 1234, 7)),
+        ("three-tuple hit of TCP, the kernel asked", packet(6, 1234, 7)),
         ("miss", packet(17, 1234, 99)),
         ("ARP", ethernet(0x0806, &[0; 50])),
     ];
