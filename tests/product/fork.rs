@@ -102,8 +102,9 @@ for _ in range(2):
 os.wait()
 ";
 
+/// `sys.argv[3]`: the server gives up its privileges once it listens.
 const FORKING: &str = "\
-import socketserver,sys
+import os,socketserver,sys
 class Echo(socketserver.StreamRequestHandler):
     def handle(self):
         assert self.request.getpeername() == self.client_address
@@ -115,7 +116,11 @@ class Echo(socketserver.StreamRequestHandler):
 class Server(socketserver.ForkingTCPServer):
     allow_reuse_address = True
     request_queue_size = 64
-Server((sys.argv[1], int(sys.argv[2])), Echo).serve_forever()
+server = Server((sys.argv[1], int(sys.argv[2])), Echo)
+if sys.argv[3] == 'unprivileged':
+    os.setgroups([])
+    os.setuid(65534)
+server.serve_forever()
 ";
 
 #[test]
@@ -166,14 +171,135 @@ fn a_server_that_forks_for_each_connection_echoes_every_byte() {
     let Some(world) = world(&Options::default()) else { return };
     let World { hosts, library } = &world;
     let address = hosts.right.address.to_string();
-    let mut server = script(&hosts.right, FORKING, &address).preload(Some(library)).start().unwrap();
-    server.wait_for_port(Protocol::Tcp, PORT, DEADLINE).unwrap();
-    for _ in 0..2 {
-        let before = hosts.right.counters().unwrap();
-        script(&hosts.left, MIRROR, &address).run(DEADLINE).and_then(Finished::success).unwrap();
-        assert_host_bypassed("server", &hosts.right.counters().unwrap().since(&before));
+    for rights in ["privileged", "unprivileged"] {
+        let program = script(&hosts.right, FORKING, &address).argument(rights);
+        let mut server = program.preload(Some(library)).start().unwrap();
+        server.wait_for_port(Protocol::Tcp, PORT, DEADLINE).unwrap();
+        // With time for all of its clients to be new ones, and then to be the kernel's from the start.
+        for pause_ms in [0, 0, 3500] {
+            std::thread::sleep(Duration::from_millis(pause_ms));
+            let before = hosts.right.counters().unwrap();
+            script(&hosts.left, MIRROR, &address).run(DEADLINE).and_then(Finished::success).unwrap();
+            let counted = hosts.right.counters().unwrap().since(&before);
+            if rights == "privileged" {
+                let kernels = counted.tcp_in();
+                assert!(kernels > 100, "moved into the kernel, which counted {kernels} segments");
+            } else {
+                assert_host_bypassed("server", &counted);
+            }
+        }
+        server.kill().unwrap();
     }
-    server.kill().unwrap();
+}
+
+/// Says its process id and a line for each that it hears, in a child, as which it goes on after its first connection.
+const HEIR: &str = "\
+import os,socket,sys,time
+listener = socket.create_server((sys.argv[1], int(sys.argv[2])))
+peer = listener.accept()[0]
+if os.fork():
+    sys.exit()
+time.sleep(0.5)
+peer.sendall(b'%d\\n' % os.getpid())
+peer.sendall(peer.recv(100))
+";
+
+#[test]
+fn a_connection_outlives_the_process_that_accepted_it() {
+    let Some(world) = world(&Options::default()) else { return };
+    let World { hosts, library } = &world;
+    let address = hosts.right.address.to_string();
+    let mut server = script(&hosts.right, HEIR, &address).preload(Some(library)).start().unwrap();
+    server.wait_for_port(Protocol::Tcp, PORT, DEADLINE).unwrap();
+    assert_eq!(ask(&hosts.left, &address, 1).len(), 1);
+    let said = server.finish(DEADLINE).and_then(Finished::success).unwrap().stderr;
+    assert!(!said.contains("WARNING"), "{said}");
+}
+
+/// One connection to each of two servers of the same port, the second of which starts while the first connection stands.
+const TWO_AFTER_ANOTHER: &str = "\
+import socket,sys
+def peer():
+    one = socket.create_connection((sys.argv[1], int(sys.argv[2])), timeout=20)
+    return one, one.makefile('rb')
+def echoes(one, lines):
+    one.sendall(b'echo\\n')
+    assert lines.readline() == b'echo\\n'
+first = peer()
+echoes(*first)
+print('stands', flush=True)
+sys.stdin.readline()
+for _ in range(3):
+    second = peer()
+    echoes(*second)
+    echoes(*first)
+";
+
+/// Runs `cat` for each connection, as inetd does.
+const INETD: &str = "\
+import os,signal,socket,sys
+signal.signal(signal.SIGCHLD, signal.SIG_IGN)
+listener = socket.create_server((sys.argv[1], int(sys.argv[2])))
+while True:
+    peer = listener.accept()[0]
+    if os.fork() == 0:
+        os.dup2(peer.fileno(), 0)
+        os.dup2(peer.fileno(), 1)
+        os.execvp('cat', ['cat'])
+    peer.close()
+";
+
+#[test]
+fn connections_of_a_servers_children_stand_when_the_server_is_replaced() {
+    let Some(world) = world(&Options::default()) else { return };
+    let World { hosts, library } = &world;
+    let address = hosts.right.address.to_string();
+    let server = || {
+        let mut running = script(&hosts.right, INETD, &address).preload(Some(library)).start().unwrap();
+        running.wait_for_port(Protocol::Tcp, PORT, DEADLINE).unwrap();
+        running
+    };
+    let first = server();
+    let mut client = script(&hosts.left, TWO_AFTER_ANOTHER, &address).piped().start().unwrap();
+    client.wait_for_output("stands", DEADLINE).unwrap();
+    first.signal(9).unwrap();
+    std::thread::sleep(Duration::from_millis(500));
+    assert!(!hosts.right.has_xdp_program().unwrap());
+    let second = server();
+    assert!(hosts.right.has_xdp_program().unwrap(), "the second is accelerated as well");
+    client.tell("on\n").unwrap();
+    client.finish(DEADLINE).and_then(Finished::success).unwrap();
+    for server in [first, second] {
+        assert!(!server.kill().unwrap().stderr.contains("WARNING"));
+    }
+}
+
+/// Two workers that become `cat` with the first connection that each accepts, while their parent listens, too.
+const BECOMING: &str = "\
+import os,socket,sys
+listener = socket.create_server((sys.argv[1], int(sys.argv[2])))
+for _ in range(2):
+    if os.fork() == 0:
+        peer = listener.accept()[0]
+        peer.sendall(b'%d\\n' % os.getpid())
+        os.dup2(peer.fileno(), 0)
+        os.dup2(peer.fileno(), 1)
+        os.execvp('cat', ['cat'])
+os.wait()
+os.wait()
+";
+
+#[test]
+fn workers_pass_their_connections_to_other_programs_while_the_family_listens() {
+    let Some(world) = world(&Options::default()) else { return };
+    let World { hosts, library } = &world;
+    let address = hosts.right.address.to_string();
+    let mut server = script(&hosts.right, BECOMING, &address).preload(Some(library)).start().unwrap();
+    server.wait_for_port(Protocol::Tcp, PORT, DEADLINE).unwrap();
+    std::thread::sleep(Duration::from_millis(500));
+    assert_eq!(distinct(&ask(&hosts.left, &address, 2)).len(), 2);
+    let said = server.finish(DEADLINE).and_then(Finished::success).unwrap().stderr;
+    assert!(!said.contains("WARNING"), "{said}");
 }
 
 /// Connects, hears a line, becomes a shell with the connection as its input. `sys.argv[3]`: the descriptor passes to it;

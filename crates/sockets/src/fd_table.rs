@@ -89,6 +89,13 @@ pub(crate) fn remove(fd: i32) -> Option<Entry> {
     decode(TABLE.get(fd as usize)?.swap(0, Ordering::AcqRel))
 }
 
+/// Takes the entry out if it still names this socket: false if another thread was faster.
+pub(crate) fn take_out(fd: i32, object: &'static Object) -> bool {
+    let word = core::ptr::from_ref(object) as usize;
+    let slot = TABLE.get(fd as usize);
+    slot.is_some_and(|slot| slot.compare_exchange(word, 0, Ordering::AcqRel, Ordering::Relaxed).is_ok())
+}
+
 /// One past the highest descriptor that was ever ours.
 pub(crate) fn end() -> i32 {
     HIGHEST.load(Ordering::Relaxed) + 1

@@ -166,6 +166,14 @@ pub(crate) fn forget(runtime: &'static Runtime, object: &'static Object, why: Wh
     epoll::follow(&runtime.os, object, Some(()));
     counts::describe(object);
     counts::left(object.part_with_counts(), object.fd.load(Ordering::Relaxed), why);
-    fd_table::each_of(object, |fd| _ = fd_table::remove(fd));
-    object.release();
+    let mut is_last = false;
+    fd_table::each_of(object, |fd| {
+        // A thread that is closing one took that out itself; whoever took the last one lets go of the object.
+        if fd_table::take_out(fd, object) {
+            is_last = object.fds.fetch_sub(1, Ordering::AcqRel) == 1;
+        }
+    });
+    if is_last {
+        object.release();
+    }
 }

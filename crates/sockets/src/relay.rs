@@ -1,8 +1,12 @@
-//! A connection that the child of a fork uses: bytes pumped between the parent's engine and a socket pair.
+//! A connection that the child of a fork uses: it moves into the kernel, or the parent relays it.
 //!
 //! A connection lives in the engine of the process that made it. A child that uses one it inherited claims it, with a
-//! message to its parent, and gets one end of a pair of Unix sockets in place of the shadow; the parent's worker pumps.
-//! So the classic server (accept, fork, the child serves, the parent closes) is correct, if not fast:
+//! message to its parent. The parent's worker moves it into the kernel (tcp/repair.rs): the shadow, which both have,
+//! becomes the connection, and both use it directly from then on. So the classic server (accept, fork, the child serves,
+//! the parent closes) is as fast as without us.
+//!
+//! Where that cannot be (the parent gave up CAP_NET_ADMIN, or waits on the connection just now), the child gets one end
+//! of a pair of Unix sockets in place of the shadow, and the worker pumps:
 //!
 //! ```text
 //!   child: descriptor --- Unix sockets --- worker of the parent --- engine --- wire
@@ -12,15 +16,22 @@
 //! listen: over a connection to the shadow, which they share. Whom it comes from in truth is told in the arena, and the
 //! one who accepts it shows that to the application. So a server may replace its workers under load.
 //!
-//! While a child may still claim a connection, or has, the parent's close does not end it.
+//! While a child may still claim a connection, or has, the parent's close does not end it, nor does its exit: what children
+//! hold then moves into the kernel.
 
+mod claim;
+mod forking;
 mod handover;
 mod pump;
 
+pub(crate) use forking::{accepted, is_left};
+
+use crate::answer::Why;
 use crate::fd_table;
 use crate::object::{Kind, Object};
 use crate::runtime::Runtime;
-use crate::tcp;
+use crate::tcp::{self, Moved};
+use claim::Channel;
 use core::sync::atomic::{AtomicBool, Ordering};
 use handover::Leaving;
 use libc::c_int;
@@ -41,6 +52,8 @@ pub(crate) struct Relays {
     pumping: AtomicBool,
     /// Connections were handed over, and end with this process.
     has_handed_over: AtomicBool,
+    /// The process ends: children are to have their connections.
+    is_exiting: AtomicBool,
 }
 
 /// What the lock protects.
@@ -51,18 +64,19 @@ pub(crate) struct State {
     channels: Vec<Channel>,
     pumps: Vec<Pump>,
     leaving: Vec<Leaving>,
-    /// Connections that this process closed and a child may use, with what keeps their ports reserved.
+    /// Connections that this process closed and a child may use, with their shadows, which keep their ports reserved.
     kept: Vec<(&'static Object, Option<Fd>)>,
-}
-
-/// A child, or several generations, and what they may claim.
-struct Channel {
-    fd: Fd,
-    objects: Vec<&'static Object>,
+    /// Connections that moved into the kernel, until when the engine may still be given packets of theirs.
+    moved: Vec<(u64, Moved)>,
+    /// Listeners that are left to the kernel once the handshakes of their clients have ended, and when.
+    left: Vec<(u64, &'static Object)>,
 }
 
 /// How long a process that ends goes on relaying, nanoseconds.
 const EXIT_NS: u64 = 3_000_000_000;
+
+/// How long it takes at most to let its children have their connections, where its own thread may hold a lock.
+const EXIT_MOVE_NS: u64 = 500_000_000;
 
 impl Relays {
     pub(crate) fn new() -> Relays {
@@ -73,6 +87,7 @@ impl Relays {
             busy: AtomicBool::new(false),
             pumping: AtomicBool::new(false),
             has_handed_over: AtomicBool::new(false),
+            is_exiting: AtomicBool::new(false),
         }
     }
 
@@ -135,50 +150,6 @@ impl Relays {
         false
     }
 
-    // in the child
-
-    /// The child uses a connection of its parent: from now on its descriptors are one end of a socket pair.
-    #[cold]
-    pub(crate) fn claim(&self, runtime: &Runtime, object: &'static Object) {
-        object.set_kind(Kind::Relayed);
-        let Ok((near, far)) = sys::socket::pair(libc::SOCK_STREAM) else { return };
-        let token = object.token().to_ne_bytes();
-        let sent = match &*self.parent.lock() {
-            Some(parent) => sys::socket::send_descriptors(parent.raw(), &token, &[far.raw()]).is_ok(),
-            None => false,
-        };
-        let fd = object.fd.load(Ordering::Relaxed);
-        if sent {
-            logger::debug!("fd {fd}: used in the child of a fork: relayed by the parent");
-        } else {
-            logger::warning!(
-                "fd {fd}: the process that made this connection is gone, and the connection with it"
-            );
-        }
-        if object.nonblocking.load(Ordering::Relaxed) {
-            let _ = sys::fd::fcntl(near.raw(), libc::F_SETFL, libc::O_NONBLOCK as usize);
-        }
-        fd_table::each_of(object, |fd| {
-            let flags = sys::fd::fcntl(fd, libc::F_GETFD, 0).unwrap_or(0);
-            let cloexec = if flags & libc::FD_CLOEXEC != 0 { libc::O_CLOEXEC } else { 0 };
-            runtime.os.duplicate_onto(near.raw(), fd, cloexec);
-        });
-    }
-
-    /// The child closes a connection that it did not use.
-    pub(crate) fn decline(&self, object: &'static Object) {
-        if self.is_shared.load(Ordering::Relaxed) {
-            return;
-        }
-        if let Some(parent) = &*self.parent.lock() {
-            let _ = sys::socket::send(
-                parent.raw(),
-                &object.token().to_ne_bytes(),
-                libc::MSG_NOSIGNAL | libc::MSG_DONTWAIT,
-            );
-        }
-    }
-
     // in the parent
 
     /// The application closes a connection. True: it is held for others, and its end comes later.
@@ -194,15 +165,23 @@ impl Relays {
         true
     }
 
-    /// At the exit of the process: connections that were handed over get time to end.
-    pub(crate) fn exiting(&self) {
-        let deadline = sys::clock::now() + EXIT_NS;
-        while self.has_handed_over.load(Ordering::Relaxed)
-            && self.are_pumping()
-            && sys::clock::now() < deadline
-        {
-            sys::thread::sleep(1_000_000);
+    /// Moves a connection into the kernel. False: it cannot be.
+    pub(crate) fn to_kernel(&self, runtime: &'static Runtime, object: &'static Object) -> bool {
+        self.busy.store(true, Ordering::Release);
+        self.state.lock().move_to_kernel(runtime, object, Why::Executed)
+    }
+
+    /// At the exit of the process: connections of children go to the kernel, and those that were handed over get time to
+    /// end. The worker does it, as this thread may have been interrupted while it held a lock.
+    pub(crate) fn exiting(&self, runtime: &'static Runtime) {
+        let now = sys::clock::now();
+        if self.are_busy() {
+            self.is_exiting.store(true, Ordering::Release);
+            runtime.worker.look();
+            sleep_while(now + EXIT_MOVE_NS, || self.is_exiting.load(Ordering::Acquire));
         }
+        let is_needed = || self.has_handed_over.load(Ordering::Relaxed) && self.are_pumping();
+        sleep_while(now + EXIT_NS, is_needed);
     }
 
     /// Is there anything for the worker?
@@ -242,25 +221,38 @@ impl Relays {
     /// Messages of children, and bytes as far as they go. By the worker.
     pub(crate) fn serve(&self, runtime: &'static Runtime, wake: i32) {
         let mut state = self.state.lock();
-        let mut released = Vec::new();
+        let mut ended = Vec::new();
         let now = sys::clock::now();
-        let State { channels, pumps, leaving, kept, .. } = &mut *state;
+        let State { pumps, leaving, kept, .. } = &mut *state;
         leaving.retain(|leaving| leaving.serve(runtime, pumps, kept, wake, now));
-        channels.retain_mut(|channel| channel.serve(pumps, &mut released, wake));
         pumps.retain_mut(|pump| {
             let goes_on = pump.step(runtime);
             if !goes_on {
                 pump.object.watch.remove_sleeper(wake);
-                released.push(pump.object);
+                ended.push(pump.object);
             }
             goes_on
         });
-        for object in released {
+        for object in ended {
             state.release(runtime, object);
         }
+        state.hear(runtime, wake);
+        if self.is_exiting.load(Ordering::Acquire) {
+            state.leave_to_children(runtime);
+            self.is_exiting.store(false, Ordering::Release);
+        }
+        state.leave_listeners(now);
+        state.moved.retain(|(until, moved)| {
+            if now >= *until {
+                moved.end();
+            }
+            now < *until
+        });
         let pumping = !state.pumps.is_empty() || !state.leaving.is_empty();
         self.pumping.store(pumping, Ordering::Relaxed);
-        self.busy.store(pumping || !state.channels.is_empty(), Ordering::Release);
+        let is_busy = pumping || !state.channels.is_empty();
+        let is_busy = is_busy || !state.moved.is_empty() || !state.left.is_empty();
+        self.busy.store(is_busy, Ordering::Release);
     }
 }
 
@@ -277,28 +269,8 @@ impl State {
     }
 }
 
-impl Channel {
-    /// False: nobody is at the other end any more.
-    fn serve(&mut self, pumps: &mut Vec<Pump>, released: &mut Vec<&'static Object>, wake: i32) -> bool {
-        let mut token = [0u8; 8];
-        while sys::poll::readable(self.fd.raw()) {
-            let mut descriptors = Vec::new();
-            let got = sys::socket::receive_descriptors(self.fd.raw(), &mut token, &mut descriptors, 0);
-            if got != Ok(8) {
-                released.append(&mut self.objects);
-                return false;
-            }
-            let token = u64::from_ne_bytes(token);
-            let Some(at) = self.objects.iter().position(|object| object.token() == token) else { continue };
-            let object = self.objects.swap_remove(at);
-            match descriptors.pop() {
-                Some(far) => {
-                    object.watch.add_sleeper(wake);
-                    pumps.push(Pump::new(object, far));
-                }
-                None => released.push(object),
-            }
-        }
-        true
+fn sleep_while(deadline: u64, goes_on: impl Fn() -> bool) {
+    while goes_on() && sys::clock::now() < deadline {
+        sys::thread::sleep(1_000_000);
     }
 }

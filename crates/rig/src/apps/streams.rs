@@ -48,6 +48,7 @@ pub(super) const APPS: &[App] = &[
     App {
         name: "socat-fork",
         what: "the same, a child of socat per connection",
+        bypasses: false,
         run: |stage| socat(stage, ",fork"),
         ..SOCAT
     },

@@ -33,8 +33,8 @@ use libc::c_int;
 fn ours(fd: c_int) -> Answer<(&'static Runtime, &'static Object)> {
     match (fd_table::socket(fd), runtime::get()) {
         (Some(object), Some(runtime)) => {
-            if object.kind() == Kind::Lent {
-                runtime.relays.claim(runtime, object);
+            if object.kind() == Kind::Lent && !runtime.relays.claim(runtime, object) {
+                return kernel();
             }
             Ok((runtime, object))
         }

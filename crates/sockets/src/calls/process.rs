@@ -1,12 +1,12 @@
 //! The process as a whole: start, fork, exit, and a panic of ours.
 
-use crate::answer::Why;
 use crate::counts;
 use crate::fd_table::{self, Entry};
 use crate::lane::Tx;
 use crate::object::{Kind, Object};
 use crate::offload;
 use crate::os::Os;
+use crate::relay;
 use crate::runtime::{self, ForkLocks};
 use crate::tcp;
 use core::cell::RefCell;
@@ -29,7 +29,8 @@ thread_local! {
 pub fn fork_begins() {
     if let Some(runtime) = runtime::get() {
         for fd in 0..fd_table::end() {
-            if let Some(object) = fd_table::socket(fd).filter(|object| object.kind() == Kind::Listener) {
+            let Some(object) = fd_table::socket(fd) else { continue };
+            if object.kind() == Kind::Listener && !relay::is_left(object) {
                 runtime.resting.rest(object);
             }
         }
@@ -62,7 +63,8 @@ pub fn forked_child() {
         match fd_table::entry(fd) {
             Some(Entry::Epoll(set)) => set.after_fork(child),
             Some(Entry::Socket(object))
-                if matches!(object.kind(), Kind::Listener | Kind::Udp | Kind::Inherited) =>
+                if matches!(object.kind(), Kind::Listener | Kind::Udp | Kind::Inherited)
+                    && !relay::is_left(object) =>
             {
                 object.inherit(child);
                 listens |= object.control.lock().backlog.is_some();
@@ -94,16 +96,13 @@ pub fn executing() {
     if refused > 0 {
         logger::warning!("exec: {refused} connections that were not accepted yet are reset");
     }
-    let (mut lost, mut first, mut moved) = (0, None, Vec::new());
+    let (mut lost, mut first) = (0, None);
     for fd in 0..fd_table::end() {
         let Some(object) = fd_table::socket(fd).filter(|object| is_lost(object)) else { continue };
         if sys::fd::fcntl(fd, libc::F_GETFD, 0).is_ok_and(|flags| flags & libc::FD_CLOEXEC != 0) {
             continue;
         }
-        if object.kind() == Kind::Stream
-            && let Some(connection) = tcp::to_kernel(runtime, object, Why::Executed)
-        {
-            moved.push(connection);
+        if object.kind() == Kind::Stream && runtime.relays.to_kernel(runtime, object) {
             continue;
         }
         lost += 1;
@@ -168,7 +167,7 @@ fn give_back(object: &Object) {
 /// Gives pending data its bounded time to leave (SIDESTEP_EXIT_LINGER_MSEC).
 fn settle(runtime: &'static runtime::Runtime) {
     counts::exiting(runtime);
-    runtime.relays.exiting();
+    runtime.relays.exiting(runtime);
     let deadline = sys::clock::now() + u64::from(runtime.parameters.exit_linger_msec) * 1_000_000;
     let mut waiting = Vec::new();
     for fd in 0..fd_table::end() {

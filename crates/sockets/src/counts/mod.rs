@@ -211,7 +211,10 @@ pub(crate) fn send_stopped(object: &Object, stop: Stop, bytes: usize) {
 
 /// Gives an object's block back: the socket is closed.
 pub(crate) fn release(block: &'static Block) {
-    segment().release_socket(block);
+    // A child that only uses what it inherited gets no file.
+    if block.fd.value() != 0 {
+        segment().release_socket(block);
+    }
 }
 
 /// The descriptor that named the socket was closed, a duplicate is left.

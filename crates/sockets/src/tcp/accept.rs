@@ -8,6 +8,7 @@ use crate::fd_table;
 use crate::lane::Lane;
 use crate::object::{Inherited, Kind, Object};
 use crate::offload;
+use crate::relay;
 use crate::runtime::Runtime;
 use crate::wait::LOOK_NS;
 use crate::wait::block::{self, Wait};
@@ -161,6 +162,7 @@ fn take(
         runtime.os.close_descriptor(fd);
         return None;
     };
+    relay::accepted(listener);
     {
         let mut control = object.control.lock();
         control.local = Some(local);

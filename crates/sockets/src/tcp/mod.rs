@@ -20,7 +20,7 @@ pub(crate) use close::{abort, close, detach, refuse_queued, shutdown};
 pub(crate) use connect::connect;
 pub(crate) use listen::{adopt, listen};
 pub(crate) use recv::{recv, take_now};
-pub(crate) use repair::to_kernel;
+pub(crate) use repair::{Moved, to_kernel};
 pub(crate) use resting::{Resting, attend};
 pub(crate) use send::{send, send_file};
 pub(crate) use spares::{Spare, Spares};

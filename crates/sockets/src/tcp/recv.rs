@@ -118,7 +118,7 @@ fn receive<S: Sink + Clone>(
     match outcome {
         Ok(Ok(())) => Ok(taken as ssize_t),
         _ if taken > 0 => Ok(taken as ssize_t),
-        Ok(Err(RecvError::NoSocket)) => fail(libc::EBADF),
+        Ok(Err(RecvError::NoSocket)) => Err(Stop::Kernel(Why::NotOurs)),
         Ok(Err(error)) => fail(of_recv(error)),
         Err(stopped) => fail(stopped.errno()),
     }

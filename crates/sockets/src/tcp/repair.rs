@@ -1,7 +1,8 @@
 //! A connection moves into the kernel: its shadow becomes the connection, in place, by TCP_REPAIR. Every descriptor that
 //! names it, in any process, has it from then on.
 //!
-//! Needs CAP_NET_ADMIN in the user namespace of the network, as AF_XDP did. The order matters: the kernel knows the
+//! Needs CAP_NET_ADMIN in the user namespace of the network, as AF_XDP did. Where lanes listen on its port, the steering
+//! program leaves it alone, since the kernel has a socket of it. The order matters: the kernel knows the
 //! connection before the first packet of it reaches the kernel, and the engine is silent about it after the last that
 //! reached us. What arrives in between is lost, as on a wire, and sent again.
 
@@ -54,20 +55,20 @@ pub(crate) struct Moved {
     remote: SocketAddrV4,
 }
 
-/// Moves a connection into the kernel. `None`: it cannot be, and is as it was.
-pub(crate) fn to_kernel(runtime: &'static Runtime, object: &'static Object, why: Why) -> Option<Moved> {
+/// Moves a connection into the kernel, where it is behind `fd` and all that is duplicated from it. `None`: it cannot be,
+/// and is as it was.
+pub(crate) fn to_kernel(
+    runtime: &'static Runtime,
+    object: &'static Object,
+    fd: c_int,
+    why: Why,
+) -> Option<Moved> {
     let (lane, id) = object.leg()?;
-    let fd = object.fd.load(Ordering::Relaxed);
     let now = sys::clock::now();
     let mut guard = lane.lock();
     let inner = &mut *guard;
     inner.turn(now);
     let connection = inner.stack.tcp_describe(Instant(now), id)?;
-    let listens = xdp::Flow { protocol: IPPROTO_TCP as u8, local: connection.local, remote: None };
-    if inner.device.flow_counters(listens).is_some() {
-        // Other processes listen on its port: without an entry of its own its packets would be theirs.
-        return None;
-    }
     let reuse = match restore(runtime, fd, &connection) {
         Ok(reuse) => reuse,
         Err(errno) => {
@@ -88,12 +89,15 @@ pub(crate) fn to_kernel(runtime: &'static Runtime, object: &'static Object, why:
     object.drop_legs();
     object.watch.wake_all(object);
     runtime.count(why, format_args!("TCP connection (fd {fd})"));
-    offload::forget(runtime, object, why);
+    if object.fds.load(Ordering::Acquire) > 0 {
+        offload::forget(runtime, object, why);
+    }
     Some(Moved { lane, id, local: connection.local, remote: connection.remote })
 }
 
-impl Drop for Moved {
-    fn drop(&mut self) {
+impl Moved {
+    /// Nothing is under way to the engine any more: from now on the flow is as any other.
+    pub(crate) fn end(&self) {
         let mut inner = self.lane.lock();
         // What was under way to us when the flow was given back.
         inner.turn(sys::clock::now());

@@ -1,0 +1,202 @@
+//! A child claims a connection of its parent, which moves it into the kernel or relays it.
+
+use super::pump::Pump;
+use super::{Relays, State};
+use crate::address;
+use crate::answer::Why;
+use crate::fd_table;
+use crate::object::{Kind, Object};
+use crate::offload;
+use crate::runtime::Runtime;
+use crate::tcp;
+use core::sync::atomic::Ordering;
+use sys::Fd;
+
+/// A child, or several generations, and what they may claim.
+pub(super) struct Channel {
+    pub(super) fd: Fd,
+    pub(super) objects: Vec<&'static Object>,
+}
+
+/// What a child told.
+enum Told {
+    Nothing,
+    /// Nobody is at the other end any more.
+    Gone,
+    Declined(&'static Object),
+    Claimed(&'static Object, Fd),
+}
+
+/// How long packets may be under way to the engine after their flow was taken out of the steering.
+const UNDER_WAY_NS: u64 = 10_000_000;
+
+/// The answers to a claim: the far end relays, or the shadow is the connection.
+const RELAYED: u8 = 0;
+const MOVED: u8 = 1;
+
+/// In the child.
+impl Relays {
+    /// The child uses a connection of its parent. False: it is the kernel's from now on. True: its descriptors are one end
+    /// of a socket pair.
+    #[cold]
+    pub(crate) fn claim(&self, runtime: &'static Runtime, object: &'static Object) -> bool {
+        let parent = self.parent.lock();
+        if object.kind() != Kind::Lent {
+            // Another thread was faster.
+            return object.kind() == Kind::Relayed;
+        }
+        let Ok((near, far)) = sys::socket::pair(libc::SOCK_STREAM) else { return true };
+        let token = object.token().to_ne_bytes();
+        if let Some(parent) = &*parent {
+            let _ = sys::socket::send_descriptors(parent.raw(), &token, &[far.raw()]);
+        }
+        drop(far);
+        let fd = object.fd.load(Ordering::Relaxed);
+        let answer = answer_to_claim(&near);
+        // Who does not know the connection has moved it before, for another child or at its own end.
+        if answer == Some(MOVED) || answer.is_none() && address::peer_of_shadow(&runtime.os, fd).is_some() {
+            logger::debug!("fd {fd}: used in the child of a fork: moved into the kernel");
+            offload::forget(runtime, object, Why::Inherited);
+            return false;
+        }
+        object.set_kind(Kind::Relayed);
+        if answer == Some(RELAYED) {
+            logger::debug!("fd {fd}: used in the child of a fork: relayed by the parent");
+        } else {
+            logger::warning!(
+                "fd {fd}: the process that made this connection is gone, and the connection with it"
+            );
+        }
+        if object.nonblocking.load(Ordering::Relaxed) {
+            let _ = sys::fd::fcntl(near.raw(), libc::F_SETFL, libc::O_NONBLOCK as usize);
+        }
+        fd_table::each_of(object, |fd| {
+            let flags = sys::fd::fcntl(fd, libc::F_GETFD, 0).unwrap_or(0);
+            let cloexec = if flags & libc::FD_CLOEXEC != 0 { libc::O_CLOEXEC } else { 0 };
+            runtime.os.duplicate_onto(near.raw(), fd, cloexec);
+        });
+        true
+    }
+
+    /// The child closes a connection that it did not use.
+    pub(crate) fn decline(&self, object: &'static Object) {
+        if self.is_shared.load(Ordering::Relaxed) {
+            return;
+        }
+        if let Some(parent) = &*self.parent.lock() {
+            let _ = sys::socket::send(
+                parent.raw(),
+                &object.token().to_ne_bytes(),
+                libc::MSG_NOSIGNAL | libc::MSG_DONTWAIT,
+            );
+        }
+    }
+}
+
+/// In the parent.
+impl State {
+    /// What children told.
+    pub(super) fn hear(&mut self, runtime: &'static Runtime, wake: i32) {
+        let mut at = 0;
+        while let Some(channel) = self.channels.get_mut(at) {
+            match channel.hear() {
+                Told::Nothing => at += 1,
+                Told::Declined(object) => self.release(runtime, object),
+                Told::Claimed(object, far) => self.claimed(runtime, object, far, wake),
+                Told::Gone => {
+                    for object in self.channels.swap_remove(at).objects {
+                        self.release(runtime, object);
+                    }
+                }
+            }
+        }
+    }
+
+    fn claimed(&mut self, runtime: &'static Runtime, object: &'static Object, far: Fd, wake: i32) {
+        let is_relayed = self.pumps.iter().any(|pump| core::ptr::eq(pump.object, object));
+        // A call of this process that waits on it would not hear of the kernel's socket.
+        let is_free = !is_relayed && object.users.load(Ordering::SeqCst) == 0;
+        let local = object.control.lock().local;
+        let moved = is_free && self.move_to_kernel(runtime, object, Why::Inherited);
+        let answer = [if moved { MOVED } else { RELAYED }];
+        let _ = sys::socket::send(far.raw(), &answer, libc::MSG_NOSIGNAL | libc::MSG_DONTWAIT);
+        if let Some(local) = local.filter(|_| moved) {
+            self.note_forking(runtime, local);
+        }
+        if !moved {
+            object.watch.add_sleeper(wake);
+            self.pumps.push(Pump::new(object, far));
+        }
+    }
+
+    /// Moves a connection into the kernel, for all who have it. False: it cannot be.
+    pub(super) fn move_to_kernel(
+        &mut self,
+        runtime: &'static Runtime,
+        object: &'static Object,
+        why: Why,
+    ) -> bool {
+        let kept = self.kept.iter().position(|(kept, _)| core::ptr::eq(*kept, object));
+        let fd = match kept {
+            Some(at) => self.kept[at].1.as_ref().map_or(-1, Fd::raw),
+            None => object.fd.load(Ordering::Relaxed),
+        };
+        let Some(moved) = tcp::to_kernel(runtime, object, fd, why) else { return false };
+        self.moved.push((sys::clock::now() + UNDER_WAY_NS, moved));
+        // A thread that is closing it waits for our lock before it looks at this again.
+        object.holders.store(0, Ordering::Release);
+        for channel in &mut self.channels {
+            channel.objects.retain(|known| !core::ptr::eq(*known, object));
+        }
+        if let Some(at) = kept {
+            self.kept.swap_remove(at);
+            object.release();
+        }
+        true
+    }
+
+    /// This process ends: what its children may still use goes to the kernel.
+    pub(super) fn leave_to_children(&mut self, runtime: &'static Runtime) {
+        let held: Vec<_> = self.channels.iter().flat_map(|channel| channel.objects.iter().copied()).collect();
+        for object in held {
+            // (Of several children the first one's did it.)
+            if object.leg().is_some() && !self.pumps.iter().any(|pump| core::ptr::eq(pump.object, object)) {
+                self.move_to_kernel(runtime, object, Why::Inherited);
+            }
+        }
+    }
+}
+
+impl Channel {
+    /// The next message.
+    fn hear(&mut self) -> Told {
+        let mut token = [0u8; 8];
+        while sys::poll::readable(self.fd.raw()) {
+            let mut descriptors = Vec::new();
+            let got = sys::socket::receive_descriptors(self.fd.raw(), &mut token, &mut descriptors, 0);
+            if got != Ok(8) {
+                return Told::Gone;
+            }
+            let token = u64::from_ne_bytes(token);
+            let Some(at) = self.objects.iter().position(|object| object.token() == token) else { continue };
+            let object = self.objects.swap_remove(at);
+            return match descriptors.pop() {
+                Some(far) => Told::Claimed(object, far),
+                None => Told::Declined(object),
+            };
+        }
+        Told::Nothing
+    }
+}
+
+/// Waits for it. `None`: nobody answers.
+fn answer_to_claim(near: &Fd) -> Option<u8> {
+    let mut answer = [0u8];
+    loop {
+        match sys::socket::receive(near.raw(), &mut answer, 0) {
+            Ok(1) => return Some(answer[0]),
+            Err(libc::EINTR) => {}
+            _ => return None,
+        }
+    }
+}
