@@ -34,6 +34,13 @@ impl DelayedAck {
         self.quick = self.quick.max(count);
     }
 
+    /// The peer's stream ended: ours likely follows, and its FIN carries the acknowledgment. False: no data came before,
+    /// so nothing is known of the application.
+    pub(crate) fn expect_close(&mut self) -> bool {
+        self.interactive = true;
+        self.ato != 0
+    }
+
     /// The application does not answer what comes, or is not expected to for now.
     pub(crate) fn leave_conversation(&mut self) {
         self.interactive = false;

@@ -114,7 +114,6 @@ impl<F: Frame> Tcb<F> {
         self.fin_received = true;
         self.rx.end();
         self.ack_owed = true;
-        self.ack_now = true;
         let mut edges = Ready::IN | Ready::RDHUP;
         let next = match self.state() {
             State::FinWait1 if planted!(NoClosing) => State::TimeWait,
@@ -126,6 +125,10 @@ impl<F: Frame> Tcb<F> {
         };
         if next != State::CloseWait {
             edges |= Ready::HUP;
+        }
+        let full = self.rcv_adv.distance_from(self.rcv_nxt) < self.rcv_mss as i32;
+        if next != State::CloseWait || full || !self.acks.expect_close() {
+            self.ack_now = true;
         }
         cx.events.raise(cx.id, edges);
         if next == State::TimeWait {
