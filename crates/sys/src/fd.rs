@@ -2,6 +2,7 @@
 
 use crate::raw::{int, syscall};
 use crate::{Result, own_fd};
+use core::sync::atomic::{AtomicU32, Ordering};
 
 /// A descriptor of ours.
 #[derive(Debug, PartialEq, Eq)]
@@ -42,9 +43,15 @@ impl Fd {
 
     /// A descriptor of our own for the open file behind somebody else's number.
     pub fn duplicate_of(fd: i32) -> Result<Fd> {
-        let fd = fcntl(fd, libc::F_DUPFD_CLOEXEC, lowest_own() as usize)?;
-        own_fd::record(fd);
-        Ok(Fd(fd))
+        let known = LOWEST_OWN.load(Ordering::Relaxed);
+        let lowest = if known == 0 { lowest_own() } else { known };
+        let copy = match fcntl(fd, libc::F_DUPFD_CLOEXEC, lowest as usize) {
+            // The limit was lowered.
+            Err(libc::EINVAL) => fcntl(fd, libc::F_DUPFD_CLOEXEC, lowest_own() as usize)?,
+            copy => copy?,
+        };
+        own_fd::record(copy);
+        Ok(Fd(copy))
     }
 
     /// Gives the descriptor up: no longer ours, not closed, its number stays.
@@ -63,11 +70,16 @@ impl Drop for Fd {
     }
 }
 
+/// What [`lowest_own`] found last; 0: nothing yet.
+static LOWEST_OWN: AtomicU32 = AtomicU32::new(0);
+
 /// Half of what the process may open, but low enough that the kernel's table of descriptors stays small where the
 /// limit is a million; for the usual 1024, three quarters.
 fn lowest_own() -> u32 {
     let limit = crate::process::limit(libc::RLIMIT_NOFILE as i32).map_or(1024, |limit| limit.soft);
-    if limit <= 1024 { (limit * 3 / 4) as u32 } else { (limit / 2).clamp(768, 4096) as u32 }
+    let lowest = if limit <= 1024 { (limit * 3 / 4) as u32 } else { (limit / 2).clamp(768, 4096) as u32 };
+    LOWEST_OWN.store(lowest, Ordering::Relaxed);
+    lowest
 }
 
 /// read(2).

@@ -13,6 +13,7 @@ pub(crate) use describe::{attend, describe, last_words, polled};
 use crate::answer::{Answer, Stop, Why};
 use crate::object::{Kind, Object};
 use crate::runtime::{self, LANES_MAX, Runtime};
+use core::cell::Cell;
 use core::ptr::NonNull;
 use core::sync::atomic::{AtomicI32, AtomicPtr, AtomicUsize, Ordering};
 use libc::ssize_t;
@@ -181,7 +182,15 @@ pub(crate) fn sent(object: &Object, bytes: usize, begins: bool) {
 
 #[cold]
 fn name_thread(cell: &stats::State) {
-    cell.set(sys::process::tid() as u64);
+    let known = THREAD.get();
+    let thread = if known == 0 { sys::process::tid() as u64 } else { known };
+    THREAD.set(thread);
+    cell.set(thread);
+}
+
+thread_local! {
+    /// The number of this thread, once asked for.
+    static THREAD: Cell<u64> = const { Cell::new(0) };
 }
 
 /// Counts a receive that got nothing; hands the answer on.
@@ -299,6 +308,7 @@ pub(crate) fn exiting(runtime: &Runtime) {
 /// In the child of a fork: the segment is the parent's, whose memory is shared. The child makes its own when it counts.
 pub(crate) fn after_fork(child: &sys::InChild) {
     OPENING.force_unlock(child);
+    THREAD.set(0);
     SEGMENT.store(core::ptr::null_mut(), Ordering::Release);
     // A thread of the parent may have been changing the old list.
     LEFT.store(Box::leak(Box::new(sys::Mutex::new(Vec::new()))), Ordering::Release);

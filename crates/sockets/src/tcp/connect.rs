@@ -112,15 +112,17 @@ fn own_port(
     };
     let port =
         port::without_rest(towards.0, address, towards.1, |local| runtime.os.bind_to(fd, local).is_ok());
-    match port.map_or_else(|| runtime.os.bind_to(fd, SocketAddrV4::new(address, 0)).map(drop), |_| Ok(())) {
-        Ok(()) => {}
-        Err(libc::EADDRINUSE) => return fail(libc::EADDRNOTAVAIL),
-        // Bound by means that we did not see: ask.
-        Err(libc::EINVAL) => return Ok(at(address::of_shadow(&runtime.os, fd)?)),
-        Err(errno) => return fail(errno),
-    }
+    let local = match port {
+        Some(local) => local,
+        None => match runtime.os.bind_to(fd, SocketAddrV4::new(address, 0)) {
+            Ok(_) => address::of_shadow(&runtime.os, fd)?,
+            Err(libc::EADDRINUSE) => return fail(libc::EADDRNOTAVAIL),
+            // Bound by means that we did not see: ask.
+            Err(libc::EINVAL) => return Ok(at(address::of_shadow(&runtime.os, fd)?)),
+            Err(errno) => return fail(errno),
+        },
+    };
     drop(set_port_later);
-    let local = address::of_shadow(&runtime.os, fd)?;
     object.control.lock().local = Some(local);
     Ok(at(local))
 }
