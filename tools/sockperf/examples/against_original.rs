@@ -96,7 +96,7 @@ fn main() {
     println!("medians of {rounds} rounds");
     println!("{:<12} {:>12} {:>12} {:>8}   95 % interval", "", "ours", "original", "ratio");
     for transport in ["udp", "tcp"] {
-        for (mode, size) in [("pp", "14"), ("pp", "1400"), ("tp", "14"), ("tp", "1472")] {
+        for (mode, size) in [("pp", "14"), ("pp", "1400"), ("tp", "14"), ("tp", "64"), ("tp", "1472")] {
             let test = Test::new(transport, mode, size);
             if test.is_chosen(&words) {
                 compare(&programs, &test, rounds);

@@ -11,13 +11,23 @@ use crate::calls::{Calls, calls};
 use crate::client::Test;
 use crate::clock::Clock;
 use crate::exit::{Code, Failure, Result};
-use crate::message::{FROM_CLIENT, HEADER, Header, Random, WANTS_REPLY, WARM_UP, fill_payload};
+use crate::message::{FROM_CLIENT, HEADER, Header, MAX_STREAM, Random, WANTS_REPLY, WARM_UP, fill_payload};
 use crate::signals;
 use crate::stream;
 use crate::tls::{Outgoing, Session};
 
 /// Flag by which an accelerator knows a message that must not really leave (MSG_SYN).
 const DUMMY: i32 = 0x400;
+
+/// The message's place in memory: within one page if it fits, and at the beginning of a cache line. The kernel's copy
+/// takes 0.6 % more of a whole send when 1472 bytes cross a page, and 1.8 % more when they begin a few bytes below the
+/// place that they are copied to, counted within pages (4 KiB aliasing). Packets begin with a page or half of one, and
+/// headers come first; so here something else does.
+#[repr(C, align(4096))]
+struct Page {
+    _distance: [u8; 512],
+    message: [u8; MAX_STREAM + 1],
+}
 
 /// Where one socket sends.
 struct Link {
@@ -54,7 +64,7 @@ pub struct Outbox {
     calls: &'static Calls,
     links: Vec<Link>,
     at: usize,
-    message: Vec<u8>,
+    page: Box<Page>,
     size: usize,
     low: usize,
     high: usize,
@@ -77,13 +87,14 @@ impl Outbox {
             address: e.address,
             session: socket.session.clone(),
         });
-        let mut message = vec![0; s.largest().max(HEADER)];
-        fill_payload(&mut message[HEADER..], s.seed);
+        // SAFETY: a page is bytes, and zero is one.
+        let mut page = unsafe { Box::<Page>::new_zeroed().assume_init() };
+        fill_payload(&mut page.message[HEADER..s.largest().max(HEADER)], s.seed);
         Outbox {
             calls: calls(),
             links: links.collect(),
             at: 0,
-            message,
+            page,
             size: s.msg_size,
             low: s.msg_size.saturating_sub(s.range).max(HEADER),
             high: s.msg_size + s.range,
@@ -98,12 +109,12 @@ impl Outbox {
 
     /// The payload every message carries.
     pub fn payload(&self) -> &[u8] {
-        &self.message[HEADER..]
+        &self.page.message[HEADER..self.high]
     }
 
     /// Size of the next message.
     pub fn set_size(&mut self, size: usize) {
-        self.size = size.clamp(HEADER, self.message.len());
+        self.size = size.clamp(HEADER, MAX_STREAM);
     }
 
     /// Picks the next size.
@@ -120,7 +131,7 @@ impl Outbox {
             self.vary();
         }
         let flags = if wants_reply { FROM_CLIENT | WANTS_REPLY } else { FROM_CLIENT };
-        Header { seq, flags, length: self.size as u32 }.write(&mut self.message);
+        Header { seq, flags, length: self.size as u32 }.write(&mut self.page.message);
         let sent = self.put(self.at)?;
         if sent != Sent::Skipped {
             self.at = if self.at + 1 == self.links.len() { 0 } else { self.at + 1 };
@@ -131,7 +142,7 @@ impl Outbox {
     /// Sends two warm-up messages on socket `index`.
     pub fn warm_up(&mut self, index: usize, extra_flags: u16) -> Result<()> {
         Header { seq: 0, flags: FROM_CLIENT | WARM_UP | extra_flags, length: self.size as u32 }
-            .write(&mut self.message);
+            .write(&mut self.page.message);
         for _ in 0..2 {
             self.put(index)?;
         }
@@ -141,8 +152,8 @@ impl Outbox {
     /// Walks the send path without letting a message out; needs an accelerator that knows the flag.
     #[inline]
     pub fn dummy(&mut self) {
-        Header { seq: 0, flags: 0, length: self.size as u32 }.write(&mut self.message);
-        self.call(&self.links[self.at], &self.message[..self.size], self.flags | DUMMY);
+        Header { seq: 0, flags: 0, length: self.size as u32 }.write(&mut self.page.message);
+        self.call(&self.links[self.at], &self.page.message[..self.size], self.flags | DUMMY);
     }
 
     #[inline(always)]
@@ -151,7 +162,7 @@ impl Outbox {
         if link.session.is_some() {
             return self.put_sealed(index);
         }
-        let bytes = &self.message[..self.size];
+        let bytes = &self.page.message[..self.size];
         let n = self.call(link, bytes, self.flags);
         if n as usize == bytes.len() { Ok(Sent::Whole(bytes.len())) } else { self.unfinished(link, bytes, n) }
     }
@@ -164,7 +175,7 @@ impl Outbox {
             return Ok(Sent::Skipped);
         }
         let mut records = std::mem::take(&mut self.records);
-        let bytes = stream::wire(link.session.as_deref(), &self.message[..self.size], &mut records);
+        let bytes = stream::wire(link.session.as_deref(), &self.page.message[..self.size], &mut records);
         let bytes = bytes.ok_or_else(|| link.closed())?;
         let n = self.call(link, bytes, self.flags);
         let whole = n as usize == bytes.len() || self.unfinished(link, bytes, n)? != Sent::Skipped;
