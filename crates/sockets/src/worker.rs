@@ -211,7 +211,7 @@ impl Worker {
             let Some(mut inner) = lane.try_lock() else { continue };
             let due = inner.stack.next_timer().is_some_and(|due| due.0 <= now);
             let due = due || self.relays_on(lane);
-            if due || lane.gathering.load(Ordering::Relaxed) || is_away(lane, now) {
+            if due || lane.gathering.load(Ordering::Relaxed) || is_away(lane, now) || lane.is_stranded(now) {
                 // Being away is measured by the application's turns, not by ours.
                 inner.turn(now);
                 lane.publish(&inner);

@@ -91,20 +91,24 @@ impl Gate {
         self.epoll.is_none() || self.state.load(Ordering::Acquire) == ARMED
     }
 
-    /// The next packet, or one that waits already, wakes who sleeps.
-    pub(super) fn arm(&self, now: u64) {
-        let Some(epoll) = &self.epoll else { return };
+    /// The next packet, or one that waits already, wakes who sleeps. `false`: the kernel has no memory for that.
+    pub(super) fn arm(&self, now: u64) -> bool {
+        let Some(epoll) = &self.epoll else { return true };
         self.slept_at.store(now, Ordering::Relaxed);
         let _changing = self.changing.lock();
-        let operation = match self.state.swap(ARMED, Ordering::AcqRel) {
-            ARMED => return,
+        let operation = match self.state.load(Ordering::Acquire) {
+            ARMED => return true,
             QUIET => libc::EPOLL_CTL_MOD,
             _ => libc::EPOLL_CTL_ADD,
         };
         let once = (libc::EPOLLIN | libc::EPOLLONESHOT) as u32;
-        for fd in &self.queues {
-            let _ = sys::poll::epoll_control(epoll.raw(), operation, *fd, once, 0);
+        let watch = |fd: &i32| sys::poll::epoll_control(epoll.raw(), operation, *fd, once, 0);
+        if self.queues.iter().any(|fd| watch(fd).is_err()) {
+            self.remove(epoll);
+            return false;
         }
+        self.state.store(ARMED, Ordering::Release);
+        true
     }
 
     /// After a sleep: takes what woke, so that it wakes nobody else.
@@ -135,12 +139,61 @@ impl Gate {
         let Some(epoll) = &self.epoll else { return };
         let _changing = self.changing.lock();
         match self.state.load(Ordering::Acquire) {
-            UNWATCHED => return,
-            ARMED if sleepers.load(Ordering::SeqCst) != 0 => return,
-            _ => self.state.store(UNWATCHED, Ordering::Release),
+            UNWATCHED => {}
+            ARMED if sleepers.load(Ordering::SeqCst) != 0 => {}
+            _ => self.remove(epoll),
         }
+    }
+
+    /// Takes the sockets out of the set; `changing` is held.
+    fn remove(&self, epoll: &sys::Fd) {
+        self.state.store(UNWATCHED, Ordering::Release);
         for fd in &self.queues {
             let _ = sys::poll::epoll_control(epoll.raw(), libc::EPOLL_CTL_DEL, *fd, 0, 0);
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn wakes(gate: &Gate) -> bool {
+        let fd = gate.descriptors()[0];
+        let mut fds = [sys::poll::pollfd { fd, events: libc::POLLIN, revents: 0 }];
+        sys::poll::poll(&mut fds, Some(0), None).unwrap();
+        fds[0].revents != 0
+    }
+
+    #[test]
+    fn only_an_armed_gate_wakes_and_what_waits_already_does() {
+        let packets = sys::fd::eventfd().unwrap();
+        let gate = Gate::new(&[packets.raw()]);
+        sys::fd::signal(packets.raw());
+        assert!(!wakes(&gate));
+        assert!(gate.arm(0) && wakes(&gate));
+        gate.woken();
+        assert!(!gate.is_armed() && !wakes(&gate));
+        assert!(gate.arm(0) && wakes(&gate));
+    }
+
+    #[test]
+    fn a_polled_lane_is_left_alone_unless_its_gate_has_somebody_to_wake() {
+        let packets = sys::fd::eventfd().unwrap();
+        let gate = Gate::new(&[packets.raw()]);
+        sys::fd::signal(packets.raw());
+        assert!(gate.arm(1000));
+        assert!(!gate.is_idle(1000 + UNWATCHED_NS) && gate.is_idle(1001 + UNWATCHED_NS));
+        gate.unwatch(&AtomicU32::new(1));
+        assert!(wakes(&gate), "somebody sleeps");
+        gate.unwatch(&AtomicU32::new(0));
+        assert!(!gate.is_armed() && !wakes(&gate) && !gate.is_idle(u64::MAX));
+        assert!(gate.arm(1000) && wakes(&gate));
+    }
+
+    #[test]
+    fn a_gate_that_cannot_be_armed_says_so() {
+        let gate = Gate::new(&[-1]);
+        assert!(!gate.arm(0) && !gate.is_armed());
     }
 }

@@ -170,10 +170,8 @@ impl Lane {
 
     /// A thread is about to sleep on the lane: packets wake it, or those who poll the lane do.
     pub(crate) fn before_sleep(&self, runtime: &Runtime, now: u64) {
-        if self.gate.is_polled_by_others(self.turned.load(Ordering::Relaxed), now) {
+        if self.gate.is_polled_by_others(self.turned.load(Ordering::Relaxed), now) || !self.gate.arm(now) {
             runtime.worker_hurry();
-        } else {
-            self.gate.arm(now);
         }
     }
 
@@ -192,11 +190,14 @@ impl Lane {
         if self.sleepers.load(Ordering::Acquire) == 0 || self.gate.is_armed() {
             return false;
         }
-        if now.saturating_sub(self.turned.load(Ordering::Relaxed)) < gate::POLLED_NS {
-            return true;
-        }
-        self.gate.arm(now);
-        false
+        now.saturating_sub(self.turned.load(Ordering::Relaxed)) < gate::POLLED_NS || !self.gate.arm(now)
+    }
+
+    /// Nobody polls, and the gate could not be armed for those who sleep.
+    pub(crate) fn is_stranded(&self, now: u64) -> bool {
+        self.sleepers.load(Ordering::Relaxed) != 0
+            && !self.gate.is_armed()
+            && now.saturating_sub(self.turned.load(Ordering::Relaxed)) >= gate::POLLED_NS
     }
 
     /// Whether sends gather; the worker is told when they begin to.
