@@ -63,6 +63,8 @@ pub(crate) fn to_kernel(
     fd: c_int,
     why: Why,
 ) -> Option<Moved> {
+    // Also where it fails: what was tried on the shadow stays with this connection.
+    object.shadow_changed.store(true, Ordering::Relaxed);
     let (lane, id) = object.leg()?;
     let now = sys::clock::now();
     let mut guard = lane.lock();
