@@ -31,6 +31,15 @@ pub fn tee(from: i32, to: i32, count: usize) -> Result<usize> {
     unsafe { syscall(libc::SYS_tee, [int(from), int(to), count, flags, 0, 0]) }
 }
 
+/// read(2) that does not block, whatever O_NONBLOCK says. EOPNOTSUPP of a FIFO.
+pub fn read_now(from: i32, into: &mut [u8]) -> Result<usize> {
+    let piece = libc::iovec { iov_base: into.as_mut_ptr().cast(), iov_len: into.len() };
+    // Offset -1: the descriptor's own, which a pipe has none of.
+    let arguments = [int(from), &raw const piece as usize, 1, usize::MAX, usize::MAX, int(libc::RWF_NOWAIT)];
+    // SAFETY: one piece, which is the caller's buffer.
+    unsafe { syscall(libc::SYS_preadv2, arguments) }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -48,5 +57,19 @@ mod tests {
         assert_eq!(fd::read(out.raw(), &mut got), Ok(5));
         assert_eq!(&got[..5], b"bytes");
         assert_eq!(splice(from.raw(), to.raw(), 10), Err(libc::EAGAIN));
+    }
+
+    #[test]
+    fn a_read_now_takes_what_is_there_and_waits_for_nothing() {
+        let (from, into) = pair().unwrap();
+        fd::fcntl(from.raw(), libc::F_SETFL, 0).unwrap();
+        let mut got = [0; 8];
+        assert_eq!(read_now(from.raw(), &mut got), Err(libc::EAGAIN));
+        fd::write(into.raw(), b"bytes").unwrap();
+        assert_eq!(read_now(from.raw(), &mut got[..2]), Ok(2));
+        assert_eq!(read_now(from.raw(), &mut got), Ok(3));
+        assert_eq!(&got[..3], b"tes");
+        drop(into);
+        assert_eq!(read_now(from.raw(), &mut got), Ok(0));
     }
 }

@@ -22,7 +22,7 @@ pub(crate) use listen::{adopt, listen};
 pub(crate) use recv::{recv, take_now};
 pub(crate) use repair::{Moved, to_kernel};
 pub(crate) use resting::{Resting, attend};
-pub(crate) use send::{send, send_file};
+pub(crate) use send::{send, send_fetched, send_file};
 pub(crate) use spares::{Spare, Spares};
 pub(crate) use splice::Splice;
 

@@ -3,14 +3,14 @@
 use crate::answer::{Answer, Stop, Why};
 use crate::counts;
 use crate::errno::{fail, of_send};
-use crate::lane::Tx;
+use crate::lane::{Inner, Lane, Tx};
 use crate::object::{Kind, Object};
 use crate::runtime::Runtime;
 use crate::wait::block::{self, Wait};
 use core::sync::atomic::Ordering;
 use libc::{c_int, ssize_t};
 use stack::tcp::Push;
-use stack::{Instant, SendError, Source};
+use stack::{Instant, SendError, SocketId, Source};
 
 /// How much of a file is read at once.
 const FILE_PIECE: usize = 1 << 17;
@@ -80,8 +80,22 @@ fn attempt(
     begins: bool,
 ) -> Result<usize, SendError> {
     let Some((lane, id)) = object.leg() else { return Err(SendError::NoSocket) };
-    let mut guard = lane.lock();
-    let inner = &mut *guard;
+    give(object, lane, &mut lane.lock(), id, data, flags, now, begins)
+}
+
+/// See [`attempt`].
+#[inline]
+#[allow(clippy::too_many_arguments)]
+fn give(
+    object: &Object,
+    lane: &Lane,
+    inner: &mut Inner,
+    id: SocketId,
+    data: &mut impl Source,
+    flags: c_int,
+    now: u64,
+    begins: bool,
+) -> Result<usize, SendError> {
     let push = match flags & (libc::MSG_OOB | libc::MSG_MORE) {
         0 => inner.push(now),
         libc::MSG_MORE => Push::More,
@@ -94,6 +108,29 @@ fn attempt(
     inner.sent(now);
     lane.note(inner, now);
     result
+}
+
+/// Sends what `fetch` puts into the buffer's beginning: it is given no more of it than the engine takes, under the lane's
+/// lock, so nothing needs to go back. How much; 0: the engine takes nothing now, or `fetch` found nothing.
+pub(crate) fn send_fetched(
+    object: &Object,
+    buffer: &mut [u8],
+    flags: c_int,
+    fetch: impl FnOnce(&mut [u8]) -> usize,
+) -> usize {
+    let Some((lane, id)) = object.leg() else { return 0 };
+    let mut guard = lane.lock();
+    let room = guard.stack.tcp_send_room(id).min(buffer.len());
+    if room == 0 {
+        return 0;
+    }
+    let fetched = fetch(&mut buffer[..room]);
+    if fetched == 0 {
+        return 0;
+    }
+    let sent = give(object, lane, &mut guard, id, &mut &buffer[..fetched], flags, sys::clock::now(), true);
+    debug_assert_eq!(sent, Ok(fetched));
+    fetched
 }
 
 /// The error of a send that took nothing. A write to a closed connection raises SIGPIPE, as the kernel does.

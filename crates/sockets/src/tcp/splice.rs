@@ -2,8 +2,9 @@
 //! answers are the kernel's: a pipe that is full, or a window that is closed, must not cost a byte.
 //!
 //! Only splice(2) itself says how much a pipe takes without blocking, whatever its O_NONBLOCK. So bytes for a pipe go
-//! through one of our own and are moved from there; they leave the connection once they have arrived. Bytes from a pipe
-//! are looked at with tee(2), and leave it once the engine has taken them.
+//! through one of our own and are moved from there; they leave the connection once they have arrived. Of a pipe no more is
+//! read than the engine has room for. Where it has none, or the connection fails, bytes are looked at with tee(2), and
+//! leave the pipe once the engine has taken them.
 
 use crate::answer::{Answer, Stop, Why};
 use crate::counts;
@@ -22,6 +23,9 @@ use sys::Fd;
 
 /// Bytes moved at a time: what a pipe holds.
 const PIECE: usize = 1 << 16;
+
+/// Bytes looked at where the engine may take none of them.
+const GLANCE: usize = 1 << 14;
 
 /// A pipe of ours, empty between calls, and as much memory.
 struct Between {
@@ -101,6 +105,13 @@ impl Splice {
         Between::with(|between| {
             let mut total = 0;
             while total < count {
+                let want = PIECE.min(count - total);
+                let fetch = |into: &mut [u8]| sys::pipe::read_now(pipe, into).unwrap_or(0);
+                let sent = super::send_fetched(object, &mut between.bytes[..want], more, fetch);
+                if sent > 0 {
+                    total += sent;
+                    continue;
+                }
                 let held = match between.look(pipe, count - total) {
                     Ok(0) => break,
                     Ok(held) => held,
@@ -213,7 +224,7 @@ impl Between {
 
     /// The first bytes of the application's pipe, which stay there; how many.
     fn look(&mut self, pipe: c_int, want: usize) -> sys::Result<usize> {
-        let held = sys::pipe::tee(pipe, self.write.raw(), want.min(PIECE))?;
+        let held = sys::pipe::tee(pipe, self.write.raw(), want.min(GLANCE))?;
         Ok(self.empty(held))
     }
 

@@ -98,6 +98,12 @@ impl<F: Frame> Stack<F> {
         }
     }
 
+    /// Bytes that the next [`Stack::tcp_send`] takes; 0 also where it would fail.
+    pub fn tcp_send_room(&self, id: SocketId) -> usize {
+        let able = self.tcb(id).filter(|tcb| tcb.can_send() && tcb.error.is_none());
+        able.map_or(0, |tcb| tcb.send_room())
+    }
+
     /// Bytes that can be received (SIOCINQ), bytes not yet acknowledged (SIOCOUTQ), bytes not yet sent (SIOCOUTQNSD).
     pub fn tcp_queued(&self, id: SocketId) -> Option<Queued> {
         let tcb = self.tcb(id)?;
