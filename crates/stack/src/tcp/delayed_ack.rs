@@ -154,6 +154,13 @@ impl<F: Frame> Tcb<F> {
         self.send_ack(cx);
     }
 
+    /// Whether the application has yet to read so much that an acknowledgment would hardly move the window: its next
+    /// read sends one that does (Linux's __tcp_ack_snd_check).
+    #[inline]
+    pub(crate) fn reader_is_behind(&self) -> bool {
+        2 * self.rx.len() > self.rx_capacity as usize && self.is_readable()
+    }
+
     /// Whether reading gives an acknowledgment to a peer that sends little and waits: the application has everything,
     /// and will hardly follow by data (Linux's tcp_cleanup_rbuf).
     #[inline]

@@ -96,7 +96,7 @@ impl<F: Frame> Tcb<F> {
         self.ack_owed = true;
         let unacked = self.rcv_nxt - self.last_ack_sent;
         let quick = (self.acks.quick > 0 && !self.acks.interactive) || self.options.quickack;
-        if unacked > self.rcv_mss || quick || self.rx.has_holes() {
+        if (unacked > self.rcv_mss && !self.reader_is_behind()) || quick || self.rx.has_holes() {
             self.ack_now = true;
         }
         self.measure_receive(cx.now);

@@ -73,6 +73,24 @@ fn every_second_full_segment_is_acknowledged_and_a_lone_one_within_40_ms() {
 }
 
 #[test]
+fn what_a_reader_that_is_behind_gets_is_acknowledged_when_it_reads() {
+    let mut world = World::new();
+    let (a, b) = world.pair();
+    world.transfer(0, a, b, 100_000);
+    world.run(MS * 100);
+    let capacity = world.hosts[1].stack.tcp_info(world.now, b).unwrap().rcv_ssthresh as usize;
+    let sent = world.send(0, a, &vec![0; capacity * 3 / 4]).unwrap();
+    assert_eq!(sent, capacity * 3 / 4);
+    world.run(MS);
+    let unacknowledged = |world: &World| world.hosts[0].stack.tcp_queued(a).unwrap().send;
+    assert!((sent / 4..=sent / 3 + 3000).contains(&unacknowledged(&world)), "{}", unacknowledged(&world));
+    world.log.clear();
+    assert_eq!(world.recv(1, b, sent).unwrap().len(), sent);
+    world.run(MS);
+    assert_eq!((unacknowledged(&world), world.log.iter().filter(|e| e.1 == 1).count()), (0, 1));
+}
+
+#[test]
 fn nagle_holds_a_second_small_segment_and_nodelay_does_not() {
     for nodelay in [false, true] {
         let mut world = World::new();
