@@ -28,6 +28,9 @@ pub fn check(
         mine.marks.spoken |= asks;
         return if ect == 0 { Ok(()) } else { Err("a SYN that is ECN-capable".to_string()) };
     }
+    if theirs.is_forgotten(t) {
+        return Ok(());
+    }
     let agreed = mine.marks.spoken && theirs.marks.spoken;
     if (ect != 0 || t.has(ECE) || t.has(CWR)) && !agreed {
         return Err("ECN that was not agreed on".to_string());
@@ -50,9 +53,22 @@ pub fn check(
     Ok(())
 }
 
-/// A segment of `from`, which ends at `end` and is next in order or not, is about to enter the stack of `to`.
-pub fn on_delivered(from: &Stream, to: &mut Stream, packet: &Packet<'_>, t: &Tcp<'_>, next: Option<u64>) {
+/// A segment of `from`, which begins at `begin`, is about to enter the stack of `to`. `next`: where it ends, if nothing of it
+/// was delivered before and nothing is missing.
+pub fn on_delivered(
+    from: &Stream,
+    to: &mut Stream,
+    packet: &Packet<'_>,
+    t: &Tcp<'_>,
+    begin: u64,
+    next: Option<u64>,
+) {
     if t.has(CWR) && !t.has(SYN) {
+        to.marks.owed = None;
+    }
+    // A listener whose queue is full drops what comes: the copy, which has no mark, is then the first that is seen.
+    let came_before = to.marks.owed.is_some_and(|end| begin < end && begin >= from.acked);
+    if came_before && packet.tos & 3 != 3 && !t.payload.is_empty() {
         to.marks.owed = None;
     }
     if packet.tos & 3 == 3 && from.marks.spoken && to.marks.spoken {

@@ -63,7 +63,7 @@ pub struct Stream {
     delivered: Ranges,
     delivered_tsval: Option<u32>,
     /// Highest acknowledgement and right edge that the receiver sent.
-    acked: u64,
+    pub(super) acked: u64,
     edge_offered: u64,
     /// Highest right edge that reached the sender.
     edge_known: u64,
@@ -79,6 +79,13 @@ impl Stream {
     /// Whether the number belongs to an earlier connection.
     fn is_old(&self, seq: u32) -> bool {
         self.old_isns.iter().any(|isn| seq.wrapping_sub(*isn) < NEAR)
+    }
+
+    /// Whether an acknowledgment is of a SYN-ACK before the last one. A server that answered a SYN by cookie, or forgot it,
+    /// answers the next by another number: the client may have chosen the first, and what it was told then is not
+    /// known here.
+    pub(super) fn is_forgotten(&self, t: &Tcp<'_>) -> bool {
+        t.has(ACK) && self.position(t.ack).is_none() && self.is_old(t.ack)
     }
 
     /// A SYN is sent; whether it begins another connection than the last.
@@ -224,7 +231,7 @@ impl Flows {
         if let Some(begin) = mine.position(t.seq) {
             let end = begin + u64::from(t.span());
             let next = (begin == mine.delivered.prefix()).then_some(end);
-            ecn::on_delivered(mine, theirs, packet, t, next);
+            ecn::on_delivered(mine, theirs, packet, t, begin, next);
             mine.delivered.add(begin, end);
         }
         if let Some((value, _)) = t.options.timestamps
@@ -280,10 +287,7 @@ fn check_data(
     {
         return Err(format!("position {end} after the FIN at {fin}"));
     }
-    // A server that answered a SYN by cookie, and the next by another number: the client may have chosen the first, and what
-    // it was told then is not known here.
-    let chose_another = t.has(ACK) && theirs.position(t.ack).is_none() && theirs.is_old(t.ack);
-    if carries && !chose_another {
+    if carries && !theirs.is_forgotten(t) {
         let fin = u64::from(t.has(FIN));
         if end + fin > mine.edge_known + fin {
             return Err(format!("ends at {end}, the window that reached it ends at {}", mine.edge_known));
