@@ -6,12 +6,16 @@
 
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
+use std::sync::atomic::{AtomicU16, Ordering};
 use std::time::Duration;
 
 use rig::{Error, Host, KernelCounters, Options, Result, TwoHosts};
 use tests::{World, compile, folder};
 
-const PORT: u16 = 7000;
+/// The port of the next run, which may use the seven above it as well. Each has its own: what runs before it left in TIME-WAIT
+/// in the kernel, and a client whose port happens to be that of such a connection is the kernel's to answer.
+static PORT: AtomicU16 = AtomicU16::new(7000);
+const PORTS: u16 = 8;
 /// The programs end themselves after 20 seconds.
 const DEADLINE: Duration = Duration::from_secs(25);
 
@@ -155,7 +159,8 @@ fn run(world: &World, executable: &Path, way: Way) -> Result<[KernelCounters; 2]
         let preload = accelerated.then_some(world.library.as_path());
         host.program(executable).any_cpu().argument(role).preload(preload)
     };
-    let words = format!("{} {PORT} {}", right.address, left.address);
+    let port = PORT.fetch_add(PORTS, Ordering::Relaxed);
+    let words = format!("{} {port} {}", right.address, left.address);
     let mut server = program(right, way.server, "server").words(&words).start()?;
     server.wait_for_output("ready\n", DEADLINE)?;
     let client = program(left, way.client, "client").words(&words).run(DEADLINE)?.success();
