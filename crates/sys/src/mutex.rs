@@ -59,9 +59,22 @@ impl<T: ?Sized> Mutex<T> {
     #[inline]
     pub fn try_lock(&self) -> Option<MutexGuard<'_, T>> {
         match self.state.compare_exchange(FREE, HELD, Ordering::Acquire, Ordering::Relaxed) {
-            Ok(_) => Some(MutexGuard { lock: self, not_send: core::marker::PhantomData }),
+            Ok(_) => Some(self.guard()),
             Err(_) => None,
         }
+    }
+
+    /// Waits for the lock, but not beyond `deadline` (of [`crate::clock::now`]): for who may be a signal handler that
+    /// interrupted the holder.
+    pub fn lock_until(&self, deadline: u64) -> Option<MutexGuard<'_, T>> {
+        if let Some(guard) = self.try_lock() {
+            return Some(guard);
+        }
+        while self.state.swap(CONTENDED, Ordering::Acquire) != FREE {
+            let left = deadline.checked_sub(crate::clock::now()).filter(|left| *left > 0)?;
+            let _ = futex::wait(&self.state, CONTENDED, Some(left), Scope::Private);
+        }
+        Some(self.guard())
     }
 
     /// Does anybody hold it, at this moment?
@@ -94,6 +107,12 @@ impl<T: ?Sized> Mutex<T> {
         while self.state.swap(CONTENDED, Ordering::Acquire) != FREE {
             let _ = futex::wait(&self.state, CONTENDED, None, Scope::Private);
         }
+        self.guard()
+    }
+
+    /// For who has just made the lock its own.
+    #[inline]
+    fn guard(&self) -> MutexGuard<'_, T> {
         MutexGuard { lock: self, not_send: core::marker::PhantomData }
     }
 
@@ -153,6 +172,21 @@ mod tests {
             }
         });
         assert_eq!(*counter.lock(), 80_000);
+    }
+
+    #[test]
+    fn waiting_for_a_lock_ends_at_the_deadline_or_with_the_lock() {
+        let lock = Mutex::new(());
+        let held = lock.lock();
+        let begin = crate::clock::now();
+        assert!(lock.lock_until(begin + 3_000_000).is_none());
+        assert!(crate::clock::now() >= begin + 3_000_000);
+        std::thread::scope(|scope| {
+            let waits = scope.spawn(|| lock.lock_until(u64::MAX).is_some());
+            drop(held);
+            assert!(waits.join().unwrap());
+        });
+        assert!(lock.lock_until(0).is_some(), "a free lock is taken however late it is");
     }
 
     #[test]

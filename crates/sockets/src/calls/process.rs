@@ -14,6 +14,11 @@ use core::sync::atomic::Ordering;
 use stack::tcp::Close;
 use stack::{Instant, SocketError};
 
+/// How long each stage of the end waits, in all, for locks that others hold. Threads leave a lane within microseconds
+/// unless they lose the processor; only a signal handler that ends the process in the middle of a call of ours waits in
+/// vain, since it interrupted the holder.
+const LOCKS_WAIT_NS: u64 = 100_000_000;
+
 /// Called once, before the first candidate socket or epoll set is made: configuration, logging; devices are opened
 /// lazily. Never fails: what cannot be done is left to the kernel.
 pub fn start(os: Os) {
@@ -138,27 +143,28 @@ fn is_lost(object: &Object) -> bool {
 pub fn exiting() {
     let Some(runtime) = runtime::get() else { return };
     settle(runtime);
+    let patience = sys::clock::now() + LOCKS_WAIT_NS;
     for fd in 0..fd_table::end() {
         if let Some(object) =
             fd_table::socket(fd).filter(|object| matches!(object.kind(), Kind::Listener | Kind::Udp))
         {
-            give_back(object);
+            give_back(object, patience);
         }
     }
     for lane in runtime.lanes().filter(|lane| !lane.is_fenced()) {
-        if let Some(inner) = lane.try_lock() {
+        if let Some(inner) = lane.lock_until(patience) {
             inner.device.leave();
         }
     }
 }
 
 /// What comes for a socket without a connection is the kernel's from now on, which refuses it. (What still comes for
-/// connections ends unanswered.) An exit in the middle of a call of ours must not wait for its locks.
-fn give_back(object: &Object) {
-    let flows = object.control.try_lock().map(|mut control| core::mem::take(&mut control.flows));
+/// connections ends unanswered.)
+fn give_back(object: &Object, patience: u64) {
+    let flows = object.control.lock_until(patience).map(|mut control| core::mem::take(&mut control.flows));
     let legs: Vec<_> = object.legs().collect();
     for (leg, flow) in flows.unwrap_or_default() {
-        if let Some(inner) = legs.get(usize::from(leg)).and_then(|(lane, _)| lane.try_lock()) {
+        if let Some(inner) = legs.get(usize::from(leg)).and_then(|(lane, _)| lane.lock_until(patience)) {
             inner.device.unsteer(flow);
         }
     }
@@ -168,12 +174,15 @@ fn give_back(object: &Object) {
 fn settle(runtime: &'static runtime::Runtime) {
     counts::exiting(runtime);
     runtime.relays.exiting(runtime);
-    let deadline = sys::clock::now() + u64::from(runtime.parameters.exit_linger_msec) * 1_000_000;
+    let begin = sys::clock::now();
+    let deadline = begin + u64::from(runtime.parameters.exit_linger_msec) * 1_000_000;
+    let patience = begin + LOCKS_WAIT_NS;
     let mut waiting = Vec::new();
     for fd in 0..fd_table::end() {
         let Some(Entry::Socket(object)) = fd_table::entry(fd) else { continue };
         let Some((lane, id)) = object.leg().filter(|_| object.kind() == Kind::Stream) else { continue };
-        let Some(mut guard) = lane.try_lock() else { continue };
+        // One that is skipped never ends for its peer.
+        let Some(mut guard) = lane.lock_until(patience) else { continue };
         let inner = &mut *guard;
         let now = Instant(sys::clock::now());
         inner.stack.set_token(id, 0);
@@ -182,7 +191,7 @@ fn settle(runtime: &'static runtime::Runtime) {
         waiting.push((lane, id));
     }
     for lane in runtime.lanes() {
-        if let Some(inner) = lane.try_lock() {
+        if let Some(inner) = lane.lock_until(patience) {
             waiting.extend(inner.orphans.iter().map(|orphan| (lane, orphan.id)));
         }
     }
@@ -223,10 +232,11 @@ pub fn panicked() {
     logger::error!(
         "internal error: accelerated connections end with ECONNABORTED, new sockets go to the kernel"
     );
+    let patience = sys::clock::now() + LOCKS_WAIT_NS;
     for lane in runtime.lanes() {
         lane.fenced.store(true, Ordering::Release);
         // A lane whose lock the panic left held stays locked for nobody: guards unlock while unwinding.
-        if let Some(mut inner) = lane.try_lock() {
+        if let Some(mut inner) = lane.lock_until(patience) {
             inner.stack.abandon(SocketError::Aborted);
             inner.tell(0);
         }

@@ -144,6 +144,11 @@ impl Lane {
         self.inner.try_lock()
     }
 
+    /// Takes the lock, unless it stays held beyond `deadline`: at the process' end, see [`sys::Mutex::lock_until`].
+    pub(crate) fn lock_until(&self, deadline: u64) -> Option<sys::MutexGuard<'_, Inner>> {
+        self.inner.lock_until(deadline)
+    }
+
     /// Whether somebody has the lock just now.
     pub(crate) fn is_locked(&self) -> bool {
         self.inner.is_locked()

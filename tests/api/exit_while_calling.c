@@ -1,0 +1,50 @@
+/* A process exits while its other threads are inside calls on the same connection: the peer hears of the end at once, as
+ * after a close, whatever those threads held at that moment. */
+#include "api.h"
+#include <pthread.h>
+
+enum { ROUNDS = 40, THREADS = 3 };
+
+static void *calls(void *argument)
+{
+    int fd = *(int *)argument;
+    char byte;
+    for (;;)
+        recv(fd, &byte, 1, MSG_DONTWAIT);
+    return NULL;
+}
+
+void server(struct place place)
+{
+    int listener = tcp_listening(place.address, place.port);
+    ready();
+    for (int i = 0; i < ROUNDS; i++) {
+        int fd = accept(listener, NULL, NULL);
+        CHECK(fd >= 0);
+        CHECK(polled(fd, POLLIN) == POLLIN); /* at once; five seconds are for a busy host */
+        await_end(fd);
+        CHECK(close(fd) == 0);
+    }
+    CHECK(close(listener) == 0);
+}
+
+void client(struct place place)
+{
+    for (int i = 0; i < ROUNDS; i++) {
+        pid_t child = fork();
+        CHECK(child >= 0);
+        if (child == 0) {
+            int fd = tcp_connected(place.address, place.port);
+            for (int j = 0; j < THREADS; j++) {
+                pthread_t thread;
+                CHECK(pthread_create(&thread, NULL, calls, &fd) == 0);
+            }
+            usleep(2000);
+            if (i % 2)
+                _exit(0);
+            exit(0);
+        }
+        int status;
+        CHECK(waitpid(child, &status, 0) == child && status == 0);
+    }
+}
