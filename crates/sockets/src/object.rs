@@ -158,6 +158,8 @@ pub(crate) struct Object {
     pub shadow_changed: AtomicBool,
     /// A listener that was not asked for connections since this process forked: those who do ask come first.
     pub resting: AtomicBool,
+    /// A listener that children of this process may have too.
+    pub shared: AtomicBool,
     /// How much children use what it accepts: see relay/forking.rs.
     pub forked: AtomicU32,
     /// Users of a connection beside the descriptors of this process (see relay.rs).
@@ -221,6 +223,7 @@ impl Object {
             accelerated: AtomicBool::new(false),
             shadow_changed: AtomicBool::new(false),
             resting: AtomicBool::new(false),
+            shared: AtomicBool::new(false),
             forked: AtomicU32::new(0),
             holders: AtomicU32::new(0),
             first_leg: Leg::default(),
@@ -260,6 +263,7 @@ impl Object {
         }
         self.shadow_changed.store(false, Ordering::Relaxed);
         self.resting.store(false, Ordering::Relaxed);
+        self.shared.store(false, Ordering::Relaxed);
         self.forked.store(0, Ordering::Relaxed);
         self.holders.store(0, Ordering::Relaxed);
         self.spin.store(0, Ordering::Relaxed);

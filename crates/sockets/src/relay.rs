@@ -72,6 +72,9 @@ pub(crate) struct State {
     left: Vec<(u64, &'static Object)>,
 }
 
+/// How long packets may be under way to the engine after their flow was taken out of the steering.
+const UNDER_WAY_NS: u64 = 10_000_000;
+
 /// How long a process that ends goes on relaying, nanoseconds.
 const EXIT_NS: u64 = 3_000_000_000;
 
@@ -171,17 +174,20 @@ impl Relays {
         self.state.lock().move_to_kernel(runtime, object, Why::Executed)
     }
 
-    /// At the exit of the process: connections of children go to the kernel, and those that were handed over get time to
-    /// end. The worker does it, as this thread may have been interrupted while it held a lock.
-    pub(crate) fn exiting(&self, runtime: &'static Runtime) {
-        let now = sys::clock::now();
+    /// At the exit of the process: connections of children go to the kernel. The worker does it, as this thread may have
+    /// been interrupted while it held a lock.
+    pub(crate) fn leave_to_children(&self, runtime: &'static Runtime) {
         if self.are_busy() {
             self.is_exiting.store(true, Ordering::Release);
             runtime.worker.look();
-            sleep_while(now + EXIT_MOVE_NS, || self.is_exiting.load(Ordering::Acquire));
+            sleep_while(sys::clock::now() + EXIT_MOVE_NS, || self.is_exiting.load(Ordering::Acquire));
         }
+    }
+
+    /// At the exit of the process: connections that were handed over get time to end.
+    pub(crate) fn finish(&self) {
         let is_needed = || self.has_handed_over.load(Ordering::Relaxed) && self.are_pumping();
-        sleep_while(now + EXIT_NS, is_needed);
+        sleep_while(sys::clock::now() + EXIT_NS, is_needed);
     }
 
     /// Is there anything for the worker?

@@ -1,8 +1,8 @@
-//! The process as a whole: start, fork, exit, and a panic of ours.
+//! The process as a whole: start, fork, exec, and a panic of ours. Its end is in `exit.rs`.
 
+use super::exit::{self, LOCKS_WAIT_NS};
 use crate::counts;
 use crate::fd_table::{self, Entry};
-use crate::lane::Tx;
 use crate::object::{Kind, Object};
 use crate::offload;
 use crate::os::Os;
@@ -11,13 +11,7 @@ use crate::runtime::{self, ForkLocks};
 use crate::tcp;
 use core::cell::RefCell;
 use core::sync::atomic::Ordering;
-use stack::tcp::Close;
-use stack::{Instant, SocketError};
-
-/// How long each stage of the end waits, in all, for locks that others hold. Threads leave a lane within microseconds
-/// unless they lose the processor; only a signal handler that ends the process in the middle of a call of ours waits in
-/// vain, since it interrupted the holder.
-const LOCKS_WAIT_NS: u64 = 100_000_000;
+use stack::SocketError;
 
 /// Called once, before the first candidate socket or epoll set is made: configuration, logging; devices are opened
 /// lazily. Never fails: what cannot be done is left to the kernel.
@@ -123,7 +117,7 @@ pub fn executing() {
     }
     // A child that only execs has nothing to end.
     if lost > 0 || runtime.lanes().next().is_some() {
-        settle(runtime);
+        exit::settle(runtime);
     }
 }
 
@@ -137,90 +131,6 @@ fn is_lost(object: &Object) -> bool {
         }),
         _ => false,
     }
-}
-
-/// At exit of the process: pending data gets its bounded time to leave, and interfaces are left.
-pub fn exiting() {
-    let Some(runtime) = runtime::get() else { return };
-    settle(runtime);
-    let patience = sys::clock::now() + LOCKS_WAIT_NS;
-    for fd in 0..fd_table::end() {
-        if let Some(object) =
-            fd_table::socket(fd).filter(|object| matches!(object.kind(), Kind::Listener | Kind::Udp))
-        {
-            give_back(object, patience);
-        }
-    }
-    for lane in runtime.lanes().filter(|lane| !lane.is_fenced()) {
-        if let Some(inner) = lane.lock_until(patience) {
-            inner.device.leave();
-        }
-    }
-}
-
-/// What comes for a socket without a connection is the kernel's from now on, which refuses it. (What still comes for
-/// connections ends unanswered.)
-fn give_back(object: &Object, patience: u64) {
-    let flows = object.control.lock_until(patience).map(|mut control| core::mem::take(&mut control.flows));
-    let legs: Vec<_> = object.legs().collect();
-    for (leg, flow) in flows.unwrap_or_default() {
-        if let Some(inner) = legs.get(usize::from(leg)).and_then(|(lane, _)| lane.lock_until(patience)) {
-            inner.device.unsteer(flow);
-        }
-    }
-}
-
-/// Gives pending data its bounded time to leave (SIDESTEP_EXIT_LINGER_MSEC).
-fn settle(runtime: &'static runtime::Runtime) {
-    counts::exiting(runtime);
-    runtime.relays.exiting(runtime);
-    let begin = sys::clock::now();
-    let deadline = begin + u64::from(runtime.parameters.exit_linger_msec) * 1_000_000;
-    let patience = begin + LOCKS_WAIT_NS;
-    let mut waiting = Vec::new();
-    for fd in 0..fd_table::end() {
-        let Some(Entry::Socket(object)) = fd_table::entry(fd) else { continue };
-        let Some((lane, id)) = object.leg().filter(|_| object.kind() == Kind::Stream) else { continue };
-        // One that is skipped never ends for its peer.
-        let Some(mut guard) = lane.lock_until(patience) else { continue };
-        let inner = &mut *guard;
-        let now = Instant(sys::clock::now());
-        inner.stack.set_token(id, 0);
-        inner.stack.tcp_close(now, id, Close::Orderly, &mut Tx(&mut inner.device));
-        inner.hand_over(now);
-        waiting.push((lane, id));
-    }
-    for lane in runtime.lanes() {
-        if let Some(inner) = lane.lock_until(patience) {
-            waiting.extend(inner.orphans.iter().map(|orphan| (lane, orphan.id)));
-        }
-    }
-    loop {
-        let holds = hand_over_all(runtime);
-        waiting.retain(|(lane, id)| lane.try_lock().is_none_or(|inner| has_unsent(&inner.stack, *id)));
-        if !holds && waiting.is_empty() || sys::clock::now() >= deadline {
-            return;
-        }
-        sys::thread::sleep(20_000);
-    }
-}
-
-/// A turn of every lane; whether packets are still here that were sent already (for want of room, or of the
-/// neighbour's address).
-fn hand_over_all(runtime: &runtime::Runtime) -> bool {
-    let mut holds = false;
-    for lane in runtime.lanes() {
-        let Some(mut inner) = lane.try_lock() else { continue };
-        inner.turn(sys::clock::now());
-        holds |= inner.device.unkicked() > 0 || inner.stack.wants_flush() || inner.stack.holds_packets();
-    }
-    holds
-}
-
-/// Data or a FIN of ours is not yet acknowledged; waiting for the peer's own FIN is not our business any more.
-fn has_unsent(stack: &stack::Stack<crate::lane::Frame>, id: stack::SocketId) -> bool {
-    use stack::tcp::State::*;
-    matches!(stack.tcp_state(id), Some(Established | CloseWait | FinWait1 | Closing | LastAck | SynReceived))
 }
 
 /// A panic of ours was caught at the hook: the call fails with EIO, and nothing that it may have left half done can be

@@ -1,7 +1,7 @@
 //! A child claims a connection of its parent, which moves it into the kernel or relays it.
 
 use super::pump::Pump;
-use super::{Relays, State};
+use super::{Relays, State, UNDER_WAY_NS};
 use crate::address;
 use crate::answer::Why;
 use crate::fd_table;
@@ -26,9 +26,6 @@ enum Told {
     Declined(&'static Object),
     Claimed(&'static Object, Fd),
 }
-
-/// How long packets may be under way to the engine after their flow was taken out of the steering.
-const UNDER_WAY_NS: u64 = 10_000_000;
 
 /// The answers to a claim: the far end relays, or the shadow is the connection.
 const RELAYED: u8 = 0;

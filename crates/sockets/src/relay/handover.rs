@@ -1,7 +1,7 @@
 //! A listener's connections for the others that listen: when its process closes it, or leaves its clients to children.
 
 use super::pump::Pump;
-use super::{Relays, State};
+use super::{Relays, State, UNDER_WAY_NS};
 use crate::address;
 use crate::lane::Lane;
 use crate::object::{Kind, Object};
@@ -17,16 +17,24 @@ use sys::Fd;
 pub(super) struct Leaving {
     lane: &'static Lane,
     id: SocketId,
-    until: u64,
+    since: u64,
 }
 
 impl Relays {
-    /// The application closes a listener that others share: its legs stay for a while, without new clients.
-    pub(crate) fn hand_over(&self, runtime: &'static Runtime, listener: &'static Object) {
-        let mut state = self.state.lock();
+    /// The application closes a listener that others share: its legs stay for a while, without new clients. False: it
+    /// would take longer than `patience` to get at the lock.
+    pub(crate) fn hand_over(
+        &self,
+        runtime: &'static Runtime,
+        listener: &'static Object,
+        patience: u64,
+    ) -> bool {
+        let Some(mut state) = self.state.lock_until(patience) else { return false };
         for (lane, id) in listener.legs() {
-            lane.lock().stack.set_token(id, 0);
-            state.leaving.push(Leaving { lane, id, until: sys::clock::now() + LEAVING_NS });
+            if let Some(mut inner) = lane.lock_until(patience) {
+                inner.stack.set_token(id, 0);
+                state.leaving.push(Leaving { lane, id, since: sys::clock::now() });
+            }
         }
         listener.drop_legs();
         self.has_handed_over.store(true, Ordering::Relaxed);
@@ -34,6 +42,7 @@ impl Relays {
         self.pumping.store(true, Ordering::Relaxed);
         drop(state);
         runtime.worker.look();
+        true
     }
 
     /// A listener that rests, since its process leaves clients to the children that it forked, may hold some that came
@@ -50,7 +59,7 @@ impl Relays {
                 };
                 if waits {
                     let State { pumps, kept, .. } = &mut *state;
-                    Leaving { lane, id, until: u64::MAX }.pass_on(runtime, pumps, kept, wake);
+                    Leaving { lane, id, since: 0 }.pass_on(runtime, pumps, kept, wake);
                     self.has_handed_over.store(true, Ordering::Relaxed);
                     self.busy.store(true, Ordering::Release);
                     self.pumping.store(true, Ordering::Relaxed);
@@ -72,10 +81,13 @@ impl Leaving {
     ) -> bool {
         self.lane.turn(now);
         self.pass_on(runtime, pumps, kept, wake);
-        if now >= self.until {
+        let age = now.saturating_sub(self.since);
+        let is_awaited =
+            age < UNDER_WAY_NS || age < LEAVING_NS && self.lane.lock().stack.tcp_handshakes(self.id) > 0;
+        if !is_awaited {
             tcp::abort(self.lane, self.id);
         }
-        now < self.until
+        is_awaited
     }
 
     /// Connections that wait in the listener's queue go to the others that listen.

@@ -2,7 +2,7 @@
 
 use crate::answer::{Answer, Stop, Why};
 use crate::errno::{fail, of_recv, of_send};
-use crate::lane::{Lane, Orphan, Tx};
+use crate::lane::{Inner, Lane, Orphan, Tx};
 use crate::object::{Kind, Object};
 use crate::offload;
 use crate::runtime::Runtime;
@@ -16,9 +16,11 @@ use stack::{Instant, SocketId};
 pub(crate) fn close(runtime: &'static Runtime, object: &'static Object, fd: c_int) {
     if object.kind() != Kind::Stream {
         object.resting.store(false, Ordering::Release);
-        if object.kind() == Kind::Listener && offload::unsteer(object) {
+        if object.kind() == Kind::Listener
+            && (offload::unsteer(object) || object.shared.load(Ordering::Relaxed))
+        {
             // Other processes go on listening: what waits here is for them.
-            runtime.relays.hand_over(runtime, object);
+            runtime.relays.hand_over(runtime, object, u64::MAX);
         }
         detach(object);
         return;
@@ -104,8 +106,11 @@ pub(crate) fn refuse_queued(listener: &'static Object) -> usize {
 /// Ends an engine socket at once.
 pub(crate) fn abort(lane: &'static Lane, id: SocketId) {
     let now = Instant(sys::clock::now());
-    let mut guard = lane.lock();
-    let inner = &mut *guard;
+    abort_in(&mut lane.lock(), id, now);
+}
+
+/// As [`abort`], for who has the lane.
+pub(crate) fn abort_in(inner: &mut Inner, id: SocketId, now: Instant) {
     inner.stack.set_token(id, 0);
     inner.stack.tcp_close(now, id, Close::Abort, &mut Tx(&mut inner.device));
     inner.hand_over(now);

@@ -16,7 +16,7 @@ mod spares;
 mod splice;
 
 pub(crate) use accept::accept4;
-pub(crate) use close::{abort, close, detach, refuse_queued, shutdown};
+pub(crate) use close::{abort, abort_in, close, detach, refuse_queued, shutdown};
 pub(crate) use connect::connect;
 pub(crate) use listen::{adopt, listen};
 pub(crate) use recv::{recv, take_now};

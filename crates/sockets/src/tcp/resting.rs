@@ -21,6 +21,7 @@ impl Resting {
 
     /// This process forks: those who ask for this listener's connections come first.
     pub(crate) fn rest(&self, object: &'static Object) {
+        object.shared.store(true, Ordering::Relaxed);
         if !object.resting.swap(true, Ordering::AcqRel) {
             self.listeners.lock().push(object);
             self.any.store(true, Ordering::Release);

@@ -229,6 +229,14 @@ impl<F: Frame> Stack<F> {
         });
     }
 
+    /// Handshakes that clients have begun with a listener.
+    pub fn tcp_handshakes(&self, listener: SocketId) -> u32 {
+        match self.sockets.get(listener) {
+            Some(Socket::Listener(listener)) => listener.half_open,
+            _ => 0,
+        }
+    }
+
     /// A listener closes: what was not accepted is reset, what was half-open forgotten.
     pub(crate) fn close_listener(&mut self, now: Instant, id: SocketId, out: &mut impl Outlet) {
         let Some(Socket::Listener(listener)) = self.forget(id) else { return };
