@@ -98,7 +98,7 @@ parameters! {
         env "VMA_APPLICATION_ID", label "Application ID";
     /// Chains a handler before the program's on SIGINT.
     handle_sigintr: bool = false, env "VMA_HANDLE_SIGINTR", label "SigIntr Ctrl-C Handle",
-        unused "waiting calls end on any signal as in the kernel";
+        unused "waiting calls end on any signal as in the kernel, and peers are told when it ends the process";
     /// Prints a backtrace on SIGSEGV.
     handle_sigsegv: bool = false, env "VMA_HANDLE_SIGSEGV", label "SegFault Backtrace",
         unused "the program's own handlers stay in place";

@@ -7,8 +7,8 @@
 //!
 //! All of this runs inside signal handlers too: no lock, no allocation, no thread-local that is made on first use.
 
-use crate::inside;
 use crate::thread::thread;
+use crate::{farewell, inside};
 use core::sync::atomic::{AtomicU64, Ordering::SeqCst};
 use libc::{SA_RESETHAND, SA_RESTART, SA_SIGINFO, c_int, c_void, siginfo_t};
 use sockets::os::Handled;
@@ -22,8 +22,10 @@ const RESTART: u64 = 1 << 63;
 const INFORMED: u64 = 1 << 62;
 /// The same for SA_RESETHAND.
 const ONCE: u64 = 1 << 61;
+/// In place of all else: the default action, after peers were told (see `farewell`).
+const FAREWELL: u64 = 1 << 60;
 /// The rest.
-const ADDRESS: u64 = ONCE - 1;
+const ADDRESS: u64 = FAREWELL - 1;
 
 fn marks(flags: c_int) -> u64 {
     [(SA_RESTART, RESTART), (SA_SIGINFO, INFORMED), (SA_RESETHAND, ONCE)]
@@ -40,11 +42,6 @@ pub(crate) fn is_function(action: usize) -> bool {
     action > 2 && action != libc::SIG_ERR
 }
 
-/// The address to install for the application's `action`.
-pub(crate) fn relayed(action: usize) -> usize {
-    if is_function(action) { relay as *const () as usize } else { action }
-}
-
 /// The application's own address for what the kernel has installed.
 pub(crate) fn own(signal: c_int, installed: usize) -> usize {
     match HANDLERS.get(signal as usize) {
@@ -53,24 +50,29 @@ pub(crate) fn own(signal: c_int, installed: usize) -> usize {
     }
 }
 
-/// Changes a signal's action and flags (those of sigaction(2)) by `install` (which asks the kernel, with the address from [`relayed`], and returns whether
+/// Changes a signal's action and flags (those of sigaction(2)) by `install` (which asks the kernel, with the address to install, and returns whether
 /// it agreed and the address that was there). Returns the application's previous address.
 ///
-/// The table is written first, so that the relay never runs without its handler; SIG_DFL and SIG_IGN leave the table
-/// alone, for a delivery that is under way on another thread. A refusal puts the old handler back.
+/// The table is written first, so that the relay never runs without its handler; SIG_DFL (but for the signals of
+/// `farewell`) and SIG_IGN leave the table alone, for a delivery that is under way on another thread. A refusal puts the
+/// old handler back.
 pub(crate) fn change(
     signal: c_int,
     action: usize,
     flags: c_int,
     install: impl FnOnce(usize) -> (bool, usize),
 ) -> usize {
-    let Some(slot) = HANDLERS.get(signal as usize).filter(|_| is_function(action)) else {
+    let word = match action {
+        _ if is_function(action) => action as u64 | marks(flags),
+        _ if farewell::stands_for(signal, action) => FAREWELL,
+        _ => 0,
+    };
+    let Some(slot) = HANDLERS.get(signal as usize).filter(|_| word != 0) else {
         let (_, previous) = install(action);
         return own(signal, previous);
     };
-    let word = action as u64 | marks(flags);
     let before = slot.swap(word, SeqCst);
-    let (agreed, previous) = install(relayed(action));
+    let (agreed, previous) = install(relay as *const () as usize);
     if !agreed {
         let _ = slot.compare_exchange(word, before, SeqCst, SeqCst);
     }
@@ -99,6 +101,9 @@ unsafe extern "C-unwind" fn relay(signal: c_int, info: *mut siginfo_t, context: 
         if waits {
             return;
         }
+    }
+    if word == FAREWELL {
+        return farewell::say(signal);
     }
     let mut handled = thread().handled.get();
     handled.all = handled.all.wrapping_add(1);

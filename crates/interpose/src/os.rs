@@ -2,9 +2,9 @@
 //! socket layer holds no lock when it calls one of them with time to wait, nor when it calls `handled`.
 
 use crate::genuine::{errno, genuine, set_errno};
-use crate::handlers;
 use crate::hooks::{data, descriptor, socket, wait};
 use crate::inside::opening_masked;
+use crate::{farewell, handlers};
 use libc::{c_int, c_void, epoll_event, fd_set, nfds_t, pollfd, sigset_t, size_t, ssize_t, timespec};
 use sockets::os::Os;
 
@@ -108,4 +108,5 @@ pub(crate) const OS: Os = Os {
     errno: read_errno,
     testcancel: pthread_testcancel,
     handled: handlers::handled,
+    opened: farewell::arm,
 };

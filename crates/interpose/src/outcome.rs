@@ -37,7 +37,9 @@ impl Outcome for () {
 pub(crate) fn settle<R: Outcome>(body: impl FnOnce() -> Answer<R>) -> Option<R> {
     let before = errno();
     let _inside = Inside::enter();
-    match crate::guard::run(body) {
+    let answer = crate::guard::run(body);
+    crate::start::stay_if_ending();
+    match answer {
         Some(Ok(value)) => {
             // A body that called the genuine function itself may return its failure, and errno says why.
             if value != R::FAILED {

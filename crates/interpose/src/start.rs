@@ -82,6 +82,39 @@ pub extern "C" fn exiting() {
     }
 }
 
+/// The process ends, and nothing of the application runs any more: its other threads do not get to see how their
+/// connections end, as they would not with the kernel's.
+pub(crate) fn ending() {
+    if running() && own_process() {
+        ENDING.store(sys::process::tid(), Relaxed);
+        exiting();
+    }
+}
+
+/// The thread that ends the process; 0: none does.
+static ENDING: AtomicI32 = AtomicI32::new(0);
+
+/// Asked by each call before it returns to the application, or lets the kernel answer: does not return if another thread
+/// ends the process.
+#[inline]
+pub(crate) fn stay_if_ending() {
+    if ENDING.load(Relaxed) != 0 {
+        stay();
+    }
+}
+
+#[cold]
+fn stay() {
+    if ENDING.load(Relaxed) == sys::process::tid() {
+        return;
+    }
+    /// Longer than any end takes.
+    const PATIENCE_MS: u32 = 30_000;
+    for _ in 0..PATIENCE_MS {
+        sys::thread::sleep(1_000_000);
+    }
+}
+
 /// Another program takes the place of this one, in all probability. Asked only in a process of our own.
 pub(crate) fn executing() {
     crate::guard::run(sockets::calls::executing);
@@ -155,6 +188,7 @@ extern "C" fn after_fork() {
 extern "C" fn forked_child() {
     // SAFETY: no arguments.
     PROCESS.store(unsafe { libc::getpid() }, Relaxed);
+    ENDING.store(0, Relaxed);
     let _inside = match thread().forking.replace(false) {
         true => {
             let inside = Inside::resume();

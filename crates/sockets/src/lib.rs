@@ -22,6 +22,7 @@ pub mod os;
 mod address;
 mod counts;
 mod device;
+mod ending;
 mod errno;
 mod fd_table;
 mod genuine;

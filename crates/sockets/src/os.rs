@@ -54,6 +54,8 @@ pub struct Os {
     /// was inside a call of ours run now, or in `ppoll`, `pselect` and `epoll_pwait` with time to wait, and may call
     /// back into everything or never return: hold no lock and no borrow.
     pub handled: fn() -> Handled,
+    /// The process has sockets whose peers must be told when it ends ([`crate::calls::exiting`]). May be called again.
+    pub opened: fn(),
 }
 
 /// How many of the application's signal handlers have run in one thread; the counts wrap. A wait compares before and

@@ -52,8 +52,6 @@ pub(crate) struct Relays {
     pumping: AtomicBool,
     /// Connections were handed over, and end with this process.
     has_handed_over: AtomicBool,
-    /// The process ends: children are to have their connections.
-    is_exiting: AtomicBool,
 }
 
 /// What the lock protects.
@@ -75,12 +73,6 @@ pub(crate) struct State {
 /// How long packets may be under way to the engine after their flow was taken out of the steering.
 const UNDER_WAY_NS: u64 = 10_000_000;
 
-/// How long a process that ends goes on relaying, nanoseconds.
-const EXIT_NS: u64 = 3_000_000_000;
-
-/// How long it takes at most to let its children have their connections, where its own thread may hold a lock.
-const EXIT_MOVE_NS: u64 = 500_000_000;
-
 impl Relays {
     pub(crate) fn new() -> Relays {
         Relays {
@@ -90,7 +82,6 @@ impl Relays {
             busy: AtomicBool::new(false),
             pumping: AtomicBool::new(false),
             has_handed_over: AtomicBool::new(false),
-            is_exiting: AtomicBool::new(false),
         }
     }
 
@@ -174,20 +165,18 @@ impl Relays {
         self.state.lock().move_to_kernel(runtime, object, Why::Executed)
     }
 
-    /// At the exit of the process: connections of children go to the kernel. The worker does it, as this thread may have
-    /// been interrupted while it held a lock.
-    pub(crate) fn leave_to_children(&self, runtime: &'static Runtime) {
-        if self.are_busy() {
-            self.is_exiting.store(true, Ordering::Release);
-            runtime.worker.look();
-            sleep_while(sys::clock::now() + EXIT_MOVE_NS, || self.is_exiting.load(Ordering::Acquire));
+    /// At the exit of the process: connections of children go to the kernel.
+    pub(crate) fn leave_to_children(&self, runtime: &'static Runtime, patience: u64) {
+        if self.are_busy()
+            && let Some(mut state) = self.state.lock_until(patience)
+        {
+            state.leave_to_children(runtime);
         }
     }
 
-    /// At the exit of the process: connections that were handed over get time to end.
-    pub(crate) fn finish(&self) {
-        let is_needed = || self.has_handed_over.load(Ordering::Relaxed) && self.are_pumping();
-        sleep_while(sys::clock::now() + EXIT_NS, is_needed);
+    /// Whether connections that were handed over have not ended yet.
+    pub(crate) fn are_handing_over(&self) -> bool {
+        self.has_handed_over.load(Ordering::Relaxed) && self.are_pumping()
     }
 
     /// Is there anything for the worker?
@@ -225,7 +214,11 @@ impl Relays {
     }
 
     /// Messages of children, and bytes as far as they go. By the worker.
-    pub(crate) fn serve(&self, runtime: &'static Runtime, wake: i32) {
+    pub(crate) fn serve(&self, runtime: &'static Runtime) {
+        if !self.are_busy() {
+            return;
+        }
+        let wake = runtime.worker.descriptor();
         let mut state = self.state.lock();
         let mut ended = Vec::new();
         let now = sys::clock::now();
@@ -243,10 +236,6 @@ impl Relays {
             state.release(runtime, object);
         }
         state.hear(runtime, wake);
-        if self.is_exiting.load(Ordering::Acquire) {
-            state.leave_to_children(runtime);
-            self.is_exiting.store(false, Ordering::Release);
-        }
         state.leave_listeners(now);
         state.moved.retain(|(until, moved)| {
             if now >= *until {
@@ -272,11 +261,5 @@ impl State {
         let (_, shadow) = self.kept.swap_remove(at);
         tcp::close(runtime, object, shadow.as_ref().map_or(-1, Fd::raw));
         object.release();
-    }
-}
-
-fn sleep_while(deadline: u64, goes_on: impl Fn() -> bool) {
-    while goes_on() && sys::clock::now() < deadline {
-        sys::thread::sleep(1_000_000);
     }
 }

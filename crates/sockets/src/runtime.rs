@@ -1,6 +1,7 @@
 //! The one global: configuration, lanes, the kernel's view of the network, and why sockets were left to the kernel.
 
 use crate::answer::Why;
+use crate::ending::Ending;
 use crate::lane::Lane;
 use crate::os::Os;
 use crate::relay::Relays;
@@ -56,6 +57,8 @@ pub(crate) struct Runtime {
     pub spares: Spares,
     /// Connections that children of a fork use.
     pub relays: Relays,
+    /// The end of the process.
+    pub ending: Ending,
     /// The background thread.
     pub worker: worker::Handle,
 }
@@ -122,6 +125,7 @@ impl Runtime {
             resting: Resting::new(),
             spares: Spares::new(),
             relays: Relays::new(),
+            ending: Ending::new(),
             worker: worker::Handle::new(),
         }
     }
@@ -206,6 +210,7 @@ impl Runtime {
         links.push((index, known));
         drop(links);
         if opened.is_ok() {
+            (self.os.opened)();
             self.worker.wake_or_start(self);
         }
         opened
@@ -340,6 +345,7 @@ impl Runtime {
         *self.netlink.lock() = None;
         self.routes.lock().clear();
         self.route_generation.fetch_add(1, Ordering::AcqRel);
+        self.ending.after_fork();
         self.worker.after_fork();
         crate::counts::after_fork(child);
     }

@@ -69,6 +69,7 @@ impl Handle {
         self.wake.store(wake.raw(), Ordering::Release);
         let body = move || Worker::new(runtime, wake).run();
         if sys::thread::spawn("sidestep", body).is_err() {
+            self.wake.store(-1, Ordering::Release);
             logger::warning!("no background thread: protocol timers run only while the program calls");
         }
     }
@@ -88,10 +89,19 @@ impl Handle {
     }
 
     fn wake(&self) {
-        let wake = self.wake.load(Ordering::Acquire);
-        if wake >= 0 {
-            sys::fd::signal(wake);
+        if self.is_running() {
+            sys::fd::signal(self.descriptor());
         }
+    }
+
+    /// Its eventfd, for those who are to wake it; -1: it does not run.
+    pub(crate) fn descriptor(&self) -> i32 {
+        self.wake.load(Ordering::Acquire)
+    }
+
+    /// Whether there is a background thread.
+    pub(crate) fn is_running(&self) -> bool {
+        self.descriptor() >= 0
     }
 
     /// In the child of a fork there is no worker.
@@ -158,6 +168,7 @@ impl Worker {
         self.pin();
         self.catch_up();
         loop {
+            self.runtime.ending.serve(self.runtime);
             let now = sys::clock::now();
             let hurry = self.runtime.worker.hurry.load(Ordering::Relaxed);
             if hurry != self.hurry_seen {
@@ -174,9 +185,7 @@ impl Worker {
             }
             self.patience = if is_needed { HURRY_NS } else { HURRY_LEAST_OFTEN_NS.min(self.patience * 2) };
             let next = self.turn_lanes(now);
-            if self.runtime.relays.are_busy() {
-                self.runtime.relays.serve(self.runtime, self.wake.raw());
-            }
+            self.runtime.relays.serve(self.runtime);
             if now.saturating_sub(self.attended_at) >= ATTEND_NS {
                 self.attended_at = now;
                 counts::attend(self.runtime);
@@ -231,7 +240,7 @@ impl Worker {
             describe_streams(now);
         }
         crate::udp::multicast::recheck(self.runtime, now);
-        self.runtime.relays.relieve(self.runtime, self.wake.raw());
+        self.runtime.relays.relieve(self.runtime);
         for lane in self.runtime.lanes() {
             lane.sweep_orphans();
             if let Some(mut inner) = lane.try_lock() {

@@ -1,6 +1,7 @@
 //! This process: identity, limits, randomness.
 
 use crate::Result;
+use crate::poll::SIGNAL_SET_BYTES;
 use crate::raw::{int, syscall};
 
 /// getpid(2), asked of the kernel each time: libc's answer may be cached across vfork.
@@ -20,6 +21,20 @@ pub fn tid() -> i32 {
 pub fn signal_self(signal: i32) {
     // SAFETY: no pointers.
     let _ = unsafe { syscall(libc::SYS_tgkill, [int(pid()), int(tid()), int(signal), 0, 0, 0]) };
+}
+
+/// Lets a signal do what it does by default, at once: ends the process, in most cases.
+pub fn take_default(signal: i32) {
+    // The kernel's struct sigaction: SIG_DFL, no flags, no restorer, no mask.
+    let action = [0u64; 4];
+    // SAFETY: the kernel reads one struct; the old action is not asked for.
+    let _ = unsafe {
+        syscall(libc::SYS_rt_sigaction, [int(signal), action.as_ptr() as usize, 0, SIGNAL_SET_BYTES, 0, 0])
+    };
+    signal_self(signal);
+    let before = crate::thread::mask();
+    crate::thread::set_mask(before & !(1 << (signal - 1)));
+    crate::thread::set_mask(before);
 }
 
 /// kill(2): a process, or a group of processes if negative.

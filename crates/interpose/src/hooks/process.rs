@@ -3,7 +3,7 @@
 
 use crate::hooks::{data, descriptor, socket, wait};
 use crate::inside::opening;
-use crate::start::{bare_child, enabled, executing, exiting, gave, own_process, running};
+use crate::start::{bare_child, enabled, ending, executing, gave, own_process, running};
 use crate::table::hooks;
 use libc::{c_char, c_int, c_long};
 use sockets::{Answer, Stop, Why};
@@ -55,6 +55,10 @@ unsafe fn routed(
             libc::SYS_setsockopt => socket::setsockopt(fd, b as c_int, c as c_int, d as _, e as _),
             libc::SYS_close => descriptor::close(fd),
             libc::SYS_close_range => descriptor::close_range(fd as _, b as _, c as c_int),
+            libc::SYS_exit_group => {
+                ending();
+                return None;
+            }
             libc::SYS_pipe2 => descriptor::makers::pipe2(a as _, b as c_int),
             libc::SYS_openat => descriptor::makers::openat(fd, b as _, c as c_int, d as _),
             libc::SYS_dup => descriptor::dup(fd),
@@ -104,12 +108,12 @@ hooks! { running:
 
     // The destructors that `exit` runs are not run here; what was sent must leave all the same.
     fn _exit(status: c_int) {
-        exiting();
+        ending();
         Err::<(), _>(Stop::Kernel(Why::NotOurs))
     }
 
     fn _Exit(status: c_int) {
-        exiting();
+        ending();
         Err::<(), _>(Stop::Kernel(Why::NotOurs))
     }
 

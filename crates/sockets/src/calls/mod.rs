@@ -7,15 +7,14 @@
 
 mod data;
 mod descriptor;
-mod exit;
 mod process;
 mod socket;
 mod wait;
 
+pub use crate::ending::exiting;
 pub use data::{readv, recvfrom, recvmmsg, recvmsg, sendfile64, sendmmsg, sendmsg, sendto, splice, writev};
 pub(crate) use descriptor::end_deferred;
 pub use descriptor::{close, close_range, dup, dup3, fcntl, ioctl, is_internal, knows, recycled};
-pub use exit::exiting;
 pub use process::{executing, fork_begins, fork_done, forked_child, panicked, start};
 pub use socket::{
     accept4, bind, connect, getpeername, getsockname, getsockopt, listen, setsockopt, shutdown, socket,

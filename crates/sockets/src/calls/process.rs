@@ -1,7 +1,7 @@
-//! The process as a whole: start, fork, exec, and a panic of ours. Its end is in `exit.rs`.
+//! The process as a whole: start, fork, exec, and a panic of ours. Its end is in `ending.rs`.
 
-use super::exit::{self, LOCKS_WAIT_NS};
 use crate::counts;
+use crate::ending::{self, LOCKS_WAIT_NS};
 use crate::fd_table::{self, Entry};
 use crate::object::{Kind, Object};
 use crate::offload;
@@ -117,7 +117,7 @@ pub fn executing() {
     }
     // A child that only execs has nothing to end.
     if lost > 0 || runtime.lanes().next().is_some() {
-        exit::settle(runtime);
+        ending::settle(runtime);
     }
 }
 

@@ -47,7 +47,8 @@ impl Relays {
 
     /// A listener that rests, since its process leaves clients to the children that it forked, may hold some that came
     /// before any child listened: now that one does, they go there. By the worker, now and then.
-    pub(crate) fn relieve(&self, runtime: &'static Runtime, wake: i32) {
+    pub(crate) fn relieve(&self, runtime: &'static Runtime) {
+        let wake = runtime.worker.descriptor();
         runtime.resting.each(|object| {
             let mut state = self.state.lock();
             let flow = object.control.lock().flows.first().map(|(_, flow)| *flow);

@@ -1,5 +1,8 @@
-//! The end of the process: what only it knows is told to peers while it can. An exit may come from a signal handler, in the
-//! middle of a call of ours on the same thread, so nothing here waits for a lock without a bound.
+//! The end of the process: what only it knows is told to peers while it can. Afterwards their packets find nobody, and one
+//! that only waits would wait for ever.
+//!
+//! The background thread does it. The thread that ends the process may be in a signal handler that interrupted anything,
+//! malloc or a turn of a lane; so it asks, and waits as long as the other gets on.
 
 use crate::counts;
 use crate::fd_table;
@@ -7,22 +10,87 @@ use crate::lane::{Frame, Tx};
 use crate::object::{Kind, Object};
 use crate::runtime::{self, Runtime};
 use crate::tcp;
-use core::sync::atomic::Ordering;
+use core::sync::atomic::{AtomicU32, Ordering};
 use stack::tcp::Close;
 use stack::{Instant, SocketId, Stack};
 
 /// How long each stage waits, in all, for locks that others hold. Threads leave a lane within microseconds unless they
-/// lose the processor; only a handler that interrupted the holder waits in vain.
-pub(super) const LOCKS_WAIT_NS: u64 = 100_000_000;
+/// lose the processor; only one that was interrupted by the process' end keeps it.
+pub(crate) const LOCKS_WAIT_NS: u64 = 100_000_000;
+
+/// The background thread does not get on if no step ends for so long.
+const STUCK_NS: u64 = 1_000_000_000;
+
+/// How long a process that ends goes on relaying connections that it handed over.
+const RELAYING_NS: u64 = 3_000_000_000;
+
+/// Between two looks, nanoseconds: a part of what has passed already, within bounds.
+const LOOKS_NS: core::ops::RangeInclusive<u64> = 20_000..=1_000_000;
+
+const NOT_ASKED: u32 = 0;
+const ASKED: u32 = 1;
+const DONE: u32 = 2;
+
+/// What the thread that ends the process and the one that does it tell each other.
+pub(crate) struct Ending {
+    state: AtomicU32,
+    steps: AtomicU32,
+}
+
+impl Ending {
+    /// Nobody ends the process yet.
+    pub(crate) const fn new() -> Ending {
+        Ending { state: AtomicU32::new(NOT_ASKED), steps: AtomicU32::new(0) }
+    }
+
+    /// By the background thread: ends the process if it was asked to.
+    #[inline]
+    pub(crate) fn serve(&self, runtime: &'static Runtime) {
+        if self.state.load(Ordering::Acquire) == ASKED {
+            end(runtime);
+            self.state.store(DONE, Ordering::Release);
+        }
+    }
+
+    /// The child of a fork has an end of its own.
+    pub(crate) fn after_fork(&self) {
+        self.state.store(NOT_ASKED, Ordering::Release);
+    }
+
+    fn step(&self) {
+        self.steps.fetch_add(1, Ordering::Relaxed);
+    }
+
+    /// Until it is done, or does not get on.
+    fn wait(&self) {
+        let (mut steps, mut since) = (self.steps.load(Ordering::Relaxed), sys::clock::now());
+        while self.state.load(Ordering::Acquire) == ASKED && sys::clock::now() - since < STUCK_NS {
+            sys::thread::sleep(*LOOKS_NS.start());
+            if self.steps.load(Ordering::Relaxed) != steps {
+                (steps, since) = (self.steps.load(Ordering::Relaxed), sys::clock::now());
+            }
+        }
+    }
+}
 
 /// At exit of the process: nobody comes any more, pending data gets its bounded time to leave, and interfaces are left.
 pub fn exiting() {
     let Some(runtime) = runtime::get() else { return };
+    if !runtime.worker.is_running() {
+        return end(runtime);
+    }
+    let (success, failure) = (Ordering::AcqRel, Ordering::Relaxed);
+    let _ = runtime.ending.state.compare_exchange(NOT_ASKED, ASKED, success, failure);
+    runtime.worker.look();
+    runtime.ending.wait();
+}
+
+fn end(runtime: &'static Runtime) {
     let patience = sys::clock::now() + LOCKS_WAIT_NS;
-    for object in sockets(Kind::Listener) {
+    for object in sockets(runtime, Kind::Listener) {
         end_listener(runtime, object, patience);
     }
-    for object in sockets(Kind::Udp) {
+    for object in sockets(runtime, Kind::Udp) {
         give_back(object, patience);
     }
     settle(runtime);
@@ -34,8 +102,9 @@ pub fn exiting() {
     }
 }
 
-fn sockets(kind: Kind) -> impl Iterator<Item = &'static Object> {
-    (0..fd_table::end()).filter_map(fd_table::socket).filter(move |object| object.kind() == kind)
+fn sockets(runtime: &Runtime, kind: Kind) -> impl Iterator<Item = &'static Object> {
+    let all = (0..fd_table::end()).filter_map(fd_table::socket);
+    all.filter(move |object| object.kind() == kind).inspect(|_| runtime.ending.step())
 }
 
 /// What comes for a socket without a connection is the kernel's from now on. True: or other processes' that have it too.
@@ -73,16 +142,14 @@ fn end_listener(runtime: &'static Runtime, object: &'static Object, patience: u6
 }
 
 /// Closes all connections, and gives pending data its bounded time to leave (SIDESTEP_EXIT_LINGER_MSEC).
-pub(super) fn settle(runtime: &'static Runtime) {
+pub(crate) fn settle(runtime: &'static Runtime) {
     counts::exiting(runtime);
-    runtime.relays.leave_to_children(runtime);
     let begin = sys::clock::now();
-    let deadline = begin + u64::from(runtime.parameters.exit_linger_msec) * 1_000_000;
     let patience = begin + LOCKS_WAIT_NS;
+    runtime.relays.leave_to_children(runtime, patience);
     let mut waiting = Vec::new();
-    for object in sockets(Kind::Stream) {
+    for object in sockets(runtime, Kind::Stream) {
         let Some((lane, id)) = object.leg() else { continue };
-        // The peer of one that is skipped never hears of the end: it stays steered, so the kernel does not answer either.
         let Some(mut guard) = lane.lock_until(patience) else { continue };
         let inner = &mut *guard;
         let now = Instant(sys::clock::now());
@@ -96,15 +163,20 @@ pub(super) fn settle(runtime: &'static Runtime) {
             waiting.extend(inner.orphans.iter().map(|orphan| (lane, orphan.id)));
         }
     }
+    let linger = u64::from(runtime.parameters.exit_linger_msec) * 1_000_000;
     loop {
+        runtime.ending.step();
+        runtime.relays.serve(runtime);
         let holds = hand_over_all(runtime);
         waiting.retain(|(lane, id)| lane.try_lock().is_none_or(|inner| has_unsent(&inner.stack, *id)));
-        if !holds && waiting.is_empty() || sys::clock::now() >= deadline {
-            break;
+        let age = sys::clock::now() - begin;
+        let is_sending = (holds || !waiting.is_empty()) && age < linger;
+        let is_relaying = runtime.relays.are_handing_over() && age < RELAYING_NS;
+        if !is_sending && !is_relaying {
+            return;
         }
-        sys::thread::sleep(20_000);
+        sys::thread::sleep((age / 8).clamp(*LOOKS_NS.start(), *LOOKS_NS.end()));
     }
-    runtime.relays.finish();
 }
 
 /// A turn of every lane; whether packets are still here that were sent already (for want of room, or of the
