@@ -3,7 +3,8 @@
 //! The kernel closes the sockets of a process that it ends, and their peers hear of it. Ours end silently. So once there are
 //! sockets of ours, the default action of the signals that people and supervisors send stands behind the relay of
 //! `handlers` like an application's handler: it ends the connections, and then lets the signal do what it does. Queries
-//! answer SIG_DFL. Crashes stay as they are: nothing can be trusted then.
+//! answer SIG_DFL. Crashes stay as they are, since nothing can be trusted then, and so does SIGQUIT, whose core is to show
+//! what was.
 
 use crate::handlers;
 use crate::hooks::signal::genuine;
@@ -12,16 +13,8 @@ use core::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use libc::{SIG_DFL, c_int, sigaction as Action};
 
 /// Those whose default action ends the process, and which are sent on purpose.
-const SIGNALS: [c_int; 8] = [
-    libc::SIGHUP,
-    libc::SIGINT,
-    libc::SIGQUIT,
-    libc::SIGPIPE,
-    libc::SIGALRM,
-    libc::SIGTERM,
-    libc::SIGUSR1,
-    libc::SIGUSR2,
-];
+const SIGNALS: [c_int; 7] =
+    [libc::SIGHUP, libc::SIGINT, libc::SIGPIPE, libc::SIGALRM, libc::SIGTERM, libc::SIGUSR1, libc::SIGUSR2];
 
 /// Whether there are peers to tell.
 static ARMED: AtomicBool = AtomicBool::new(false);

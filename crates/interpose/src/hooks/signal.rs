@@ -5,7 +5,7 @@ use crate::handlers::{change, own, set_restart};
 use crate::start::enabled;
 use crate::table::hooks;
 use core::sync::atomic::{AtomicU64, Ordering::Relaxed};
-use libc::{SA_RESETHAND, SA_RESTART, SIG_ERR, c_int, sigaction as Action};
+use libc::{SA_RESETHAND, SA_RESTART, SIG_DFL, SIG_ERR, c_int, sigaction as Action};
 use sockets::Answer;
 
 /// A handler's address, SIG_DFL, SIG_IGN or SIG_ERR.
@@ -32,20 +32,25 @@ unsafe fn act(
     unsafe {
         let mut previous: Action = core::mem::zeroed();
         let result;
+        let handler;
         if let Some(&new) = new.as_ref() {
             let mut status = -1;
             previous.sa_sigaction = SIG_ERR;
-            let handler = change(signal, new.sa_sigaction, new.sa_flags, |address| {
+            handler = change(signal, new.sa_sigaction, new.sa_flags, |address| {
                 let new = Action { sa_sigaction: address, ..new };
                 status = genuine(signal, &new, &mut previous);
                 (status == 0, previous.sa_sigaction)
             });
-            previous.sa_sigaction = handler;
             result = status;
         } else {
             result = genuine(signal, core::ptr::null(), &mut previous);
-            previous.sa_sigaction = own(signal, previous.sa_sigaction);
+            handler = own(signal, previous.sa_sigaction);
         }
+        if handler == SIG_DFL && previous.sa_sigaction != SIG_DFL {
+            // `farewell`: its flags and mask are not the application's.
+            previous = core::mem::zeroed();
+        }
+        previous.sa_sigaction = handler;
         if result == 0 && !old.is_null() {
             *old = previous;
         }
