@@ -21,6 +21,8 @@ pub(crate) enum Mode {
 }
 
 const READY: Duration = Duration::from_secs(20);
+/// What a process takes at most to end by SIGTERM.
+const FAREWELL: Duration = Duration::from_secs(10);
 /// Outlasts the servers' patience (4 s), the bounded lingering of closed connections, and a look of the worker.
 const REST: Duration = Duration::from_secs(7);
 /// Shadows that are kept for connections to come: `crates/sockets/src/tcp/spares.rs`.
@@ -111,11 +113,16 @@ impl Crew {
         }
     }
 
-    /// kill -9 of a mortal party, and another in its place at once.
+    /// A mortal party is killed, with or without time to tell its peers, and another takes its place at once.
     pub(crate) fn kill_one(&mut self, choices: &mut Choices) {
         let mortal: Vec<usize> = (0..self.parties.len()).filter(|i| self.parties[*i].mortal).collect();
         let party = &mut self.parties[mortal[choices.below(mortal.len() as u64) as usize]];
-        party.running.signal(libc::SIGKILL).unwrap();
+        if choices.below(2) == 0 {
+            party.running.signal(libc::SIGKILL).unwrap();
+        } else {
+            party.running.signal(libc::SIGTERM).unwrap();
+            party.wait_for_end();
+        }
         let said = party.running.stdout() + &party.running.stderr();
         no_complaint(&party.label, &said);
         party.running = begin(&party.program);
@@ -127,9 +134,7 @@ impl Crew {
     pub(crate) fn look(&mut self) {
         for party in &self.parties {
             let said = party.running.stdout() + &party.running.stderr();
-            let state = std::fs::read_to_string(format!("/proc/{}/stat", party.running.pid()));
-            let alive = state.is_ok_and(|text| !text.contains(") Z "));
-            assert!(alive, "{} has ended:\n{said}", party.label);
+            assert!(party.is_alive(), "{} has ended:\n{said}", party.label);
             no_complaint(&party.label, &said);
         }
     }
@@ -186,6 +191,20 @@ fn no_complaint(label: &str, said: &str) {
 }
 
 impl Party {
+    fn is_alive(&self) -> bool {
+        let state = std::fs::read_to_string(format!("/proc/{}/stat", self.running.pid()));
+        state.is_ok_and(|text| !text.contains(") Z "))
+    }
+
+    /// SIGTERM was sent: the process may take its time to tell its peers (SIDESTEP_EXIT_LINGER_MSEC), but no longer.
+    fn wait_for_end(&self) {
+        let begin = Instant::now();
+        while self.is_alive() {
+            assert!(begin.elapsed() < FAREWELL, "{} does not end by SIGTERM", self.label);
+            std::thread::sleep(Duration::from_millis(10));
+        }
+    }
+
     fn remains(&self, statistics: &Path) -> Remains {
         let pid = self.running.pid();
         let status = std::fs::read_to_string(format!("/proc/{pid}/status")).unwrap();

@@ -9,6 +9,7 @@ use crate::os::Os;
 use crate::relay;
 use crate::runtime::{self, ForkLocks};
 use crate::tcp;
+use crate::wait::block;
 use core::cell::RefCell;
 use core::sync::atomic::Ordering;
 use stack::SocketError;
@@ -53,6 +54,7 @@ pub fn forked_child() {
     // What `fork_begins` took in the parent is held by this copy of its thread, and is needed below.
     fork_done();
     sys::clock::after_fork();
+    block::after_fork();
     // SAFETY: a fresh child has the one thread that forked, and it holds nothing any more.
     let child = &unsafe { sys::InChild::new() };
     let mut listens = false;

@@ -304,19 +304,22 @@ fn sleep<T>(
 thread_local! {
     /// Reused between sleeps.
     static FDS: RefCell<Vec<pollfd>> = const { RefCell::new(Vec::new()) };
-    static WAKE: RefCell<Option<(i32, sys::Fd)>> = const { RefCell::new(None) };
+    static WAKE: RefCell<Option<sys::Fd>> = const { RefCell::new(None) };
 }
 
-/// The eventfd that wakes this thread. Made on first use, and anew in the child of a fork, where it would be shared
-/// with the parent.
+/// The eventfd that wakes this thread, made on first use.
 fn thread_eventfd() -> i32 {
-    let pid = sys::process::pid();
     WAKE.with(|wake| {
         let mut wake = wake.borrow_mut();
-        if wake.as_ref().is_none_or(|(owner, _)| *owner != pid) {
-            *wake = sys::fd::eventfd().ok().map(|fd| (pid, fd));
+        if wake.is_none() {
+            *wake = sys::fd::eventfd().ok();
         }
         // Without an eventfd (descriptors exhausted) the sleep is a poll on -1: the wake-ups of packets remain.
-        wake.as_ref().map_or(-1, |(_, fd)| fd.raw())
+        wake.as_ref().map_or(-1, sys::Fd::raw)
     })
+}
+
+/// In the child of a fork: the eventfd of the thread that forked is the parent's.
+pub(crate) fn after_fork() {
+    WAKE.with(|wake| *wake.borrow_mut() = None);
 }
