@@ -8,7 +8,7 @@ use crate::inside::Inside;
 use crate::os::OS;
 use crate::thread::thread;
 use core::sync::atomic::Ordering::{Acquire, Relaxed, Release};
-use core::sync::atomic::{AtomicI32, AtomicU8};
+use core::sync::atomic::{AtomicBool, AtomicI32, AtomicU8};
 use libc::c_int;
 
 /// Nothing has happened yet.
@@ -74,25 +74,22 @@ pub extern "C" fn constructed() {
     }
 }
 
-/// The destructor of the library: pending data gets its time to leave.
-pub extern "C" fn exiting() {
-    if running() && own_process() {
-        let _inside = Inside::enter();
-        crate::guard::run(sockets::calls::exiting);
-    }
-}
-
-/// The process ends, and nothing of the application runs any more: its other threads do not get to see how their
-/// connections end, as they would not with the kernel's.
-pub(crate) fn ending() {
+/// The process ends, by the destructor of the library, `_exit` or a signal: peers are told, and pending data gets its time
+/// to leave. The application's other threads do not get to see how their connections end, as they would not with the
+/// kernel's.
+pub extern "C" fn ending() {
     if running() && own_process() {
         ENDING.store(sys::process::tid(), Relaxed);
-        exiting();
+        let _inside = Inside::enter();
+        crate::guard::run(sockets::calls::exiting);
+        ENDED.store(true, Relaxed);
     }
 }
 
 /// The thread that ends the process; 0: none does.
 static ENDING: AtomicI32 = AtomicI32::new(0);
+/// It has done so, for our part.
+static ENDED: AtomicBool = AtomicBool::new(false);
 
 /// Asked by each call before it returns to the application, or lets the kernel answer: does not return if another thread
 /// ends the process.
@@ -105,13 +102,20 @@ pub(crate) fn stay_if_ending() {
 
 #[cold]
 fn stay() {
+    /// Longer than any end takes.
+    const PATIENCE_MS: u32 = 30_000;
+    /// And after ours: a destructor of another library may wait for this thread.
+    const AFTERWARDS_MS: u32 = 1000;
     if ENDING.load(Relaxed) == sys::process::tid() {
         return;
     }
-    /// Longer than any end takes.
-    const PATIENCE_MS: u32 = 30_000;
-    for _ in 0..PATIENCE_MS {
+    let mut left = PATIENCE_MS;
+    while left > 0 {
+        if ENDED.load(Relaxed) {
+            left = left.min(AFTERWARDS_MS);
+        }
         sys::thread::sleep(1_000_000);
+        left -= 1;
     }
 }
 
@@ -189,6 +193,7 @@ extern "C" fn forked_child() {
     // SAFETY: no arguments.
     PROCESS.store(unsafe { libc::getpid() }, Relaxed);
     ENDING.store(0, Relaxed);
+    ENDED.store(false, Relaxed);
     let _inside = match thread().forking.replace(false) {
         true => {
             let inside = Inside::resume();

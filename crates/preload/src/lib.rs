@@ -6,4 +6,4 @@ static CONSTRUCTOR: extern "C" fn() = interpose::start::constructed;
 
 #[used]
 #[unsafe(link_section = ".fini_array")]
-static DESTRUCTOR: extern "C" fn() = interpose::start::exiting;
+static DESTRUCTOR: extern "C" fn() = interpose::start::ending;

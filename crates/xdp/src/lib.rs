@@ -27,6 +27,7 @@ mod device;
 mod flood;
 mod if_xdp;
 mod interface;
+mod owner;
 mod pool;
 mod program;
 mod query;

@@ -8,15 +8,12 @@ use crate::Refusal;
 use crate::arena::{Arena, FRAME};
 use crate::caps::Way;
 use crate::if_xdp::*;
+use crate::owner::Owner;
 use crate::rings::Ring;
 
 /// Send buffer of a copying socket, in bytes: packets in flight must not stop at the system's default.
 const SEND_BUFFER: i32 = 8 << 20;
 const SO_SNDBUFFORCE: i32 = 32;
-
-/// A killed owner's socket is released after its process is gone, asynchronously: 55-67 ms were measured.
-pub(crate) const BUSY_PATIENCE_NS: u64 = 150_000_000;
-const BUSY_PAUSE_NS: u64 = 1_000_000;
 
 /// What to bind to, and how.
 #[derive(Clone, Copy)]
@@ -32,9 +29,9 @@ pub(crate) struct Binding {
 #[derive(Clone, Copy)]
 pub(crate) enum Origin<'a> {
     /// They are its own, and it registers the arena: the first socket of an interface.
-    Arena(&'a Arena),
+    Arena(&'a Arena, &'a Owner),
     /// They are its own, over the arena of that first socket: the first one of another queue.
-    Interface(&'a Fd),
+    Interface(&'a Fd, &'a Owner),
     /// They are those of a socket on the same queue.
     Queue(&'a Fd),
 }
@@ -104,7 +101,7 @@ impl Socket {
         binding: Binding,
         origin: Origin<'_>,
     ) -> core::result::Result<Socket, Refusal> {
-        if let Origin::Arena(arena) = origin {
+        if let Origin::Arena(arena, _) = origin {
             register(&fd, arena)?;
         }
         if !matches!(origin, Origin::Queue(_)) {
@@ -143,9 +140,10 @@ impl Socket {
 }
 
 fn bind(fd: &Fd, binding: Binding, origin: Origin<'_>) -> core::result::Result<(), Refusal> {
-    let shared = match origin {
-        Origin::Arena(_) => None,
-        Origin::Interface(first) | Origin::Queue(first) => Some(first),
+    let (shared, owner) = match origin {
+        Origin::Arena(_, owner) => (None, Some(owner)),
+        Origin::Interface(first, owner) => (Some(first), Some(owner)),
+        Origin::Queue(first) => (Some(first), None),
     };
     let copy = if binding.way.zero_copy { XDP_ZEROCOPY } else { XDP_COPY };
     let segments = if binding.way.multi_buffer { XDP_USE_SG } else { 0 };
@@ -157,24 +155,13 @@ fn bind(fd: &Fd, binding: Binding, origin: Origin<'_>) -> core::result::Result<(
         queue_id: binding.queue,
         shared_umem_fd: shared.map_or(0, |first| first.raw() as u32),
     };
-    let give_up = sys::clock::monotonic() + BUSY_PATIENCE_NS;
-    let bound = retry_busy(give_up, || sys::socket::bind(fd.raw(), &address));
-    bound.map_err(|errno| match errno {
+    let call = || sys::socket::bind(fd.raw(), &address);
+    owner.map_or_else(call, |owner| owner.retry_busy(call)).map_err(|errno| match errno {
         libc::EBUSY => Refusal::QueueBusy { queue: binding.queue },
         libc::EPERM => Refusal::NoPrivilege,
         libc::ENODEV => Refusal::NoSuchInterface,
         errno => Refusal::System { call: "bind(AF_XDP)", errno },
     })
-}
-
-/// Repeats `call` while it says EBUSY, until the time `give_up`.
-pub(crate) fn retry_busy<T>(give_up: u64, mut call: impl FnMut() -> Result<T>) -> Result<T> {
-    loop {
-        match call() {
-            Err(libc::EBUSY) if sys::clock::monotonic() < give_up => sys::thread::sleep(BUSY_PAUSE_NS),
-            outcome => return outcome,
-        }
-    }
 }
 
 fn register(fd: &Fd, arena: &Arena) -> core::result::Result<(), Refusal> {

@@ -13,8 +13,9 @@ use crate::arena::{Arena, LANES};
 use crate::caps::{self, Way};
 use crate::flood::{Answers, Flood};
 use crate::interface::Interface;
+use crate::owner::Owner;
 use crate::pool::Pool;
-use crate::socket::{BUSY_PATIENCE_NS, Binding, Origin, Socket, af_xdp, retry_busy, rings_of_queue};
+use crate::socket::{Binding, Origin, Socket, af_xdp, rings_of_queue};
 use crate::steering::Steering;
 use crate::{Refusal, bpf, query};
 
@@ -28,8 +29,7 @@ pub(super) struct Attached {
 }
 
 impl Device {
-    /// Takes all queues of an interface and attaches the program. Waits up to 150 ms for a predecessor that is gone to
-    /// disappear.
+    /// Takes all queues of an interface and attaches the program. Waits for a predecessor that is gone to disappear.
     pub fn open(interface: &str, options: &Options) -> Result<Device, Refusal> {
         let found = caps::find(interface)?;
         let mut outcome = Err(Refusal::NotEthernet);
@@ -50,19 +50,20 @@ impl Device {
             tx_ring: options.tx_ring.next_power_of_two(),
             ..*options
         };
+        let owner = Owner::new(interface.index);
         let (queues, program) = if way.native {
             // Each resets a driver's queues: the sockets first, and the program only where they could be had.
-            let queues = first_queues(interface, &options, way)?;
-            (Ok(queues), attach_program(interface, &options, way))
+            let queues = first_queues(interface, &options, way, &owner)?;
+            (Ok(queues), attach_program(interface, &options, way, &owner))
         } else {
             sys::thread::beside(
-                || first_queues(interface, &options, way),
-                || attach_program(interface, &options, way),
+                || first_queues(interface, &options, way, &owner),
+                || attach_program(interface, &options, way, &owner),
             )
         };
         // Another owner is told by its queue, which says more than its program.
         let (arena, queues) = queues?;
-        let shared = Shared::new(interface, options, way, arena, program?);
+        let shared = Shared::new(interface, options, way, owner, arena, program?);
         // For the anchors, once the process may have given up the privilege.
         shared.prepare();
         Self::join(Arc::new(shared), queues)
@@ -122,6 +123,7 @@ fn first_queues(
     interface: &Interface,
     options: &Options,
     way: Way,
+    owner: &Owner,
 ) -> Result<(Arc<Arena>, Vec<Queue>), Refusal> {
     // Asked for first: without the privilege the memory would be had for nothing.
     let sockets = (0..interface.queues).map(|_| af_xdp()).collect::<Result<Vec<_>, _>>()?;
@@ -131,15 +133,22 @@ fn first_queues(
     })?;
     let mut queues: Vec<Queue> = Vec::new();
     for (queue, socket) in (0..).zip(sockets) {
-        let origin =
-            queues.first().map_or(Origin::Arena(&arena), |first| Origin::Interface(&first.socket.fd));
+        let origin = match queues.first() {
+            None => Origin::Arena(&arena, owner),
+            Some(first) => Origin::Interface(&first.socket.fd, owner),
+        };
         let opened = Queue::open(socket, binding(interface, options, way, queue), origin)?;
         queues.push(opened);
     }
     Ok((Arc::new(arena), queues))
 }
 
-fn attach_program(interface: &Interface, options: &Options, way: Way) -> Result<Attached, Refusal> {
+fn attach_program(
+    interface: &Interface,
+    options: &Options,
+    way: Way,
+    owner: &Owner,
+) -> Result<Attached, Refusal> {
     let system = |call| move |errno| caps::program_refused(call, errno);
     // veth's native hook sends to a peer that polls, which is one that receives by XDP or GRO; others never see it.
     let can_answer = !(way.native && interface.driver == "veth");
@@ -149,13 +158,12 @@ fn attach_program(interface: &Interface, options: &Options, way: Way) -> Result<
         .and_then(|flood| Steering::create(LANES as u32, interface.queues, flood))
         .map_err(system("bpf(BPF_MAP_CREATE)"))?;
     let program = steering.load_program(way.multi_buffer).map_err(system("bpf(BPF_PROG_LOAD)"))?;
-    Ok(Attached { link: link(&program, interface, way)?, steering })
+    Ok(Attached { link: link(&program, interface, way, owner)?, steering })
 }
 
-fn link(program: &Fd, interface: &Interface, way: Way) -> Result<Fd, Refusal> {
+fn link(program: &Fd, interface: &Interface, way: Way, owner: &Owner) -> Result<Fd, Refusal> {
     let flags = if way.native { bpf::FLAG_NATIVE } else { bpf::FLAG_GENERIC };
-    let give_up = sys::clock::monotonic() + BUSY_PATIENCE_NS;
-    let attached: SysResult<Fd> = retry_busy(give_up, || bpf::link_create(program, interface.index, flags));
+    let attached: SysResult<Fd> = owner.retry_busy(|| bpf::link_create(program, interface.index, flags));
     attached.map_err(|errno| match errno {
         libc::EBUSY | libc::EEXIST => {
             Refusal::ForeignProgram { id: query::xdp_program(interface.index).unwrap_or(0) }

@@ -15,6 +15,7 @@ use crate::Refusal;
 use crate::arena::Arena;
 use crate::caps::{self, Way};
 use crate::interface::Interface;
+use crate::owner::Owner;
 use crate::socket::{Anchor, Binding, af_xdp};
 use crate::steering::Steering;
 
@@ -30,6 +31,8 @@ pub(crate) struct Shared {
     pub(crate) interface: Interface,
     pub(crate) options: Options,
     pub(crate) way: Way,
+    /// Held, never asked again.
+    _owner: Owner,
     /// This process is a child of the one that made it.
     pub(crate) is_inherited: AtomicBool,
     /// Sends what is to be cut; opened when that is needed, or before the privilege for it may go.
@@ -43,6 +46,7 @@ impl Shared {
         interface: &Interface,
         options: Options,
         way: Way,
+        owner: Owner,
         arena: Arc<Arena>,
         program: Attached,
     ) -> Shared {
@@ -54,6 +58,7 @@ impl Shared {
             interface: interface.clone(),
             options,
             way,
+            _owner: owner,
             is_inherited: AtomicBool::new(false),
             large: OnceLock::new(),
             spare: Mutex::new(Vec::new()),
