@@ -57,7 +57,7 @@ fn why(refusal: &Refusal) -> Why {
         Refusal::NoPrivilege => Why::NoPrivilege,
         Refusal::NoAfXdp => Why::NoAfXdp,
         Refusal::NotEthernet => Why::InterfaceNotChosen,
-        Refusal::QueueBusy { .. } => Why::QueueBusy,
+        Refusal::QueueBusy { .. } | Refusal::Owned { .. } => Why::QueueBusy,
         Refusal::ForeignProgram { .. } => Why::ForeignProgram,
         Refusal::NoMemory => Why::NoMemory,
         _ => Why::DeviceFailed,

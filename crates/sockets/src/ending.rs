@@ -87,6 +87,11 @@ pub fn exiting() {
 
 fn end(runtime: &'static Runtime) {
     let patience = sys::clock::now() + LOCKS_WAIT_NS;
+    for lane in runtime.lanes() {
+        if let Some(inner) = lane.lock_until(patience) {
+            inner.device.ending();
+        }
+    }
     for object in sockets(runtime, Kind::Listener) {
         end_listener(runtime, object, patience);
     }

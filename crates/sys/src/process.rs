@@ -11,6 +11,12 @@ pub fn pid() -> i32 {
     unsafe { syscall(libc::SYS_getpid, [0; 6]) }.unwrap_or(0) as i32
 }
 
+/// geteuid(2).
+pub fn user() -> u32 {
+    // SAFETY: no arguments.
+    unsafe { syscall(libc::SYS_geteuid, [0; 6]) }.unwrap_or(0) as u32
+}
+
 /// gettid(2).
 pub fn tid() -> i32 {
     // SAFETY: no arguments.

@@ -27,6 +27,18 @@ pub fn shutdown(fd: i32, how: i32) -> Result<()> {
     unsafe { syscall(libc::SYS_shutdown, [int(fd), int(how), 0, 0, 0, 0]) }.map(|_| ())
 }
 
+/// listen(2).
+pub fn listen(fd: i32, backlog: i32) -> Result<()> {
+    // SAFETY: no pointers.
+    unsafe { syscall(libc::SYS_listen, [int(fd), int(backlog), 0, 0, 0, 0]) }.map(|_| ())
+}
+
+/// accept4(2), without the name of who comes.
+pub fn accept(fd: i32) -> Result<Fd> {
+    // SAFETY: null stands for a name that nobody wants.
+    unsafe { syscall(libc::SYS_accept4, [int(fd), 0, 0, int(libc::SOCK_CLOEXEC), 0, 0]) }.map(Fd::adopt)
+}
+
 /// connect(2).
 pub fn connect<A: Copy>(fd: i32, address: &A) -> Result<()> {
     let pointer = core::ptr::from_ref(address) as usize;

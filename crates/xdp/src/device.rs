@@ -91,6 +91,11 @@ impl Device {
         self.shared.large(&self.queues[0].socket.fd);
     }
 
+    /// The process begins to end: a successor that opens the interface waits until it is free.
+    pub fn ending(&self) {
+        self.shared.owner.release();
+    }
+
     /// At the end of the process: program and sockets go soon after it. Closing each takes the kernel a grace period, for
     /// which nobody must wait. Until then packets of flows that are still steered are dropped.
     pub fn leave(&self) {
@@ -118,6 +123,7 @@ impl Device {
     /// Once a second or so: lanes of processes that died are taken out of the steering, and after a while their
     /// frames are taken back. How many frames' owners were buried.
     pub fn bury_dead(&self) -> usize {
+        self.shared.owner.hear();
         let arena = &self.pool.arena;
         let _lock = arena.lock_rings();
         let dead = arena.find_dead();

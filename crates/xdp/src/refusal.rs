@@ -13,6 +13,11 @@ pub enum Refusal {
     NoSuchInterface,
     /// The interface does not carry Ethernet (loopback, tunnels).
     NotEthernet,
+    /// A process that lives, or children of it, have it accelerated.
+    Owned {
+        /// Its number; 0: in another pid namespace.
+        pid: i32,
+    },
     /// Somebody else has an AF_XDP socket on a queue.
     QueueBusy {
         /// Which.
@@ -45,6 +50,11 @@ impl fmt::Display for Refusal {
             Refusal::NotEthernet => {
                 f.write_str("not an Ethernet interface; its traffic stays with the kernel")
             }
+            Refusal::Owned { pid } => write!(
+                f,
+                "process {pid} has it: one process, with its children, accelerates an interface; stop that one, or give \
+                 each its own"
+            ),
             Refusal::QueueBusy { queue } => write!(
                 f,
                 "queue {queue} is used by another AF_XDP program; stop that one, or give each its own interface"
@@ -71,6 +81,7 @@ mod tests {
     fn every_refusal_is_one_line() {
         let queue = Refusal::QueueBusy { queue: 3 }.to_string();
         assert!(queue.contains("queue 3") && !queue.contains('\n'), "{queue}");
+        assert!(Refusal::Owned { pid: 18 }.to_string().contains("process 18 has it"));
         assert!(Refusal::ForeignProgram { id: 17 }.to_string().contains("17"));
         assert!(Refusal::NoMemory.to_string().contains("RLIMIT_MEMLOCK"));
     }

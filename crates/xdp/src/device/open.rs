@@ -32,9 +32,10 @@ impl Device {
     /// Takes all queues of an interface and attaches the program. Waits for a predecessor that is gone to disappear.
     pub fn open(interface: &str, options: &Options) -> Result<Device, Refusal> {
         let found = caps::find(interface)?;
+        let owner = Arc::new(Owner::claim(found.index)?);
         let mut outcome = Err(Refusal::NotEthernet);
         for &way in caps::ways(&found, options.mode) {
-            outcome = Self::open_by(&found, options, way);
+            outcome = Self::open_by(&found, options, way, &owner);
             match outcome {
                 // The driver cannot do it this way (too many or too few queues, MTU, no hook): try the next.
                 Err(Refusal::System { .. }) => {}
@@ -44,26 +45,30 @@ impl Device {
         outcome
     }
 
-    pub(super) fn open_by(interface: &Interface, options: &Options, way: Way) -> Result<Device, Refusal> {
+    pub(super) fn open_by(
+        interface: &Interface,
+        options: &Options,
+        way: Way,
+        owner: &Arc<Owner>,
+    ) -> Result<Device, Refusal> {
         let options = Options {
             rx_ring: options.rx_ring.next_power_of_two(),
             tx_ring: options.tx_ring.next_power_of_two(),
             ..*options
         };
-        let owner = Owner::new(interface.index);
         let (queues, program) = if way.native {
             // Each resets a driver's queues: the sockets first, and the program only where they could be had.
-            let queues = first_queues(interface, &options, way, &owner)?;
-            (Ok(queues), attach_program(interface, &options, way, &owner))
+            let queues = first_queues(interface, &options, way, owner)?;
+            (Ok(queues), attach_program(interface, &options, way, owner))
         } else {
             sys::thread::beside(
-                || first_queues(interface, &options, way, &owner),
-                || attach_program(interface, &options, way, &owner),
+                || first_queues(interface, &options, way, owner),
+                || attach_program(interface, &options, way, owner),
             )
         };
         // Another owner is told by its queue, which says more than its program.
         let (arena, queues) = queues?;
-        let shared = Shared::new(interface, options, way, owner, arena, program?);
+        let shared = Shared::new(interface, options, way, owner.clone(), arena, program?);
         // For the anchors, once the process may have given up the privilege.
         shared.prepare();
         Self::join(Arc::new(shared), queues)

@@ -31,8 +31,7 @@ pub(crate) struct Shared {
     pub(crate) interface: Interface,
     pub(crate) options: Options,
     pub(crate) way: Way,
-    /// Held, never asked again.
-    _owner: Owner,
+    pub(super) owner: Arc<Owner>,
     /// This process is a child of the one that made it.
     pub(crate) is_inherited: AtomicBool,
     /// Sends what is to be cut; opened when that is needed, or before the privilege for it may go.
@@ -46,7 +45,7 @@ impl Shared {
         interface: &Interface,
         options: Options,
         way: Way,
-        owner: Owner,
+        owner: Arc<Owner>,
         arena: Arc<Arena>,
         program: Attached,
     ) -> Shared {
@@ -58,7 +57,7 @@ impl Shared {
             interface: interface.clone(),
             options,
             way,
-            _owner: owner,
+            owner,
             is_inherited: AtomicBool::new(false),
             large: OnceLock::new(),
             spare: Mutex::new(Vec::new()),

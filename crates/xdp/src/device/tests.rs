@@ -6,11 +6,13 @@ mod rig;
 
 use core::net::{Ipv4Addr, SocketAddrV4};
 use std::net::{TcpStream, UdpSocket};
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use super::*;
 use crate::caps::{self, Way};
 use crate::interface::Interface;
+use crate::owner::Owner;
 use crate::{Refusal, bpf};
 use rig::{A, B, PORT, Rig, udp_frame};
 
@@ -20,6 +22,10 @@ fn udp_flow() -> Flow {
 
 fn small() -> Options {
     Options { frames: 1024, rx_ring: 256, tx_ring: 256, mode: Mode::Auto, large: true, answer_mss: 1460 }
+}
+
+fn owner(interface: &Interface) -> Arc<Owner> {
+    Arc::new(Owner::claim(interface.index).unwrap())
 }
 
 /// Receives until `enough` or two seconds have passed.
@@ -229,7 +235,7 @@ fn a_second_owner_is_refused_with_the_queue_and_a_foreign_program_with_its_id() 
     let Some(rig) = Rig::new(1) else { return };
     rig.in_a(|| {
         let device = Device::open("veth", &small()).unwrap();
-        assert_eq!(Device::open("veth", &small()).err(), Some(Refusal::QueueBusy { queue: 0 }));
+        assert_eq!(Device::open("veth", &small()).err(), Some(Refusal::Owned { pid: sys::process::pid() }));
         drop(device);
 
         let index = Interface::named("veth").unwrap().index;
@@ -281,7 +287,7 @@ fn largest_packet(way: Way) -> Option<usize> {
     let rig = Rig::new(1)?;
     Some(rig.in_a(|| {
         let veth = Interface::named("veth").unwrap();
-        let mut device = Device::open_by(&veth, &Options::default(), way).unwrap();
+        let mut device = Device::open_by(&veth, &Options::default(), way, &owner(&veth)).unwrap();
         let largest = rig::largest_tcp_packet(&rig, &mut device);
         assert_eq!(device.statistics().rx_dropped, 0);
         println!("{way:?}: {largest} bytes");

@@ -26,7 +26,7 @@ fn a_killed_owner_leaves_nothing_behind_and_its_successor_waits_for_the_queue() 
             Ok(1),
             "the child has the device"
         );
-        assert_eq!(Device::open("veth", &small()).err(), Some(Refusal::QueueBusy { queue: 0 }));
+        assert_eq!(Device::open("veth", &small()).err(), Some(Refusal::Owned { pid: child }));
         // SAFETY: the child is ours; its status is not asked for.
         unsafe {
             libc::kill(child, libc::SIGKILL);

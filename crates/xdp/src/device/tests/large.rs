@@ -8,7 +8,10 @@ use rig::tcp_headers;
 fn received(way: Way) -> Option<Vec<Vec<u8>>> {
     let rig = Rig::new(1)?;
     let mut from = rig.in_a(|| Device::open("veth", &small()).unwrap());
-    let open = || Device::open_by(&Interface::named("veth").unwrap(), &small(), way).unwrap();
+    let open = || {
+        let veth = Interface::named("veth").unwrap();
+        Device::open_by(&veth, &small(), way, &owner(&veth)).unwrap()
+    };
     let mut to = rig.in_b(open);
     let local = SocketAddrV4::new(B, PORT);
     to.steer(Flow { protocol: 6, local, remote: None }).unwrap();
