@@ -26,6 +26,7 @@ const EXITING: u64 = 4;
 /// The name of one interface, if it could be had.
 pub(crate) struct Owner {
     begun: u64,
+    user: u32,
     name: Mutex<Option<Fd>>,
 }
 
@@ -42,7 +43,8 @@ enum State {
 impl Owner {
     /// Takes the name of the interface with this index. Refused if somebody lives who has it.
     pub(crate) fn claim(interface: u32) -> core::result::Result<Owner, Refusal> {
-        let owner = Owner { begun: sys::clock::monotonic(), name: Mutex::new(None) };
+        let (begun, user) = (sys::clock::monotonic(), sys::process::user());
+        let owner = Owner { begun, user, name: Mutex::new(None) };
         loop {
             if let Ok(name) = hold(interface) {
                 *owner.name.lock() = Some(name);
@@ -74,10 +76,13 @@ impl Owner {
     }
 
     /// Now and then, by each process that has the name: those that ask are told of the one that did this last, while it
-    /// lives. Lets go of those that asked; they needed no answer, but the kernel has room for so many only.
+    /// lives; so not of workers that gave up their user, and would not be believed. Lets go of those that asked; they
+    /// needed no answer, but the kernel has room for so many only.
     pub(crate) fn hear(&self) {
         if let Some(name) = &*self.name.lock() {
-            let _ = sys::socket::listen(name.raw(), ASKING_MAX);
+            if sys::process::user() == self.user {
+                let _ = sys::socket::listen(name.raw(), ASKING_MAX);
+            }
             while sys::socket::accept(name.raw()).is_ok() {}
         }
     }
