@@ -87,6 +87,12 @@ impl Owner {
         }
     }
 
+    /// In the child of a fork: it may outlive its parent, and never need the network.
+    pub(crate) fn after_fork(&self, child: &sys::InChild) {
+        self.name.force_unlock(child);
+        self.hear();
+    }
+
     /// The process ends: as far as it is concerned a successor may have the name, and waits for the rest.
     pub(crate) fn release(&self) {
         *self.name.lock() = None;

@@ -148,6 +148,7 @@ impl Inherited {
         // Those are the parent's: a socket is one lane's.
         self.shared.spare.lock().clear();
         self.shared.arena.after_fork();
+        self.shared.owner.after_fork(child);
         self.shared.is_inherited.store(true, Ordering::Relaxed);
     }
 
