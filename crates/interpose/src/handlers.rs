@@ -50,8 +50,8 @@ pub(crate) fn own(signal: c_int, installed: usize) -> usize {
     }
 }
 
-/// Changes a signal's action and flags (those of sigaction(2)) by `install` (which asks the kernel, with the address to install, and returns whether
-/// it agreed and the address that was there). Returns the application's previous address.
+/// Changes a signal's action and flags (those of sigaction(2)) by `install`, which asks the kernel with the address that it
+/// is given, and returns whether it agreed and the address that was there. Returns the application's previous address.
 ///
 /// The table is written first, so that the relay never runs without its handler; SIG_DFL (but for the signals of
 /// `farewell`) and SIG_IGN leave the table alone, for a delivery that is under way on another thread. A refusal puts the
