@@ -2,7 +2,7 @@
 //! follows netlink.
 //!
 //! It sleeps on the netlink monitor and a wake-up eventfd, for the progress interval (VMA_PROGRESS_ENGINE_INTERVAL) at
-//! the most. Where the application is away (no turn for a while) and the engine has unfinished business, it also sleeps
+//! the most; longer once nothing has moved for a while, since each look costs an idle process some of its processor. Where the application is away (no turn for a while) and the engine has unfinished business, it also sleeps
 //! on the AF_XDP sockets, so that acknowledgments and retransmissions go on as they would in the kernel.
 
 use crate::counts;
@@ -30,6 +30,10 @@ const HURRY_SPAN_NS: u64 = 5_000_000;
 /// A lane without a turn for this long is turned by the worker.
 const AWAY_NS: u64 = 2_000_000;
 
+/// Without a frame in or out for so long the worker dozes: it looks only once in so many intervals.
+const CALM_NS: u64 = 50_000_000;
+const DOZING_INTERVALS: u64 = 4;
+
 /// How often closed sockets and neighbours are looked after.
 const SWEEP_NS: u64 = 100_000_000;
 
@@ -45,6 +49,8 @@ pub(crate) struct Handle {
     wake: AtomicI32,
     /// It is asleep for long and must be woken to hurry.
     asleep: AtomicBool,
+    /// It is asleep for longer than the progress interval: who sends must wake it.
+    dozing: AtomicBool,
     hurry: AtomicU32,
 }
 
@@ -55,6 +61,7 @@ impl Handle {
             running: AtomicBool::new(false),
             wake: AtomicI32::new(-1),
             asleep: AtomicBool::new(false),
+            dozing: AtomicBool::new(false),
             hurry: AtomicU32::new(0),
         }
     }
@@ -79,6 +86,14 @@ impl Handle {
     pub(crate) fn hurry(&self) {
         self.hurry.fetch_add(1, Ordering::Relaxed);
         if self.asleep.load(Ordering::Relaxed) && self.asleep.swap(false, Ordering::AcqRel) {
+            self.wake();
+        }
+    }
+
+    /// Something was sent: what follows from it cannot wait until the worker has dozed enough.
+    #[inline]
+    pub(crate) fn rouse(&self) {
+        if self.dozing.load(Ordering::Relaxed) && self.dozing.swap(false, Ordering::AcqRel) {
             self.wake();
         }
     }
@@ -109,6 +124,7 @@ impl Handle {
         self.running.store(false, Ordering::Release);
         self.wake.store(-1, Ordering::Release);
         self.asleep.store(false, Ordering::Release);
+        self.dozing.store(false, Ordering::Release);
     }
 }
 
@@ -123,6 +139,8 @@ struct Worker {
     swept_at: u64,
     attended_at: u64,
     buried_at: u64,
+    /// When a frame last came or went, as far as it knows.
+    moved_at: u64,
     interval: u64,
     fds: Vec<sys::poll::pollfd>,
 }
@@ -147,6 +165,7 @@ impl Worker {
             swept_at: 0,
             attended_at: 0,
             buried_at: 0,
+            moved_at: 0,
             interval: interval_ms * 1_000_000,
             fds: Vec::new(),
         }
@@ -210,14 +229,17 @@ impl Worker {
     }
 
     /// Does for each lane what its application does not do just now; when the first of them wants attention again.
-    fn turn_lanes(&self, now: u64) -> u64 {
+    fn turn_lanes(&mut self, now: u64) -> u64 {
         let mut next = u64::MAX;
         for lane in self.runtime.lanes() {
             if lane.is_fenced() {
                 continue;
             }
             // A held lock means that somebody is turning it right now.
-            let Some(mut inner) = lane.try_lock() else { continue };
+            let Some(mut inner) = lane.try_lock() else {
+                self.moved_at = now;
+                continue;
+            };
             let due = inner.stack.next_timer().is_some_and(|due| due.0 <= now);
             let due = due || self.relays_on(lane);
             if due || lane.gathering.load(Ordering::Relaxed) || is_away(lane, now) || lane.is_stranded(now) {
@@ -226,6 +248,7 @@ impl Worker {
                 lane.publish(&inner);
                 counts::segment().process().background_turns.one();
             }
+            self.moved_at = self.moved_at.max(inner.moved_at);
             next = next.min(inner.stack.next_timer().map_or(u64::MAX, |due| due.0));
         }
         next
@@ -255,7 +278,9 @@ impl Worker {
     /// Sleeps until something is to be done, and follows what the kernel told meanwhile. Lanes whose application is
     /// away are watched for packets.
     fn sleep(&mut self, now: u64, next_timer: u64) {
-        let mut until = next_timer.min(now + self.interval).max(now + LEAST_NS);
+        let dozes = self.may_doze(now);
+        let interval = if dozes { self.dozing_interval() } else { self.interval };
+        let mut until = next_timer.min(now + interval).max(now + LEAST_NS);
         self.fds.clear();
         self.watch_fd(self.wake.raw());
         self.watch_fd(self.monitor.as_ref().map_or(-1, Monitor::descriptor));
@@ -284,8 +309,11 @@ impl Worker {
                 handle.asleep.store(false, Ordering::SeqCst);
                 return;
             }
+            // Who sends just before this wakes nobody: the doze ends soon enough.
+            handle.dozing.store(dozes, Ordering::Release);
         }
         let _ = sys::poll::poll(&mut self.fds, Some(until - now), None);
+        handle.dozing.store(false, Ordering::Release);
         handle.asleep.store(false, Ordering::SeqCst);
         if self.fds[0].revents != 0 {
             sys::fd::clear(self.wake.raw());
@@ -293,6 +321,18 @@ impl Worker {
         if self.fds[1].revents != 0 {
             self.follow();
         }
+    }
+
+    /// Nothing moves, and whatever comes wakes somebody: a thread that sleeps on the lane, or the worker.
+    fn may_doze(&self, now: u64) -> bool {
+        let wakes = |lane: &Lane| lane.sleepers.load(Ordering::Relaxed) > 0 || is_away(lane, now);
+        now.saturating_sub(self.moved_at) >= CALM_NS
+            && !self.runtime.relays.are_busy()
+            && self.runtime.lanes().all(|lane| lane.is_fenced() || wakes(lane))
+    }
+
+    fn dozing_interval(&self) -> u64 {
+        (self.interval * DOZING_INTERVALS).min(SWEEP_NS).max(self.interval)
     }
 
     /// Connections are relayed, and nobody sleeps on this lane who would take their packets in.

@@ -65,6 +65,8 @@ pub(crate) struct Inner {
     tail: Vec<Frame>,
     /// When sends share a hand-over.
     pub gather: Gather,
+    /// When a frame last came or went.
+    pub moved_at: u64,
     /// SYNs that the program had answered when the engine heard of it last.
     answered: u64,
     /// The lane's statistics.
@@ -123,6 +125,7 @@ impl Lane {
                 chunks: Vec::new(),
                 tail: Vec::new(),
                 gather: Gather::new(&runtime.parameters),
+                moved_at: now.0,
                 // Those that were answered before there was this lane may be proven to it.
                 answered: 0,
                 counts: block,

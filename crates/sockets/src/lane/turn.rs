@@ -114,6 +114,7 @@ impl Inner {
     }
 
     fn receive(&mut self, at: Instant) {
+        self.moved_at = at.0;
         let (mut frames, mut bytes) = (0, 0);
         for _ in 0..PACKETS_MAX {
             let Some(head) = self.device.next_packet(&mut self.chunks) else {
@@ -151,6 +152,8 @@ impl Inner {
         if self.device.unkicked() > 0 {
             self.device.kick();
             self.gather.kicked = at.0;
+            self.moved_at = at.0;
+            self.runtime.worker.rouse();
         }
     }
 
