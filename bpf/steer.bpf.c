@@ -5,9 +5,10 @@
 // names lanes; a lane owns one slot of the socket map per receive queue. An empty slot passes, so a flow whose lane
 // is gone falls back to the kernel by itself.
 //
-// Where several lanes listen (the workers of a server), the hash of the remote side chooses one for a first segment,
-// and the choice is remembered: lanes may come and go between SYN and ACK. What is remembered is bounded, and floods
-// only displace the oldest. Established connections get entries of their own.
+// Where several lanes listen (the workers of a server), the hash of the remote side chooses one for a first segment.
+// Whose it is, is remembered, also where there is only one lane: lanes may come and go until the connection is accepted,
+// the first worker's beside that of its parent above all. What is remembered is bounded, and floods displace nothing.
+// Accepted connections get entries of their own.
 //
 // A connection that the kernel has stays the kernel's, whoever listens on its port: it moved there because the child of
 // a fork uses it, or past an exec; or it is older than the listener, whose port another server had before.
@@ -69,7 +70,7 @@ INLINE __u32 hash(const struct flow *flow)
 	return h ^ h >> 16;
 }
 
-// The lane of several that a packet without an entry of its own goes to. Only a TCP connection is remembered.
+// The lane of several that a packet without an entry of its own goes to.
 INLINE __u32 choose(const struct group *group, const struct flow *exact, int first)
 {
 	__u32 lane, *known, lanes = group->lanes ? group->lanes : group->idle;
@@ -82,10 +83,7 @@ INLINE __u32 choose(const struct group *group, const struct flow *exact, int fir
 	lane = lanes ? hash(exact) % lanes : 0;
 	if (lane >= MEMBERS)
 		return 0;
-	lane = group->member[lane];
-	if (exact->protocol == IPPROTO_TCP && first)
-		map_update(&chosen, exact, &lane, BPF_ANY);
-	return lane;
+	return group->member[lane];
 }
 
 // Whether the kernel has a socket of this very connection. TIME-WAIT is one: it knows when a SYN may follow.
@@ -141,6 +139,7 @@ INLINE int steer_to(struct xdp_md *packet, struct flow *flow, int first)
 		flood = exceeded(lane, exact.remote);
 		if (flood)
 			return answer(packet, flood);
+		map_update(&chosen, &exact, &lane, BPF_ANY);
 	}
 	__sync_fetch_and_add(&group->packets, 1);
 	__sync_fetch_and_add(&group->bytes, packet_length(packet));

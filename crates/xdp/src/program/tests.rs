@@ -91,6 +91,14 @@ fn packet(protocol: u8, source: u16, destination: u16) -> Vec<u8> {
     ethernet(0x0800, &ip(protocol, PEER, OURS, &ports(source, destination)))
 }
 
+/// A segment to our listener.
+fn tcp(source: u16, flags: u8) -> Vec<u8> {
+    let mut header = ports(source, 7);
+    header[12] = 0x50;
+    header[13] = flags;
+    ethernet(0x0800, &ip(6, PEER, OURS, &header))
+}
+
 #[test]
 fn flows_by_three_and_five_tuple_are_redirected_and_all_else_passes() {
     let Some(loaded) = loaded() else { return };
@@ -152,14 +160,6 @@ fn idle_lanes_serve_only_while_no_other_does() {
 fn a_handshake_stays_with_its_lane_when_others_join() {
     let Some(loaded) = loaded() else { return };
     let flow = Flow { protocol: 6, local: SocketAddrV4::new(OURS, 7), remote: None };
-    let tcp = |port: u16, flags: u8| {
-        let mut header = ports(port, 7);
-        header[12] = 0x50;
-        header[13] = flags;
-        ethernet(0x0800, &ip(6, PEER, OURS, &header))
-    };
-    // Lane 9 has no socket; it makes the choice one among several.
-    loaded.steering.join(&flow, 9, Part::Idle).unwrap();
     for port in 1000..1200 {
         assert_eq!(loaded.answer(&tcp(port, 0x02)), REDIRECT, "SYN");
     }
@@ -345,6 +345,7 @@ fn cost_of_the_program() {
         ("five-tuple hit", packet(6, 9, 8)),
         ("three-tuple hit", packet(17, 1234, 7)),
         ("three-tuple hit of TCP, the kernel asked", packet(6, 1234, 7)),
+        ("SYN to a listener", tcp(1234, 0x02)),
         ("miss", packet(17, 1234, 99)),
         ("ARP", ethernet(0x0806, &[0; 50])),
     ];
