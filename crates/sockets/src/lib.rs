@@ -26,6 +26,7 @@ mod ending;
 mod errno;
 mod fd_table;
 mod genuine;
+mod half_open;
 mod lane;
 mod message;
 mod object;

@@ -7,6 +7,7 @@
 
 use crate::counts;
 use crate::fd_table;
+use crate::half_open;
 use crate::lane::Lane;
 use crate::object::{Kind, Object};
 use crate::runtime::Runtime;
@@ -266,12 +267,11 @@ impl Worker {
         self.runtime.relays.relieve(self.runtime);
         for lane in self.runtime.lanes() {
             lane.sweep_orphans();
-            if let Some(mut inner) = lane.try_lock() {
+            let half_open = lane.try_lock().and_then(|mut inner| {
                 inner.remind_neighbours(now);
-                if bury {
-                    let _ = inner.device.bury_dead();
-                }
-            }
+                if bury { inner.device.bury_dead() } else { None }
+            });
+            half_open.iter().for_each(half_open::tell);
         }
     }
 

@@ -70,6 +70,18 @@ pub fn send(fd: i32, bytes: &[u8], flags: i32) -> Result<usize> {
     unsafe { syscall(libc::SYS_sendto, [int(fd), bytes.as_ptr() as usize, bytes.len(), int(flags), 0, 0]) }
 }
 
+/// sendto(2). `address` is one of the kernel's sockaddr structures.
+pub fn send_to<A: Copy>(fd: i32, bytes: &[u8], flags: i32, address: &A) -> Result<usize> {
+    let (pointer, length) = (&raw const *address as usize, size_of::<A>());
+    // SAFETY: bytes and address live for the call, which only reads them.
+    unsafe {
+        syscall(
+            libc::SYS_sendto,
+            [int(fd), bytes.as_ptr() as usize, bytes.len(), int(flags), pointer, length],
+        )
+    }
+}
+
 /// sendmsg(2) of bytes in pieces, without an address.
 pub fn send_pieces(fd: i32, pieces: &[std::io::IoSlice<'_>], flags: i32) -> Result<usize> {
     let message = libc::msghdr {

@@ -52,6 +52,8 @@ struct Header {
     lanes: [AtomicU32; LANES],
     /// When a lane's process was found dead, in seconds of the monotonic clock, or 0.
     died: [AtomicU32; LANES],
+    /// Lanes whose process told its peers before it ended, a bit for each number.
+    ended: AtomicU64,
     /// Connections on their way from one process to another: local port, remote address, remote port.
     offers: [AtomicU64; OFFERS],
 }
@@ -246,8 +248,19 @@ impl Arena {
             }
         }
         if let Some(process) = self.header().lanes.get(lane as usize) {
+            self.header().ended.fetch_and(!(1 << lane), Ordering::Release);
             process.store(0, Ordering::Release);
         }
+    }
+
+    /// The process of this lane ends, and its peers know.
+    pub(crate) fn end(&self, lane: u32) {
+        self.header().ended.fetch_or(1 << lane, Ordering::Release);
+    }
+
+    /// Those of these lanes whose process ended without a word.
+    pub(crate) fn killed(&self, dead: u64) -> u64 {
+        dead & !self.header().ended.load(Ordering::Acquire)
     }
 
     /// Lanes whose process is found dead for the first time, a bit for each number: nothing may be steered to them any

@@ -1,11 +1,13 @@
 //! An interface under our program: opened, asked, steered. Packets are moved in `receive` and `transmit`.
 
+mod half_open;
 mod large;
 mod open;
 mod receive;
 mod shared;
 mod transmit;
 
+pub use half_open::HalfOpen;
 pub use transmit::Sent;
 
 use core::net::SocketAddrV4;
@@ -89,6 +91,7 @@ impl Device {
     pub fn before_fork(&self) {
         self.shared.make_anchors(self.queues.iter().map(|queue| &queue.socket.fd));
         self.shared.large(&self.queues[0].socket.fd);
+        self.shared.raw(&self.queues[0].socket.fd);
     }
 
     /// The process begins to end: a successor that opens the interface waits until it is free.
@@ -103,6 +106,7 @@ impl Device {
         let slow: Vec<i32> = self.shared.slow_to_close().chain(sockets).map(Fd::raw).collect();
         // Else they are closed while the process ends.
         let _ = sys::socket::close_after_exit(&slow);
+        self.pool.arena.end(self.lane);
     }
 
     /// In the child of a fork, first of all: closes the child's copies of the sockets, so that they end with the
@@ -121,16 +125,20 @@ impl Device {
     }
 
     /// Once a second or so: lanes of processes that died are taken out of the steering, and after a while their
-    /// frames are taken back. How many frames' owners were buried.
-    pub fn bury_dead(&self) -> usize {
+    /// frames are taken back. Their connections whose peers are to be told, without the lane's lock.
+    #[must_use]
+    pub fn bury_dead(&self) -> Option<HalfOpen> {
         self.shared.owner.hear();
         let arena = &self.pool.arena;
         let _lock = arena.lock_rings();
         let dead = arena.find_dead();
-        if dead != 0 {
-            self.shared.steering.bury(dead);
+        let killed = arena.killed(dead);
+        if dead != killed {
+            self.shared.steering.bury(dead & !killed);
         }
-        arena.bury_dead(arena::seconds())
+        let connections = if killed != 0 { self.shared.steering.bury(killed) } else { Vec::new() };
+        arena.bury_dead(arena::seconds());
+        HalfOpen::new(connections, &self.shared)
     }
 
     /// Where the program is attached: `Native` or `Generic`.

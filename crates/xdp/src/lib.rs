@@ -37,7 +37,7 @@ mod socket;
 mod statistics;
 mod steering;
 
-pub use device::{Device, Inherited, Options, Sent};
+pub use device::{Device, HalfOpen, Inherited, Options, Sent};
 pub use pool::RxFrame;
 pub use refusal::Refusal;
 pub use statistics::Statistics;

@@ -59,6 +59,19 @@ impl Default for Group {
     }
 }
 
+impl Key {
+    /// The connection that this is the entry of.
+    fn connection(&self) -> Option<Flow> {
+        let side = |ip: [u8; 4], port| SocketAddrV4::new(ip.into(), u16::from_be_bytes(port));
+        let is_one = i32::from(self.protocol) == libc::IPPROTO_TCP && self.remote_port != [0; 2];
+        is_one.then(|| Flow {
+            protocol: self.protocol,
+            local: side(self.local, self.local_port),
+            remote: Some(side(self.remote, self.remote_port)),
+        })
+    }
+}
+
 /// What a lane is to a flow that several lanes listen on.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Part {
@@ -196,20 +209,24 @@ impl Steering {
     }
 
     /// Lanes are gone (a bit for each number): whatever they had is the others' or the kernel's. Callers hold the
-    /// arena's lock.
-    pub(crate) fn bury(&self, lanes: u64) {
+    /// arena's lock. The TCP connections that were theirs.
+    pub(crate) fn bury(&self, lanes: u64) -> Vec<Flow> {
+        let mut connections = Vec::new();
         // The next key is asked for before the key is deleted: the kernel would begin anew.
         let mut next: Option<Key> = bpf::map_next_key(&self.flows, None);
         for _ in 0..2 * FLOWS_MAX {
-            let Some(key) = next else { return };
+            let Some(key) = next else { break };
             next = bpf::map_next_key(&self.flows, Some(&key));
             let Some(group) = bpf::map_lookup::<_, Group>(&self.flows, &key) else { continue };
             for part in [Part::Active, Part::Idle] {
                 for lane in group.members(part).into_iter().filter(|&lane| lanes >> (lane & 63) & 1 == 1) {
-                    self.leave_key(&key, u32::from(lane));
+                    if !self.leave_key(&key, u32::from(lane)) {
+                        connections.extend(key.connection());
+                    }
                 }
             }
         }
+        connections
     }
 
     /// The flow is the kernel's again.

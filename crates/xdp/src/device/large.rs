@@ -63,7 +63,7 @@ pub(super) fn open(interface: &Interface, beside: &Fd) -> Result<Fd> {
 }
 
 /// A number for the network namespace of a socket (Linux 5.14).
-fn namespace(socket: &Fd) -> Result<u64> {
+pub(super) fn namespace(socket: &Fd) -> Result<u64> {
     sys::socket::option(socket.raw(), libc::SOL_SOCKET, libc::SO_NETNS_COOKIE, 0u64)
 }
 

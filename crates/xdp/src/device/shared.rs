@@ -36,6 +36,9 @@ pub(crate) struct Shared {
     pub(crate) is_inherited: AtomicBool,
     /// Sends what is to be cut; opened when that is needed, or before the privilege for it may go.
     large: OnceLock<Option<Fd>>,
+    /// Sends for processes that died, by way of the kernel's routes; opened before the first fork, when there is the
+    /// privilege.
+    pub(super) raw: OnceLock<Option<Fd>>,
     /// Sockets not bound yet, made while the process may make them: workers drop their privilege.
     spare: Mutex<Vec<Fd>>,
 }
@@ -60,6 +63,7 @@ impl Shared {
             owner,
             is_inherited: AtomicBool::new(false),
             large: OnceLock::new(),
+            raw: OnceLock::new(),
             spare: Mutex::new(Vec::new()),
         }
     }
@@ -115,6 +119,14 @@ impl Shared {
         self.large
             .get_or_init(|| self.may_cut().then(|| large::open(&self.interface, beside).ok()).flatten())
             .as_ref()
+    }
+
+    /// Opens what sends for the dead. `beside` is a socket of the interface's.
+    pub(super) fn raw(&self, beside: &Fd) {
+        self.raw.get_or_init(|| {
+            let raw = sys::socket::socket(libc::AF_INET, libc::SOCK_RAW, libc::IPPROTO_RAW).ok()?;
+            (large::namespace(&raw) == large::namespace(beside)).then_some(raw)
+        });
     }
 
     /// Descriptors that the kernel takes its time to close.
