@@ -1,0 +1,44 @@
+//! A server that starts while its clients are there already: who was let in is served.
+
+use rig::{Finished, Options, Protocol};
+use tests::{DEADLINE, World, compile, world};
+
+const PORT: u16 = 9750;
+
+/// Eight clients at a time, each with many connections, one after the other. Only before the server listens may one be refused.
+const IMPATIENT: &str = "\
+import concurrent.futures,socket,sys
+def client(number):
+    for _ in range(60):
+        while True:
+            try:
+                peer = socket.create_connection((sys.argv[1], int(sys.argv[2])), timeout=20)
+                break
+            except ConnectionRefusedError:
+                pass
+        with peer, peer.makefile('rb') as lines:
+            peer.sendall(b'echo\\n')
+            assert lines.readline().strip().isdigit()
+            assert lines.readline() == b'echo\\n'
+print('ready', flush=True)
+with concurrent.futures.ThreadPoolExecutor(8) as clients:
+    list(clients.map(client, range(8)))
+";
+
+#[test]
+fn clients_that_come_while_workers_start_are_all_served() {
+    let Some(world) = world(&Options::default()) else { return };
+    let World { hosts, library } = &world;
+    let address = hosts.right.address.to_string();
+    let workers = compile("apps/prefork.c").unwrap();
+    for port in PORT..PORT + 3 {
+        let program = hosts.left.program("/usr/bin/python3").words("-u -c").argument(IMPATIENT);
+        let mut clients = program.argument(&address).argument(port.to_string()).start().unwrap();
+        clients.wait_for_output("ready", DEADLINE).unwrap();
+        let program = hosts.right.program(workers.path()).argument(&address).argument(port.to_string());
+        let mut server = program.preload(Some(library)).start().unwrap();
+        server.wait_for_port(Protocol::Tcp, port, DEADLINE).unwrap();
+        clients.finish(DEADLINE).and_then(Finished::success).unwrap();
+        server.kill().unwrap();
+    }
+}
