@@ -48,6 +48,8 @@ struct Header {
     free: AtomicU64,
     /// Process that holds the fill and completion rings, or 0; with CONTENDED.
     rings: AtomicU32,
+    /// Process that takes a connection from a listener of the kernel's, or 0.
+    accepts: AtomicU32,
     /// Process of each lane, or 0.
     lanes: [AtomicU32; LANES],
     /// When a lane's process was found dead, in seconds of the monotonic clock, or 0.
@@ -303,13 +305,25 @@ impl Arena {
     /// Takes the lock of the fill and completion rings, across processes. The lock of a dead process is taken over:
     /// rings are consistent at each moment, because positions are published last.
     #[inline]
-    pub(crate) fn lock_rings(&self) -> RingsGuard<'_> {
+    pub(crate) fn lock_rings(&self) -> Locked<'_> {
         let word = &self.header().rings;
         let process = self.process.load(Ordering::Relaxed);
         if word.compare_exchange(0, process, Ordering::Acquire, Ordering::Relaxed).is_err() {
             self.lock_rings_contended(process);
         }
-        RingsGuard { word }
+        Locked { word }
+    }
+
+    /// The right to take a connection from a listener of the kernel's that the processes share; `None`: somebody else does.
+    pub(crate) fn try_lock_accepts(&self) -> Option<Locked<'_>> {
+        let word = &self.header().accepts;
+        let process = self.process.load(Ordering::Relaxed);
+        let take = |from| word.compare_exchange(from, process, Ordering::Acquire, Ordering::Relaxed);
+        let taken = match take(0) {
+            Err(holder) if !sys::process::is_running(holder as i32) => take(holder),
+            outcome => outcome,
+        };
+        taken.ok().map(|_| Locked { word })
     }
 
     #[cold]
@@ -349,12 +363,12 @@ pub(crate) fn seconds() -> u32 {
     (sys::clock::monotonic() / 1_000_000_000).max(1) as u32
 }
 
-/// The right to the fill and completion rings, until dropped.
-pub(crate) struct RingsGuard<'a> {
+/// A right that one process has at a time, until dropped.
+pub struct Locked<'a> {
     word: &'a AtomicU32,
 }
 
-impl Drop for RingsGuard<'_> {
+impl Drop for Locked<'_> {
     #[inline]
     fn drop(&mut self) {
         if self.word.swap(0, Ordering::Release) & CONTENDED != 0 {

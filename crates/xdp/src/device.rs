@@ -16,7 +16,7 @@ use std::sync::Arc;
 
 use sys::{Fd, Result as SysResult};
 
-use crate::arena;
+use crate::arena::{self, Locked};
 use crate::pool::{Pool, RxFrame};
 use crate::rings::Ring;
 use crate::socket::Socket;
@@ -237,6 +237,12 @@ impl Device {
     /// Whom the kernel's connection from local port `port` comes from, if another process said so. Told once.
     pub fn take_offer(&self, port: u16) -> Option<SocketAddrV4> {
         self.shared.arena.take_offer(port)
+    }
+
+    /// The right to look whether a connection waits at a listener of the kernel's, and to take it: among the processes that
+    /// share the arena one at a time has it. `None`: another one.
+    pub fn try_lock_accepts(&self) -> Option<Locked<'static>> {
+        self.pool.arena.try_lock_accepts()
     }
 
     /// Packets and bytes that the program redirected for a flow; `None` if it is not steered.

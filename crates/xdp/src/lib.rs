@@ -37,6 +37,7 @@ mod socket;
 mod statistics;
 mod steering;
 
+pub use arena::Locked;
 pub use device::{Device, HalfOpen, Inherited, Options, Sent};
 pub use pool::RxFrame;
 pub use refusal::Refusal;

@@ -77,7 +77,8 @@ fn attempt(
     accept_in_kernel(runtime, object, object.shadow(fd), name, flags)
 }
 
-/// The shadow may be blocking, and accept has no MSG_DONTWAIT: one thread at a time looks, then takes.
+/// The shadow may be blocking, and accept has no MSG_DONTWAIT. So one thread at a time looks, then takes, among all processes
+/// that share the listener: who came second would wait in the kernel, and its lane would stand.
 fn accept_in_kernel(
     runtime: &Runtime,
     listener: &'static Object,
@@ -85,9 +86,9 @@ fn accept_in_kernel(
     name: Wanted,
     flags: c_int,
 ) -> Option<Answer<c_int>> {
-    static ONE: sys::Mutex<()> = sys::Mutex::new(());
-    let _one = ONE.lock();
-    if !sys::poll::readable(fd) {
+    let (lane, _) = listener.legs().next()?;
+    let lock = lane.lock().device.try_lock_accepts();
+    if lock.is_none() || !sys::poll::readable(fd) {
         return None;
     }
     match runtime.os.accept_from(fd, name, flags) {
