@@ -24,6 +24,7 @@ struct map {
 };
 
 static void *(*const map_lookup)(void *map, const void *key) = (void *)BPF_FUNC_map_lookup_elem;
+static long (*const map_delete)(void *map, const void *key) = (void *)BPF_FUNC_map_delete_elem;
 static long (*const map_update)(void *map, const void *key, const void *value, __u64 flags) =
 	(void *)BPF_FUNC_map_update_elem;
 static long (*const redirect_map)(void *map, __u64 key, __u64 flags) = (void *)BPF_FUNC_redirect_map;

@@ -8,7 +8,7 @@
 // Where several lanes listen (the workers of a server), the hash of the remote side chooses one for a first segment.
 // Whose it is, is remembered, also where there is only one lane: lanes may come and go until the connection is accepted,
 // the first worker's beside that of its parent above all. What is remembered is bounded, and floods displace nothing.
-// Accepted connections get entries of their own.
+// Accepted connections get entries of their own, and are then forgotten here.
 //
 // A connection that the kernel has stays the kernel's, whoever listens on its port: it moved there because the child of
 // a fork uses it, or past an exec; or it is older than the listener, whose port another server had before.
@@ -105,8 +105,10 @@ INLINE struct group *find(struct flow *flow, int first, __u32 *lane)
 	struct group *group = map_lookup(&flows, flow);
 	struct flow exact = *flow;
 
-	if (group && !group->packets && flow->protocol == IPPROTO_TCP)
+	if (group && !group->packets && flow->protocol == IPPROTO_TCP) {
 		map_update(&proven, &flow->remote, lane, BPF_ANY);
+		map_delete(&chosen, flow);
+	}
 	if (!group) {
 		flow->remote = 0;
 		flow->remote_port = 0;

@@ -269,7 +269,10 @@ impl Worker {
             lane.sweep_orphans();
             let half_open = lane.try_lock().and_then(|mut inner| {
                 inner.remind_neighbours(now);
-                if bury { inner.device.bury_dead() } else { None }
+                if bury {
+                    inner.device.bury_dead();
+                }
+                inner.device.half_open(half_open::AT_ONCE)
             });
             half_open.iter().for_each(half_open::tell);
         }

@@ -12,6 +12,7 @@ pub use transmit::Sent;
 
 use core::net::SocketAddrV4;
 use core::sync::atomic::Ordering;
+use std::collections::HashSet;
 use std::sync::Arc;
 
 use sys::{Fd, Result as SysResult};
@@ -73,6 +74,8 @@ pub struct Device {
     /// The queue to look at first, in turn.
     next_queue: usize,
     transmit: transmit::Transmit,
+    /// Connections of processes that were killed.
+    half_open: Vec<Flow>,
 }
 
 /// A socket on one queue, the queue's rings, and the packet that is being put together from its descriptors.
@@ -125,20 +128,30 @@ impl Device {
     }
 
     /// Once a second or so: lanes of processes that died are taken out of the steering, and after a while their
-    /// frames are taken back. Their connections whose peers are to be told, without the lane's lock.
-    #[must_use]
-    pub fn bury_dead(&self) -> Option<HalfOpen> {
+    /// frames are taken back. What was told to nobody is [half-open](Device::half_open) then.
+    pub fn bury_dead(&mut self) {
         self.shared.owner.hear();
-        let arena = &self.pool.arena;
-        let _lock = arena.lock_rings();
+        let (arena, steering) = (&self.pool.arena, &self.shared.steering);
+        let lock = arena.lock_rings();
         let dead = arena.find_dead();
         let killed = arena.killed(dead);
         if dead != killed {
-            self.shared.steering.bury(dead & !killed);
+            steering.bury(dead & !killed);
         }
-        let connections = if killed != 0 { self.shared.steering.bury(killed) } else { Vec::new() };
+        let mut half_open = if killed != 0 { steering.bury(killed) } else { HashSet::new() };
         arena.bury_dead(arena::seconds());
-        HalfOpen::new(connections, &self.shared)
+        drop(lock);
+        if killed != 0 {
+            half_open.extend(steering.forget_chosen(killed));
+        }
+        self.half_open.extend(half_open);
+    }
+
+    /// So many, at the most, of the connections that died with their process: their peers are to be told, without the
+    /// lane's lock.
+    pub fn half_open(&mut self, most: usize) -> Option<HalfOpen> {
+        let rest = self.half_open.len().saturating_sub(most);
+        HalfOpen::new(self.half_open.split_off(rest), &self.shared)
     }
 
     /// Where the program is attached: `Native` or `Generic`.

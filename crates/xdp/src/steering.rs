@@ -1,6 +1,7 @@
 //! Which flows come to us: the entries of the program's map. Any thread may change them at any time.
 
 use core::net::SocketAddrV4;
+use std::collections::HashSet;
 
 use sys::{Fd, Result};
 
@@ -123,6 +124,23 @@ impl From<&Flow> for Key {
     }
 }
 
+/// Whether a lane is among these, a bit for each number.
+fn has(lanes: u64, lane: u8) -> bool {
+    lanes >> (lane & 63) & 1 == 1
+}
+
+/// Calls `each` with the keys of a map of so many at the most, while others change it; `each` may delete the one that it is
+/// given.
+fn each_key(map: &Fd, entries_max: u32, mut each: impl FnMut(Key)) {
+    // The next key is asked for before the key is deleted: the kernel would begin anew.
+    let mut next = bpf::map_next_key(map, None);
+    for _ in 0..2 * entries_max {
+        let Some(key) = next else { break };
+        next = bpf::map_next_key(map, Some(&key));
+        each(key);
+    }
+}
+
 /// The program's maps on one interface.
 #[derive(Debug)]
 pub(crate) struct Steering {
@@ -210,22 +228,30 @@ impl Steering {
 
     /// Lanes are gone (a bit for each number): whatever they had is the others' or the kernel's. Callers hold the
     /// arena's lock. The TCP connections that were theirs.
-    pub(crate) fn bury(&self, lanes: u64) -> Vec<Flow> {
-        let mut connections = Vec::new();
-        // The next key is asked for before the key is deleted: the kernel would begin anew.
-        let mut next: Option<Key> = bpf::map_next_key(&self.flows, None);
-        for _ in 0..2 * FLOWS_MAX {
-            let Some(key) = next else { break };
-            next = bpf::map_next_key(&self.flows, Some(&key));
-            let Some(group) = bpf::map_lookup::<_, Group>(&self.flows, &key) else { continue };
+    pub(crate) fn bury(&self, lanes: u64) -> HashSet<Flow> {
+        let mut connections = HashSet::new();
+        each_key(&self.flows, FLOWS_MAX, |key: Key| {
+            let Some(group) = bpf::map_lookup::<_, Group>(&self.flows, &key) else { return };
             for part in [Part::Active, Part::Idle] {
-                for lane in group.members(part).into_iter().filter(|&lane| lanes >> (lane & 63) & 1 == 1) {
+                for lane in group.members(part).into_iter().filter(|&lane| has(lanes, lane)) {
                     if !self.leave_key(&key, u32::from(lane)) {
                         connections.extend(key.connection());
                     }
                 }
             }
-        }
+        });
+        connections
+    }
+
+    /// TCP connections that lanes which are gone had not accepted yet. They are nobody's now.
+    pub(crate) fn forget_chosen(&self, lanes: u64) -> HashSet<Flow> {
+        let mut connections = HashSet::new();
+        each_key(&self.chosen, CHOSEN_MAX, |key: Key| {
+            if bpf::map_lookup::<_, u32>(&self.chosen, &key).is_some_and(|lane| has(lanes, lane as u8)) {
+                let _ = bpf::map_delete(&self.chosen, &key);
+                connections.extend(key.connection());
+            }
+        });
         connections
     }
 

@@ -3,7 +3,6 @@
 use super::options;
 use crate::address;
 use crate::answer::{Answer, Stop, Why};
-use crate::half_open;
 use crate::lane::Lane;
 use crate::object::{Kind, Object};
 use crate::offload;
@@ -73,8 +72,7 @@ pub(crate) fn adopt(runtime: &'static Runtime, object: &'static Object) -> bool 
             object.set_kind(Kind::Listener);
             for (lane, _) in object.legs() {
                 // A parent that ended (daemon) should not be left in the way.
-                let half_open = lane.lock().device.bury_dead();
-                half_open.iter().for_each(half_open::tell);
+                lane.lock().device.bury_dead();
             }
             true
         }

@@ -72,7 +72,6 @@ fn one_at_a_time_takes_from_a_shared_listener() {
     assert!(first.is_some() && arena.try_lock_accepts().is_none());
     assert!(arena.try_lock_accepts().is_none(), "who came second lets go of nothing");
     drop(first);
-    // No process has this number: it died with the right.
-    arena.header().accepts.store(i32::MAX as u32, Ordering::Relaxed);
+    arena.header().accepts.store(NOBODY, Ordering::Relaxed);
     assert!(arena.try_lock_accepts().is_some());
 }

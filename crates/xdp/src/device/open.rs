@@ -105,6 +105,7 @@ impl Device {
             tail: Vec::with_capacity(TAIL),
             next_queue: 0,
             transmit: transmit::Transmit::new(frames, shared.may_cut()),
+            half_open: Vec::new(),
             shared,
         };
         device.fill_all();
