@@ -1,5 +1,5 @@
-/* A process that SIGKILL ends cannot say goodbye. Its peers hear of the end all the same, also one that only waits; and one
- * whose connection had ended before is not disturbed. */
+/* A process that SIGKILL ends cannot say goodbye. Its peers hear of the end all the same, also one that only waits, or that
+ * nobody had accepted yet. */
 #include "api.h"
 
 /* A child, and the pipe by which it says that it has its connection. */
@@ -14,14 +14,18 @@ static pid_t worker(int *said)
     return child;
 }
 
-static void kill_it(pid_t child, int said)
+static void is_ready(int said)
 {
-    int status;
     char byte;
     CHECK(read(said, &byte, 1) == 1);
+    CHECK(close(said) == 0);
+}
+
+static void kill_it(pid_t child)
+{
+    int status;
     CHECK(kill(child, SIGKILL) == 0);
     CHECK(waitpid(child, &status, 0) == child && WIFSIGNALED(status));
-    CHECK(close(said) == 0);
 }
 
 static void stays(int fd, int said)
@@ -49,7 +53,8 @@ void server(struct place place)
     if (child == 0)
         stays(accept(listener, NULL, NULL), said);
     ready();
-    kill_it(child, said);
+    is_ready(said);
+    kill_it(child);
     /* This one lives, so the dead are buried. */
     int control = accept(listener, NULL, NULL);
     CHECK(control >= 0);
@@ -57,7 +62,18 @@ void server(struct place place)
     CHECK(fd >= 0);
     send_all(fd, "word", 4);
     hears_the_end(fd);
+    await(control);
+    child = worker(&said);
+    if (child == 0) { /* never accepts */
+        tcp_listening(place.address, place.port + 1);
+        CHECK(write(said, "!", 1) == 1);
+        for (;;)
+            pause();
+    }
+    is_ready(said);
     tell(control);
+    await(control);
+    kill_it(child);
     await(control);
 }
 
@@ -70,7 +86,13 @@ void client(struct place place)
     pid_t child = worker(&said);
     if (child == 0)
         stays(tcp_connected(place.address, place.port), said);
-    kill_it(child, said);
+    is_ready(said);
+    kill_it(child);
+    tell(control);
     await(control);
+    fd = tcp_connected(place.address, place.port + 1);
+    send_all(fd, "word", 4);
+    tell(control);
+    hears_the_end(fd);
     tell(control);
 }
