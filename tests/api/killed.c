@@ -77,7 +77,8 @@ void server(struct place place)
     if (child == 0) {
         int listener = tcp_listening(place.address, place.port + 2);
         CHECK(write(said[1], "!", 1) == 1);
-        CHECK(accept(listener, NULL, NULL) >= 0);
+        CHECK(accept(listener, NULL, NULL) >= 0); /* who is in the queue at its end is reset, on the kernel too */
+        CHECK(write(said[1], "!", 1) == 1);
         for (;;)
             pause();
     }
@@ -96,6 +97,7 @@ void server(struct place place)
     int control = accept(told, NULL, NULL);
     CHECK(control >= 0);
     await(control);
+    CHECK(read(said[0], &byte, 1) == 1);
     ends_by(child, SIGTERM);
     await(control);
 }
