@@ -14,8 +14,7 @@ use wire::tcp::{self, Flags};
 /// take the other for a simultaneous one. This it only refuses.
 const OPENING: Flags = Flags::SYN.with(Flags::ACK);
 
-/// Connections whose peers are told at a time. Among them may be many that ended a minute ago and are only in TIME-WAIT; and
-/// to the peers' firewalls a flood of first segments is an attack.
+/// Connections whose peers are told at a time: to their firewalls a flood of such segments is an attack.
 pub(crate) const AT_ONCE: usize = 500;
 
 const PACKET_LEN: usize = ipv4::HEADER_LEN + tcp::HEADER_LEN;

@@ -2,8 +2,9 @@
 //! follows netlink.
 //!
 //! It sleeps on the netlink monitor and a wake-up eventfd, for the progress interval (VMA_PROGRESS_ENGINE_INTERVAL) at
-//! the most; longer once nothing has moved for a while, since each look costs an idle process some of its processor. Where the application is away (no turn for a while) and the engine has unfinished business, it also sleeps
-//! on the AF_XDP sockets, so that acknowledgments and retransmissions go on as they would in the kernel.
+//! the most; longer once nothing has moved for a while, since each look costs an idle process some of its processor.
+//! Where the application is away (no turn for a while) and the engine has unfinished business, it also sleeps on the
+//! AF_XDP sockets, so that acknowledgments and retransmissions go on as they would in the kernel.
 
 use crate::counts;
 use crate::fd_table;

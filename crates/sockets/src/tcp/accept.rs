@@ -77,8 +77,8 @@ fn attempt(
     accept_in_kernel(runtime, object, object.shadow(fd), name, flags)
 }
 
-/// The shadow may be blocking, and accept has no MSG_DONTWAIT. So one thread at a time looks, then takes, among all processes
-/// that share the listener: who came second would wait in the kernel, and its lane would stand.
+/// A blocking shadow's accept has no MSG_DONTWAIT. So one thread at a time looks, then takes, among all processes that share
+/// the listener: who came second would wait in the kernel, and its lane would stand.
 fn accept_in_kernel(
     runtime: &Runtime,
     listener: &'static Object,
@@ -87,8 +87,9 @@ fn accept_in_kernel(
     flags: c_int,
 ) -> Option<Answer<c_int>> {
     let (lane, _) = listener.legs().next()?;
-    let lock = lane.lock().device.try_lock_accepts();
-    if lock.is_none() || !sys::poll::readable(fd) {
+    let is_blocking = !listener.nonblocking.load(Ordering::Relaxed);
+    let lock = if is_blocking { lane.lock().device.try_lock_accepts() } else { None };
+    if is_blocking && lock.is_none() || !sys::poll::readable(fd) {
         return None;
     }
     match runtime.os.accept_from(fd, name, flags) {
