@@ -5,7 +5,7 @@
 use std::io::Read;
 use std::net::{TcpListener, UdpSocket};
 use std::path::Path;
-use std::process::{Child, Command, Output, Stdio};
+use std::process::{Child, Command, ExitStatus, Output, Stdio};
 use std::time::{Duration, Instant};
 
 pub const OURS: &str = env!("CARGO_BIN_EXE_sockperf");
@@ -41,20 +41,29 @@ pub struct Server {
 }
 
 impl Server {
-    /// Starts `program sr -p port args` and waits until it serves.
+    /// Starts `program sr -p port args` and waits until it serves. Somebody else may take the port that was free.
     pub fn start(program: &str, args: &str) -> Server {
-        let port = free_port();
-        Server::start_at(program, port, &format!("-i 127.0.0.1 -p {port} {args}"))
+        let mut attempts = (0..5).map(|_| free_port());
+        let started = attempts.find_map(|port| {
+            let server = Server::spawn(program, port, &format!("-i 127.0.0.1 -p {port} {args}"));
+            server.ok()
+        });
+        started.unwrap_or_else(|| panic!("{program} sr {args} ended at once, on five ports"))
     }
 
     /// The same with all arguments given; `port` is where it will be found.
     pub fn start_at(program: &str, port: u16, args: &str) -> Server {
+        let ended = |status| panic!("{program} sr {args} ended at once: {status}");
+        Server::spawn(program, port, args).unwrap_or_else(ended)
+    }
+
+    /// `Err`: it ended at once.
+    fn spawn(program: &str, port: u16, args: &str) -> Result<Server, ExitStatus> {
         let mut command = Command::new(program);
         command.arg("sr").args(args.split_whitespace()).stdout(Stdio::piped()).stderr(Stdio::piped());
         let mut server = Server { child: command.spawn().unwrap(), port };
         server.await_bound();
-        assert_eq!(server.child.try_wait().unwrap(), None, "{program} sr {args} ended at once");
-        server
+        server.child.try_wait().unwrap().map_or(Ok(server), Err)
     }
 
     pub fn await_bound(&self) {
