@@ -160,6 +160,8 @@ pub(crate) struct Object {
     pub resting: AtomicBool,
     /// A listener that children of this process may have too.
     pub shared: AtomicBool,
+    /// A shared listener: since when nobody has accepted though somebody waits, nanoseconds; 0: nobody waits.
+    pub waits_since: AtomicU64,
     /// How much children use what it accepts: see relay/forking.rs.
     pub forked: AtomicU32,
     /// Users of a connection beside the descriptors of this process (see relay.rs).
@@ -224,6 +226,7 @@ impl Object {
             shadow_changed: AtomicBool::new(false),
             resting: AtomicBool::new(false),
             shared: AtomicBool::new(false),
+            waits_since: AtomicU64::new(0),
             forked: AtomicU32::new(0),
             holders: AtomicU32::new(0),
             first_leg: Leg::default(),
@@ -264,6 +267,7 @@ impl Object {
         self.shadow_changed.store(false, Ordering::Relaxed);
         self.resting.store(false, Ordering::Relaxed);
         self.shared.store(false, Ordering::Relaxed);
+        self.waits_since.store(0, Ordering::Relaxed);
         self.forked.store(0, Ordering::Relaxed);
         self.holders.store(0, Ordering::Relaxed);
         self.spin.store(0, Ordering::Relaxed);

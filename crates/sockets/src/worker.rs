@@ -206,6 +206,7 @@ impl Worker {
             }
             self.patience = if is_needed { HURRY_NS } else { HURRY_LEAST_OFTEN_NS.min(self.patience * 2) };
             let next = self.turn_lanes(now);
+            let next = next.min(self.runtime.relays.relieve(self.runtime, now));
             self.runtime.relays.serve(self.runtime);
             if now.saturating_sub(self.attended_at) >= ATTEND_NS {
                 self.attended_at = now;
@@ -265,7 +266,6 @@ impl Worker {
             describe_streams(now);
         }
         crate::udp::multicast::recheck(self.runtime, now);
-        self.runtime.relays.relieve(self.runtime);
         for lane in self.runtime.lanes() {
             lane.sweep_orphans();
             let half_open = lane.try_lock().and_then(|mut inner| {

@@ -71,6 +71,8 @@ reasons! {
     OtherFamily "not TCP or UDP over IPv4" "use the IPv4 address of the peer"
     /// The program that exec begins goes on with the connection.
     Executed "passed to another program by exec" ""
+    /// Workers of one listener that take turns, or are busy while others are not.
+    Shared "workers let clients wait that others could serve" "let all workers wait for clients, without a lock"
 }
 
 impl Why {
@@ -94,6 +96,7 @@ impl Why {
                 | Inherited
                 | OtherFamily
                 | Executed
+                | Shared
         )
     }
 

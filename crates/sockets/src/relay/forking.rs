@@ -1,6 +1,9 @@
-//! A server that forks for each connection: each of its connections moves into the kernel when the child uses it, so it
-//! costs more than one that was the kernel's from the start. Its listener is left to the kernel's socket, which listens
-//! beside the engine anyway.
+//! Listeners that are left to the kernel's socket, which listens beside the engine anyway.
+//!
+//! - A server that forks for each connection: each of its connections moves into the kernel when the child uses it, so it
+//!   costs more than one that was the kernel's from the start.
+//! - Workers that let clients wait while others could serve them: the kernel's queue is everybody's, that of a lane its
+//!   process' own.
 
 use super::State;
 use crate::answer::Why;
@@ -26,6 +29,7 @@ const HANDSHAKE_NS: u64 = 3_000_000_000;
 /// The listener has accepted a connection.
 #[inline]
 pub(crate) fn accepted(listener: &Object) {
+    listener.waits_since.store(0, Ordering::Relaxed);
     let level = listener.forked.load(Ordering::Relaxed);
     if level != 0 && level != LEFT {
         let (success, failure) = (Ordering::Relaxed, Ordering::Relaxed);
@@ -45,10 +49,7 @@ impl State {
         if listener.forked.fetch_add(CLAIMED, Ordering::Relaxed) + CLAIMED < ENOUGH {
             return;
         }
-        let flows = listener.control.lock().flows.clone();
-        let legs: Vec<_> = listener.legs().collect();
-        let steered: Vec<(&'static Lane, xdp::Flow)> =
-            flows.iter().filter_map(|(leg, flow)| Some((legs.get(usize::from(*leg))?.0, *flow))).collect();
+        let steered = steered(listener);
         if steered.iter().any(|(lane, flow)| lane.lock().device.has_others(flow)) {
             // Workers share it, which serve by themselves.
             return;
@@ -64,6 +65,22 @@ impl State {
         self.left.push((sys::clock::now() + HANDSHAKE_NS, listener));
     }
 
+    /// Clients of a listener waited while its process did something else, and others were there to serve them.
+    pub(super) fn note_waiting(&mut self, runtime: &Runtime, listener: &'static Object) {
+        let was_left = is_left(listener);
+        if !was_left && listener.forked.fetch_add(CLAIMED, Ordering::Relaxed) + CLAIMED < ENOUGH {
+            return;
+        }
+        listener.forked.store(LEFT, Ordering::Relaxed);
+        for (lane, flow) in steered(listener) {
+            lane.lock().device.leave_new_to_kernel(&flow);
+        }
+        if !was_left {
+            let fd = listener.fd.load(Ordering::Relaxed);
+            runtime.count(Why::Shared, format_args!("clients of a listener (fd {fd})"));
+        }
+    }
+
     /// Handshakes that the engine began have ended.
     pub(super) fn leave_listeners(&mut self, now: u64) {
         self.left.retain(|(until, listener)| {
@@ -73,6 +90,13 @@ impl State {
             now < *until
         });
     }
+}
+
+/// The entries of a listener, and the lanes that they name.
+fn steered(listener: &'static Object) -> Vec<(&'static Lane, xdp::Flow)> {
+    let flows = listener.control.lock().flows.clone();
+    let legs: Vec<_> = listener.legs().collect();
+    flows.iter().filter_map(|(leg, flow)| Some((legs.get(usize::from(*leg))?.0, *flow))).collect()
 }
 
 fn listener_at(local: SocketAddrV4) -> Option<&'static Object> {

@@ -45,28 +45,55 @@ impl Relays {
         true
     }
 
-    /// A listener that rests, since its process leaves clients to the children that it forked, may hold some that came
-    /// before any child listened: now that one does, they go there. By the worker, now and then.
-    pub(crate) fn relieve(&self, runtime: &'static Runtime) {
+    /// Clients that wait in the queues of listeners which other processes have, too, go there: from one that rests, since its
+    /// process leaves clients to the children that it forked, once any of those listens; from any other when its process
+    /// has not accepted for a while. It serves somebody, or waits for its turn to accept. By the worker; when it is to
+    /// look again.
+    pub(crate) fn relieve(&self, runtime: &'static Runtime, now: u64) -> u64 {
         let wake = runtime.worker.descriptor();
+        let mut again = u64::MAX;
         runtime.resting.each(|object| {
-            let mut state = self.state.lock();
-            let flow = object.control.lock().flows.first().map(|(_, flow)| *flow);
-            for (lane, id) in object.legs() {
-                let waits = {
-                    let inner = lane.lock();
-                    inner.stack.ready(id).has(Ready::IN)
-                        && flow.is_some_and(|flow| inner.device.has_others(&flow))
+            // Who holds the lock may be about to accept.
+            let waits =
+                |(lane, id): (&Lane, _)| lane.try_lock().map(|inner| inner.stack.ready(id).has(Ready::IN));
+            let Some(waiting) = object.legs().map(waits).collect::<Option<Vec<_>>>() else { return };
+            if !waiting.contains(&true) {
+                object.waits_since.store(0, Ordering::Relaxed);
+                return;
+            }
+            if !object.resting.load(Ordering::Acquire) {
+                let since = match object.waits_since.load(Ordering::Relaxed) {
+                    0 => now,
+                    since => since,
                 };
-                if waits {
-                    let State { pumps, kept, .. } = &mut *state;
-                    Leaving { lane, id, since: 0 }.pass_on(runtime, pumps, kept, wake);
-                    self.has_handed_over.store(true, Ordering::Relaxed);
-                    self.busy.store(true, Ordering::Release);
-                    self.pumping.store(true, Ordering::Relaxed);
+                if now < since + WAITING_NS {
+                    object.waits_since.store(since, Ordering::Relaxed);
+                    again = again.min(since + WAITING_NS);
+                    return;
                 }
             }
+            let flow = object.control.lock().flows.first().map(|(_, flow)| *flow);
+            let mut state = self.state.lock();
+            let mut passed = false;
+            for (lane, id) in object.legs() {
+                if !flow.is_some_and(|flow| lane.lock().device.has_others(&flow)) {
+                    continue;
+                }
+                let State { pumps, kept, .. } = &mut *state;
+                Leaving { lane, id, since: 0 }.pass_on(runtime, pumps, kept, wake);
+                passed = true;
+            }
+            if passed {
+                if !object.resting.load(Ordering::Acquire) {
+                    state.note_waiting(runtime, object);
+                }
+                self.has_handed_over.store(true, Ordering::Relaxed);
+                self.busy.store(true, Ordering::Release);
+                self.pumping.store(true, Ordering::Relaxed);
+            }
+            object.waits_since.store(0, Ordering::Relaxed);
         });
+        again
     }
 }
 
@@ -147,6 +174,9 @@ impl Leaving {
         }
     }
 }
+
+/// So long a client waits for the process whose lane it came to, before it is passed on to the others.
+const WAITING_NS: u64 = 5_000_000;
 
 /// How long a handshake may take that began before its listener was closed, nanoseconds.
 const LEAVING_NS: u64 = 200_000_000;

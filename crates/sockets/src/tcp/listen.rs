@@ -70,6 +70,7 @@ pub(crate) fn adopt(runtime: &'static Runtime, object: &'static Object) -> bool 
     match stand(runtime, object, local, queue) {
         Ok(()) => {
             object.set_kind(Kind::Listener);
+            runtime.resting.share(object);
             for (lane, _) in object.legs() {
                 // A parent that ended (daemon) should not be left in the way.
                 lane.lock().device.bury_dead();

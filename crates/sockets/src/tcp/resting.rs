@@ -1,5 +1,5 @@
-//! Listeners that rest: a process that forked leaves new connections to the children that ask for them, until it asks
-//! itself.
+//! Listeners that several processes have. One that forked lets its own rest: it leaves new connections to the children that
+//! ask for them, until it asks itself.
 
 use crate::object::{Kind, Object};
 use core::sync::atomic::{AtomicBool, Ordering};
@@ -9,7 +9,7 @@ use xdp::Part;
 pub(crate) struct Resting {
     /// There may be some: the common case of none costs one load.
     any: AtomicBool,
-    /// May name objects that rest no more, or are something else by now: objects are never freed.
+    /// May name objects that are something else by now: objects are never freed.
     listeners: sys::Mutex<Vec<&'static Object>>,
 }
 
@@ -19,17 +19,25 @@ impl Resting {
         Resting { any: AtomicBool::new(false), listeners: sys::Mutex::new(Vec::new()) }
     }
 
+    /// Several processes listen, this one too.
+    pub(crate) fn share(&self, object: &'static Object) {
+        let mut listeners = self.listeners.lock();
+        if !listeners.iter().any(|known| core::ptr::eq(*known, object)) {
+            listeners.push(object);
+        }
+        self.any.store(true, Ordering::Release);
+    }
+
     /// This process forks: those who ask for this listener's connections come first.
     pub(crate) fn rest(&self, object: &'static Object) {
         object.shared.store(true, Ordering::Relaxed);
         if !object.resting.swap(true, Ordering::AcqRel) {
-            self.listeners.lock().push(object);
-            self.any.store(true, Ordering::Release);
+            self.share(object);
             take_part(object, Part::Idle);
         }
     }
 
-    /// Calls `with` with each that rests; it may end their rest.
+    /// Calls `with` with each that several processes have.
     #[inline]
     pub(crate) fn each(&self, with: impl FnMut(&'static Object)) {
         if self.any.load(Ordering::Acquire) {
@@ -40,14 +48,10 @@ impl Resting {
     #[cold]
     fn each_of_some(&self, mut with: impl FnMut(&'static Object)) {
         let mut listeners = self.listeners.lock();
-        let rests =
-            |object: &Object| object.kind() == Kind::Listener && object.resting.load(Ordering::Acquire);
-        listeners.retain(|object| {
-            if rests(object) {
-                with(object);
-            }
-            rests(object)
-        });
+        let listens =
+            |object: &Object| object.kind() == Kind::Listener && object.shared.load(Ordering::Acquire);
+        listeners.retain(|object| listens(object));
+        listeners.iter().for_each(|object| with(object));
         self.any.store(!listeners.is_empty(), Ordering::Release);
     }
 

@@ -144,7 +144,7 @@ impl Set {
             self.part(runtime);
         }
         runtime.resting.each(|object| {
-            if object.watch.is_in(self) {
+            if object.resting.load(Ordering::Relaxed) && object.watch.is_in(self) {
                 tcp::attend(object);
             }
         });
