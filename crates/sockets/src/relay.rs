@@ -160,9 +160,9 @@ impl Relays {
     }
 
     /// Moves a connection into the kernel. False: it cannot be.
-    pub(crate) fn to_kernel(&self, runtime: &'static Runtime, object: &'static Object) -> bool {
+    pub(crate) fn to_kernel(&self, runtime: &'static Runtime, object: &'static Object, why: Why) -> bool {
         self.busy.store(true, Ordering::Release);
-        self.state.lock().move_to_kernel(runtime, object, Why::Executed)
+        self.state.lock().move_to_kernel(runtime, object, why)
     }
 
     /// At the exit of the process: connections of children go to the kernel.

@@ -71,6 +71,8 @@ reasons! {
     OtherFamily "not TCP or UDP over IPv4" "use the IPv4 address of the peer"
     /// The program that exec begins goes on with the connection.
     Executed "passed to another program by exec" ""
+    /// A message carried the descriptor to another process (SCM_RIGHTS).
+    Passed "passed to another process" ""
     /// Workers of one listener that take turns, or are busy while others are not.
     Shared "workers let clients wait that others could serve" "let all workers wait for clients, without a lock"
 }
@@ -96,6 +98,7 @@ impl Why {
                 | Inherited
                 | OtherFamily
                 | Executed
+                | Passed
                 | Shared
         )
     }

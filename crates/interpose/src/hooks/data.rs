@@ -186,11 +186,19 @@ hooks! { running:
     }
 
     fn sendmsg(fd: c_int, message: *const msghdr, flags: c_int) -> ssize_t {
-        calls::sendmsg(fd, message, flags)
+        let answer = calls::sendmsg(fd, message, flags);
+        if matches!(answer, Err(Stop::Kernel(_))) {
+            calls::passing(message);
+        }
+        answer
     }
 
     fn sendmmsg(fd: c_int, messages: *mut mmsghdr, count: c_uint, flags: c_int) -> c_int {
-        calls::sendmmsg(fd, messages, count, flags)
+        let answer = calls::sendmmsg(fd, messages, count, flags);
+        if matches!(answer, Err(Stop::Kernel(_))) && !messages.is_null() {
+            (0..(count as usize).min(1024)).for_each(|at| calls::passing(&raw const (*messages.add(at)).msg_hdr));
+        }
+        answer
     }
 
     // `off_t` is 64 bits wide where we run.

@@ -7,6 +7,7 @@
 
 mod data;
 mod descriptor;
+mod passing;
 mod process;
 mod socket;
 mod wait;
@@ -15,6 +16,7 @@ pub use crate::ending::exiting;
 pub use data::{readv, recvfrom, recvmmsg, recvmsg, sendfile64, sendmmsg, sendmsg, sendto, splice, writev};
 pub(crate) use descriptor::end_deferred;
 pub use descriptor::{close, close_range, dup, dup3, fcntl, ioctl, is_internal, knows, recycled};
+pub use passing::passing;
 pub use process::{executing, fork_begins, fork_done, forked_child, panicked, start};
 pub use socket::{
     accept4, bind, connect, getpeername, getsockname, getsockopt, listen, setsockopt, shutdown, socket,

@@ -1,5 +1,6 @@
 //! The process as a whole: start, fork, exec, and a panic of ours. Its end is in `ending.rs`.
 
+use crate::answer::Why;
 use crate::counts;
 use crate::ending::{self, LOCKS_WAIT_NS};
 use crate::fd_table::{self, Entry};
@@ -103,7 +104,7 @@ pub fn executing() {
         if sys::fd::fcntl(fd, libc::F_GETFD, 0).is_ok_and(|flags| flags & libc::FD_CLOEXEC != 0) {
             continue;
         }
-        if object.kind() == Kind::Stream && runtime.relays.to_kernel(runtime, object) {
+        if object.kind() == Kind::Stream && runtime.relays.to_kernel(runtime, object, Why::Executed) {
             continue;
         }
         lost += 1;
@@ -124,7 +125,7 @@ pub fn executing() {
 }
 
 /// Whether it is a connection whose state is not in the kernel.
-fn is_lost(object: &Object) -> bool {
+pub(super) fn is_lost(object: &Object) -> bool {
     use stack::tcp::State::*;
     match object.kind() {
         Kind::Lent => true,
