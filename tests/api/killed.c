@@ -3,7 +3,8 @@
 #include "api.h"
 #include <pthread.h>
 
-static const int SIGNALS[] = {SIGHUP, SIGINT, SIGPIPE, SIGALRM, SIGTERM, SIGUSR1, SIGUSR2};
+static const int SIGNALS[] = {SIGHUP, SIGINT, SIGPIPE, SIGALRM, SIGTERM, SIGUSR1, SIGUSR2,
+                              SIGVTALRM, SIGPROF, SIGIO, SIGSTKFLT, SIGPWR};
 enum { COUNT = sizeof SIGNALS / sizeof *SIGNALS };
 
 static void sees_the_default(int signal)

@@ -13,8 +13,20 @@ use core::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use libc::{SIG_DFL, c_int, sigaction as Action};
 
 /// Those whose default action ends the process, and which are sent on purpose.
-const SIGNALS: [c_int; 7] =
-    [libc::SIGHUP, libc::SIGINT, libc::SIGPIPE, libc::SIGALRM, libc::SIGTERM, libc::SIGUSR1, libc::SIGUSR2];
+const SIGNALS: [c_int; 12] = [
+    libc::SIGHUP,
+    libc::SIGINT,
+    libc::SIGPIPE,
+    libc::SIGALRM,
+    libc::SIGTERM,
+    libc::SIGUSR1,
+    libc::SIGUSR2,
+    libc::SIGVTALRM,
+    libc::SIGPROF,
+    libc::SIGIO,
+    libc::SIGSTKFLT,
+    libc::SIGPWR,
+];
 
 /// Whether there are peers to tell.
 static ARMED: AtomicBool = AtomicBool::new(false);

@@ -71,10 +71,25 @@ pub extern "C" fn constructed() {
     if PROCESS.compare_exchange(0, process, Relaxed, Relaxed).is_ok() {
         // SAFETY: functions of this library, which is linked to stay loaded.
         unsafe { libc::pthread_atfork(Some(before_fork), Some(after_fork), Some(forked_child)) };
+        // quick_exit ends by libc's own `_exit`. The first that is registered runs last.
+        // SAFETY: as above.
+        unsafe { __cxa_at_quick_exit(quickly_ending, core::ptr::null_mut()) };
     }
 }
 
-/// The process ends, by the destructor of the library, `_exit` or a signal: peers are told, and pending data gets its time
+unsafe extern "C" {
+    /// What `at_quick_exit` is in libc's static part.
+    fn __cxa_at_quick_exit(
+        function: extern "C" fn(*mut libc::c_void),
+        library: *mut libc::c_void,
+    ) -> libc::c_int;
+}
+
+extern "C" fn quickly_ending(_: *mut libc::c_void) {
+    ending();
+}
+
+/// The process ends, by the destructor of the library, `_exit`, quick_exit or a signal: peers are told, and pending data gets its time
 /// to leave. The application's other threads do not get to see how their connections end, as they would not with the
 /// kernel's.
 pub extern "C" fn ending() {

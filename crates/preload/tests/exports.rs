@@ -42,6 +42,8 @@ fn the_library_imports_only_what_is_known_to_be_harmless() {
         "malloc calloc realloc free posix_memalign memcpy memmove memset memcmp bcmp strlen",
         // Of `interpose`: finding genuine functions, errno, who we are.
         "dlsym __errno_location getpid gettid getauxval sched_yield clock_gettime __register_atfork",
+        // Of `interpose`: the end by quick_exit, and the fork of daemon.
+        "__cxa_at_quick_exit fork",
         // Unwinding.
         "_Unwind_Backtrace _Unwind_DeleteException _Unwind_GetDataRelBase _Unwind_GetIP _Unwind_GetIPInfo",
         "_Unwind_GetLanguageSpecificData _Unwind_GetRegionStart _Unwind_GetTextRelBase _Unwind_RaiseException",

@@ -117,14 +117,6 @@ hooks! { running:
         Err::<(), _>(Stop::Kernel(Why::NotOurs))
     }
 
-    // libc's own dup2 puts /dev/null in place of the first three.
-    fn daemon(keep_directory: c_int, keep_open: c_int) -> c_int {
-        let result = genuine::daemon(keep_directory, keep_open);
-        if result == 0 && keep_open == 0 {
-            (0..3).for_each(|fd| _ = gave(fd));
-        }
-        Ok(result)
-    }
 }
 
 /// Rows that run before anything is started.
@@ -139,6 +131,27 @@ pub(crate) mod first {
                 bare_child();
             }
             Ok(child)
+        }
+
+        // libc's forks, and ends the parent without a word that could be heard here: connections go to the child at the
+        // parent's end. So there is a fork before, and libc's parent has nothing to leave.
+        fn daemon(keep_directory: c_int, keep_open: c_int) -> c_int {
+            if running() {
+                match libc::fork() {
+                    -1 => return Err(Stop::Errno(*libc::__errno_location())),
+                    0 => {}
+                    _ => {
+                        ending();
+                        super::genuine::_exit(0);
+                    }
+                }
+            }
+            let result = genuine::daemon(keep_directory, keep_open);
+            if result == 0 && keep_open == 0 {
+                // libc's own dup2 puts /dev/null in place of the first three.
+                (0..3).for_each(|fd| _ = gave(fd));
+            }
+            Ok(result)
         }
     }
 }
