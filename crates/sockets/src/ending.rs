@@ -24,6 +24,9 @@ const STUCK_NS: u64 = 1_000_000_000;
 /// How long a process that ends goes on relaying connections that it handed over.
 const RELAYING_NS: u64 = 3_000_000_000;
 
+/// So long it waits for somebody to take them.
+const TAKING_NS: u64 = 200_000_000;
+
 /// Between two looks, nanoseconds: a part of what has passed already, within bounds.
 const LOOKS_NS: core::ops::RangeInclusive<u64> = 20_000..=1_000_000;
 
@@ -176,11 +179,16 @@ pub(crate) fn settle(runtime: &'static Runtime) {
         waiting.retain(|(lane, id)| lane.try_lock().is_none_or(|inner| has_unsent(&inner.stack, *id)));
         let age = sys::clock::now() - begin;
         let is_sending = (holds || !waiting.is_empty()) && age < linger;
-        let is_relaying = runtime.relays.are_handing_over() && age < RELAYING_NS;
+        let is_relaying = runtime.relays.are_handing_over()
+            && age < RELAYING_NS
+            && (age < TAKING_NS || runtime.relays.have_takers());
         if !is_sending && !is_relaying {
-            return;
+            break;
         }
         sys::thread::sleep((age / 8).clamp(*LOOKS_NS.start(), *LOOKS_NS.end()));
+    }
+    if runtime.relays.are_handing_over() {
+        runtime.relays.abandon(sys::clock::now() + LOCKS_WAIT_NS);
     }
 }
 

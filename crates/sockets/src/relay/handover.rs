@@ -45,6 +45,30 @@ impl Relays {
         true
     }
 
+    /// Whether somebody serves connections that were handed over, or may begin to: another process listens on the port.
+    pub(crate) fn have_takers(&self) -> bool {
+        let Some(state) = self.state.try_lock() else { return true };
+        state.pumps.iter().any(|pump| {
+            let flow =
+                pump.object.control.lock().flows.first().map(|(_, flow)| xdp::Flow { remote: None, ..*flow });
+            let mut lanes = pump.object.legs().map(|(lane, _)| lane);
+            pump.is_served || flow.is_some_and(|flow| lanes.any(|lane| lane.lock().device.has_others(&flow)))
+        })
+    }
+
+    /// The process ends: who has not been served, or not to the end, hears of it now.
+    pub(crate) fn abandon(&self, patience: u64) {
+        let Some(mut state) = self.state.lock_until(patience) else { return };
+        let State { pumps, leaving, .. } = &mut *state;
+        let relayed = pumps.drain(..).flat_map(|pump| pump.object.legs().collect::<Vec<_>>());
+        let queued = leaving.drain(..).map(|leaving| (leaving.lane, leaving.id));
+        for (lane, id) in relayed.chain(queued) {
+            if let Some(mut inner) = lane.lock_until(patience) {
+                tcp::abort_in(&mut inner, id, stack::Instant(sys::clock::now()));
+            }
+        }
+    }
+
     /// Clients that wait in the queues of listeners which other processes have, too, go there: from one that rests, since its
     /// process leaves clients to the children that it forked, once any of those listens; from any other when its process
     /// has not accepted for a while. It serves somebody, or waits for its turn to accept. By the worker; when it is to

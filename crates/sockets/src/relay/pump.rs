@@ -15,6 +15,8 @@ pub(super) struct Pump {
     pub(super) far: Fd,
     pub(super) to_far: Pipe,
     pub(super) to_near: Pipe,
+    /// Somebody reads there, or did: something came back.
+    pub(super) is_served: bool,
 }
 
 #[derive(Default)]
@@ -35,7 +37,7 @@ impl Pipe {
 
 impl Pump {
     pub(super) fn new(object: &'static Object, far: Fd) -> Pump {
-        Pump { object, far, to_far: Pipe::default(), to_near: Pipe::default() }
+        Pump { object, far, to_far: Pipe::default(), to_near: Pipe::default(), is_served: false }
     }
 
     /// Moves what can be moved. False: it is over.
@@ -96,6 +98,7 @@ impl Pump {
             let later = matches!(got, Err(libc::EAGAIN | libc::EINTR | libc::ENOTCONN));
             pipe.ended = !later && pipe.bytes.is_empty();
             moved = !pipe.is_empty();
+            self.is_served |= moved;
         }
         while !pipe.is_empty() {
             let mut rest = &pipe.bytes[pipe.from..];
