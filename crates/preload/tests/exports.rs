@@ -42,6 +42,8 @@ fn the_library_imports_only_what_is_known_to_be_harmless() {
         "malloc calloc realloc free posix_memalign memcpy memmove memset memcmp bcmp strlen",
         // Of `interpose`: finding genuine functions, errno, who we are.
         "dlsym __errno_location getpid gettid getauxval sched_yield clock_gettime __register_atfork",
+        // The end of a process whose last thread ended (`sys`).
+        "exit",
         // Of `interpose`: the end by quick_exit, and the fork of daemon.
         "__cxa_at_quick_exit fork",
         // Unwinding.

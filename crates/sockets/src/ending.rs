@@ -50,9 +50,14 @@ impl Ending {
     #[inline]
     pub(crate) fn serve(&self, runtime: &'static Runtime) {
         if self.state.load(Ordering::Acquire) == ASKED {
-            end(runtime);
-            self.state.store(DONE, Ordering::Release);
+            self.end_now(runtime);
         }
+    }
+
+    /// The background thread ends the process by itself.
+    pub(crate) fn end_now(&self, runtime: &'static Runtime) {
+        end(runtime);
+        self.state.store(DONE, Ordering::Release);
     }
 
     /// The child of a fork has an end of its own.

@@ -211,12 +211,21 @@ impl Worker {
             if now.saturating_sub(self.attended_at) >= ATTEND_NS {
                 self.attended_at = now;
                 counts::attend(self.runtime);
+                self.end_if_alone();
             }
             if now.saturating_sub(self.swept_at) >= SWEEP_NS {
                 self.swept_at = now;
                 self.sweep(now);
             }
             self.sleep(now, next);
+        }
+    }
+
+    /// A process ends with its last thread. libc, which sees to that, takes this one for one of the application's.
+    fn end_if_alone(&self) {
+        if sys::process::is_left_to_caller() {
+            self.runtime.ending.end_now(self.runtime);
+            sys::process::end(0);
         }
     }
 

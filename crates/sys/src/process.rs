@@ -126,6 +126,23 @@ pub fn is_running(pid: i32) -> bool {
     }
 }
 
+/// Whether all that is left of the process is its first thread, which ended by pthread_exit, and the caller.
+pub fn is_left_to_caller() -> bool {
+    let mut text = [0; 1024];
+    let read = crate::file::read_to(c"/proc/self/stat", &mut text).unwrap_or(0);
+    // Behind the program's name (proc(5)): the state of the first thread, and as the 18th field how many there are.
+    let text = core::str::from_utf8(&text[..read]).unwrap_or_default();
+    let Some((_, fields)) = text.rsplit_once(')') else { return false };
+    let mut fields = fields.split_ascii_whitespace();
+    fields.next() == Some("Z") && fields.nth(16) == Some("2")
+}
+
+/// exit(3): the process ends, with what is to be done then.
+pub fn end(status: i32) -> ! {
+    // SAFETY: no pointers. Who registered a function for the end of the process vouches for it.
+    unsafe { libc::exit(status) }
+}
+
 /// The effective capabilities of this thread, one bit each (`CAP_NET_ADMIN` is bit 12).
 pub fn capabilities() -> Result<u64> {
     const VERSION_3: u32 = 0x2008_0522;
