@@ -70,7 +70,7 @@ void client(struct place place)
     int control = tcp_connected(place.address, place.port + 1);
     for (int round = 0; round < ROUNDS; round++) {
         await(control);
-        ask(place, 150, 0);
+        ask(place, 250, 0);
         tell(control);
     }
 }
