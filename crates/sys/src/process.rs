@@ -126,8 +126,22 @@ pub fn is_running(pid: i32) -> bool {
     }
 }
 
+/// Whether the first thread ended, by pthread_exit. Takes no descriptor, whose number the application might miss.
+fn has_first_thread_ended() -> bool {
+    let (mut to, from) = (0u8, 0u8);
+    let to = libc::iovec { iov_base: (&raw mut to).cast(), iov_len: 1 };
+    let from = libc::iovec { iov_base: (&raw const from).cast_mut().cast(), iov_len: 1 };
+    let (to, from) = (&raw const to as usize, &raw const from as usize);
+    // SAFETY: one byte of ours is copied to another. A thread that ended has no memory to copy from (ESRCH).
+    let copied = unsafe { syscall(libc::SYS_process_vm_readv, [pid() as usize, to, 1, from, 1, 0]) };
+    copied == Err(libc::ESRCH)
+}
+
 /// Whether all that is left of the process is its first thread, which ended by pthread_exit, and the caller.
 pub fn is_left_to_caller() -> bool {
+    if !has_first_thread_ended() {
+        return false;
+    }
     let mut text = [0; 1024];
     let read = crate::file::read_to(c"/proc/self/stat", &mut text).unwrap_or(0);
     // Behind the program's name (proc(5)): the state of the first thread, and as the 18th field how many there are.
