@@ -89,9 +89,9 @@ extern "C" fn quickly_ending(_: *mut libc::c_void) {
     ending();
 }
 
-/// The process ends, by the destructor of the library, `_exit`, quick_exit or a signal: peers are told, and pending data gets its time
-/// to leave. The application's other threads do not get to see how their connections end, as they would not with the
-/// kernel's.
+/// The process ends, by the destructor of the library, `_exit`, quick_exit or a signal: peers are told, and pending data
+/// gets its time to leave. The application's other threads do not get to see how their connections end, as they would not
+/// with the kernel's.
 pub extern "C" fn ending() {
     if running() && own_process() {
         ENDING.store(sys::process::tid(), Relaxed);

@@ -158,11 +158,11 @@ pub(crate) struct Object {
     pub shadow_changed: AtomicBool,
     /// A listener that was not asked for connections since this process forked: those who do ask come first.
     pub resting: AtomicBool,
-    /// A listener that children of this process may have too.
+    /// A listener that other processes of the family may have too.
     pub shared: AtomicBool,
     /// A shared listener: since when nobody has accepted though somebody waits, nanoseconds; 0: nobody waits.
     pub waits_since: AtomicU64,
-    /// How much children use what it accepts: see relay/forking.rs.
+    /// How much children use what it accepts, or its clients wait for others: see relay/forking.rs.
     pub forked: AtomicU32,
     /// Users of a connection beside the descriptors of this process (see relay.rs).
     pub holders: AtomicU32,

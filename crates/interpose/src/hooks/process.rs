@@ -116,10 +116,9 @@ hooks! { running:
         ending();
         Err::<(), _>(Stop::Kernel(Why::NotOurs))
     }
-
 }
 
-/// Rows that run before anything is started.
+/// Rows that run before anything is started, and those that return in two processes.
 pub(crate) mod first {
     use super::*;
 
