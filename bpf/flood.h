@@ -17,6 +17,7 @@ struct flood {
 	__u64 key[2];		// of cookies
 	__u64 ahead;		// nanoseconds of the owner's monotonic clock before ours (it may live in a time namespace)
 	__u64 answered, refused;	// counted here
+	__u64 ran;		// set here, cleared by who wants to know
 	__u32 passed[LANES];	// counted here; a lane that has caught up writes 0
 };
 

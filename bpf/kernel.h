@@ -32,5 +32,4 @@ static struct bpf_sock *(*const find_socket)(void *packet, struct bpf_sock_tuple
 					     __u64 flags) = (void *)BPF_FUNC_skc_lookup_tcp;
 static long (*const release_socket)(void *socket) = (void *)BPF_FUNC_sk_release;
 static __u64 (*const nanoseconds)(void) = (void *)BPF_FUNC_ktime_get_ns;
-static __u64 (*const packet_length)(struct xdp_md *packet) = (void *)BPF_FUNC_xdp_get_buff_len;
 static long (*const adjust_tail)(struct xdp_md *packet, int by) = (void *)BPF_FUNC_xdp_adjust_tail;

@@ -21,9 +21,9 @@
 // - fragments of UDP, and UDP with IP options: the kernel reassembles and parses, and delivers to the shadow socket
 //   on the same port. Later fragments carry no ports, so all fragments of a datagram must take that one way;
 // - ICMP other than errors that quote one of our flows.
-// TCP of a flow of ours never goes to the kernel, which knows no such connection and would answer with a reset: a
-// first fragment, or a segment with IP options, goes to the engine. (Its later fragments starve in the kernel's
-// reassembly without an answer, because their first one never arrives there.)
+// TCP of a flow of ours never goes to the kernel, which knows no such connection and would answer with a reset: a segment
+// with IP options goes to the engine, and fragments do, which puts them together. Later ones carry no ports and follow
+// the first by its identification; one that overtakes it starves in the kernel's reassembly, and TCP sends it again.
 #include "syn_cookie.h"
 
 // Both are mirrored in crates/xdp/src/steering.rs; all of it in network byte order.
@@ -39,13 +39,26 @@ struct group {
 	__u8 lanes;		// the first so many of member
 	__u8 idle;		// those behind: they listen, and serve where there is no other
 	__u16 queues;		// slots per lane: one for each receive queue of the interface
-	__u32 kernels;		// new connections are: only those that are under way come to a lane
+	__u32 kernels;		// new connections are: only those that are under way come to a lane; of a connection:
+				// it is, once the kernel has one of the same endpoints
 	__u64 packets, bytes;	// redirected, counted here
 	__u8 member[MEMBERS];	// lanes
 };
 
 struct ports {
 	__be16 source, destination;
+};
+
+// Of a fragmented segment of ours: what its fragments have in common, and whose they are.
+struct fragmented {
+	__be32 local, remote;
+	__be16 identification;
+	__u8 zero[2];
+};
+
+struct owner {
+	__u32 first_slot;	// the lane's
+	__u32 queues;
 };
 
 struct icmp_error {
@@ -58,8 +71,8 @@ struct icmp_error {
 enum { ICMP_UNREACHABLE = 3, ICMP_TIME_EXCEEDED = 11, ICMP_PARAMETER = 12 };
 
 // Made by the loader: flows is a hash of struct flow to struct group, chosen a least-recently-used hash of struct flow
-// to lane, sockets an XSKMAP.
-struct map flows SECTION(".maps"), chosen SECTION(".maps"), sockets SECTION(".maps");
+// to lane, fragments another of struct fragmented to struct owner, sockets an XSKMAP.
+struct map flows SECTION(".maps"), chosen SECTION(".maps"), fragments SECTION(".maps"), sockets SECTION(".maps");
 
 INLINE __u32 hash(const struct flow *flow)
 {
@@ -120,9 +133,11 @@ INLINE struct group *find(struct flow *flow, int first, __u32 *lane)
 	return group;
 }
 
-// `first`: the first segment of a connection.
-INLINE int steer_to(struct xdp_md *packet, struct flow *flow, int first)
+// `first`: the first segment of a connection. `length`: of the packet, as its IP header has it. `whole`: what further
+// fragments of it have in common; 0: it is not fragmented.
+INLINE int steer_to(struct xdp_md *packet, struct flow *flow, int first, __u32 length, const struct fragmented *whole)
 {
+	struct owner owner = {};
 	__u32 lane = 0, slot;
 	struct flow exact = *flow;
 	struct group *group = find(flow, first, &lane);
@@ -134,6 +149,8 @@ INLINE int steer_to(struct xdp_md *packet, struct flow *flow, int first)
 	if (!flow->remote && flow->protocol == IPPROTO_TCP &&
 	    ((first && group->kernels) || is_kernels(packet, &exact)))
 		return XDP_PASS;
+	if (flow->remote && group->kernels && is_kernels(packet, &exact))
+		return XDP_PASS;
 	slot = lane * group->queues + packet->rx_queue_index;
 	if (redirect_map(&sockets, slot, XDP_PASS) != XDP_REDIRECT)
 		return XDP_PASS;
@@ -143,13 +160,28 @@ INLINE int steer_to(struct xdp_md *packet, struct flow *flow, int first)
 			return answer(packet, flood);
 		map_update(&chosen, &exact, &lane, BPF_ANY);
 	}
+	if (whole) {
+		owner.first_slot = lane * group->queues;
+		owner.queues = group->queues;
+		map_update(&fragments, whole, &owner, BPF_ANY);
+	}
 	__sync_fetch_and_add(&group->packets, 1);
-	__sync_fetch_and_add(&group->bytes, packet_length(packet));
+	__sync_fetch_and_add(&group->bytes, sizeof(struct ethhdr) + length);
 	return XDP_REDIRECT;
 }
 
+// A later fragment of TCP.
+INLINE int steer_fragment(struct xdp_md *packet, const struct fragmented *whole)
+{
+	struct owner *owner = map_lookup(&fragments, whole);
+
+	if (!owner || packet->rx_queue_index >= owner->queues)
+		return XDP_PASS;
+	return redirect_map(&sockets, owner->first_slot + packet->rx_queue_index, XDP_PASS);
+}
+
 // An error about a packet that we sent: the quoted header has our side as its source.
-INLINE int steer_error(struct xdp_md *packet, struct icmp_error *icmp, void *end)
+INLINE int steer_error(struct xdp_md *packet, struct icmp_error *icmp, void *end, __u32 length)
 {
 	struct flow flow = {};
 	struct ports *ports;
@@ -172,7 +204,7 @@ INLINE int steer_error(struct xdp_md *packet, struct icmp_error *icmp, void *end
 	flow.local_port = ports->source;
 	flow.remote_port = ports->destination;
 	flow.protocol = icmp->quoted.protocol;
-	return steer_to(packet, &flow, 0);
+	return steer_to(packet, &flow, 0, length, 0);
 }
 
 SECTION("xdp.frags") int steer(struct xdp_md *packet)
@@ -181,13 +213,27 @@ SECTION("xdp.frags") int steer(struct xdp_md *packet)
 	struct ethhdr *ethernet = (void *)(long)packet->data;
 	struct iphdr *ip = (void *)(ethernet + 1);
 	struct flow flow = {};
+	struct fragmented whole = {};
 	struct ports *ports;
-	int first = 0;
+	int first = 0, is_part;
+	__u32 zero = 0;
+	struct flood *flood = map_lookup(&floods, &zero);
 
+	// A driver may take a program and never run it. (Written once: all processors share it.)
+	if (flood && !flood->ran)
+		flood->ran = 1;
 	if ((void *)(ip + 1) > end || ethernet->h_proto != NETWORK16(ETH_P_IP))
 		return XDP_PASS;
-	if (ip->version != 4 || ip->ihl < 5 || ip->frag_off & NETWORK16(FRAGMENT_OFFSET))
+	if (ip->version != 4 || ip->ihl < 5)
 		return XDP_PASS;
+	is_part = ip->protocol == IPPROTO_TCP && ip->frag_off & NETWORK16(MORE_FRAGMENTS | FRAGMENT_OFFSET);
+	if (is_part) {
+		whole.local = ip->daddr;
+		whole.remote = ip->saddr;
+		whole.identification = ip->id;
+	}
+	if (ip->frag_off & NETWORK16(FRAGMENT_OFFSET))
+		return is_part ? steer_fragment(packet, &whole) : XDP_PASS;
 	ports = (void *)ip + ip->ihl * 4;
 	switch (ip->protocol) {
 	case IPPROTO_TCP:
@@ -199,7 +245,7 @@ SECTION("xdp.frags") int steer(struct xdp_md *packet)
 	case IPPROTO_ICMP:
 		if (ip->frag_off & NETWORK16(MORE_FRAGMENTS))
 			return XDP_PASS;
-		return steer_error(packet, (void *)ports, end);
+		return steer_error(packet, (void *)ports, end, NETWORK16(ip->tot_len));
 	default:
 		return XDP_PASS;
 	}
@@ -212,5 +258,5 @@ SECTION("xdp.frags") int steer(struct xdp_md *packet)
 	flow.protocol = ip->protocol;
 	if (ip->protocol == IPPROTO_TCP && (void *)ports + 14 <= end)
 		first = (((__u8 *)ports)[13] & (SYN | ACK)) == SYN;
-	return steer_to(packet, &flow, first);
+	return steer_to(packet, &flow, first, NETWORK16(ip->tot_len), is_part ? &whole : 0);
 }

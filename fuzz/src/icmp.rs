@@ -24,6 +24,7 @@ pub(crate) fn run(bytes: &[u8]) {
         multicast_ttl: 1,
         multicast_all: true,
         mtu_discover: MtuDiscover::Want,
+        bound_to_interface: false,
     };
     let udp = victim.stack.udp_open(Endpoint::new(ME, 1000), &options, 0).expect("room for a socket");
     victim.stack.udp_connect(udp, Endpoint::new(ME, 1000), Some(Endpoint::new(PEER, 2000)));

@@ -13,6 +13,7 @@ mod listener;
 mod memory;
 mod netlink_messages;
 mod reassembly;
+mod ring;
 mod segment;
 mod tcp;
 mod udp;
@@ -31,7 +32,7 @@ pub struct Target {
 }
 
 /// All targets.
-pub const TARGETS: [Target; 8] = [
+pub const TARGETS: [Target; 9] = [
     Target { name: "wire", run: wire_views::run },
     Target { name: "tcp", run: tcp::run },
     Target { name: "listener", run: listener::run },
@@ -40,4 +41,5 @@ pub const TARGETS: [Target; 8] = [
     Target { name: "udp", run: udp::run },
     Target { name: "config", run: config_text::run },
     Target { name: "netlink", run: netlink_messages::run },
+    Target { name: "ring", run: ring::run },
 ];

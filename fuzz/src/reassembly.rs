@@ -59,6 +59,7 @@ fn open(victim: &mut Victim) -> SocketId {
         multicast_ttl: 1,
         multicast_all: true,
         mtu_discover: MtuDiscover::Want,
+        bound_to_interface: false,
     };
     victim.stack.udp_open(Endpoint::new(ME, PORT), &options, 0).expect("room for a socket")
 }

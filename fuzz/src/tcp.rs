@@ -10,7 +10,7 @@ use crate::segment::{Forged, icmp};
 use crate::victim::{ME, PEER, Victim};
 use sim::packet::{ACK, Body, FIN, PSH, RST, SYN, Tcp, URG};
 use stack::tcp::{Close, Congestion, Options, Push, State, Take};
-use stack::{Duration, Endpoint, Path, RecvError, SocketError, SocketId};
+use stack::{Duration, Endpoint, Path, Query, RecvError, SocketError, SocketId};
 
 /// Ports of the engine's and of the peer's end.
 const PORTS: (u16, u16) = (5000, 80);
@@ -504,9 +504,9 @@ impl Talk {
             2 => victim.stack.set_mtu(word),
             3 => victim.stack.forget_paths(),
             4 => {
-                let path = Path { next_hop: PEER, mtu: word };
+                let path = Path { next_hop: PEER, mtu: word, elsewhere: false };
                 let path = if word % 8 == 0 { Err(SocketError::NetUnreachable) } else { Ok(path) };
-                victim.stack.set_path(now, PEER, path, &mut victim.out);
+                victim.stack.set_path(now, Query::new(ME, PEER), path, &mut victim.out);
             }
             _ => {
                 victim.link_works = word & 1 != 0;

@@ -63,6 +63,7 @@ fn open(victim: &mut Victim, input: &mut Input) -> Option<SocketId> {
         multicast_all: true,
         mtu_discover: [MtuDiscover::Dont, MtuDiscover::Want, MtuDiscover::Do, MtuDiscover::Probe]
             [usize::from(bits & 3)],
+        bound_to_interface: false,
     };
     let address = if bits & 4 != 0 { ME } else { Ipv4Addr::UNSPECIFIED };
     let local = Endpoint::new(address, 1000 + u16::from(bits >> 7));

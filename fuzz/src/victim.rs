@@ -30,7 +30,7 @@ impl Victim {
         change(&mut config);
         let now = Instant(1_000_000_000);
         let mut stack = Stack::new(config, now);
-        stack.set_addresses(&[ME]);
+        stack.set_addresses(&[ME], &[]);
         Victim { stack, out: VecOutlet::default(), books: Rc::default(), now, link_works: true }
     }
 
@@ -52,9 +52,9 @@ impl Victim {
             assert!(round < 1000, "questions without end");
             let Some(request) = self.stack.take_request() else { break };
             match request {
-                Request::Path(to) => {
-                    let path = Path { next_hop: to, mtu: 1500 };
-                    self.stack.set_path(self.now, to, Ok(path), &mut self.out);
+                Request::Path(query) => {
+                    let path = Path { next_hop: query.to, mtu: 1500, elsewhere: false };
+                    self.stack.set_path(self.now, query, Ok(path), &mut self.out);
                 }
                 Request::Neighbour(hop) => {
                     let mac = self.link_works.then_some(MacAddr([2, 0, 0, 0, 0, hop.octets()[3]]));

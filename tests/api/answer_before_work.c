@@ -8,18 +8,9 @@
 static const char *note(struct place place)
 {
     static char path[64];
-    snprintf(path, sizeof path, "/tmp/sidestep-answered-%d", place.port);
+    /* Who runs both roles may not be the only one of its kind. */
+    snprintf(path, sizeof path, "/tmp/sidestep-answered-%d-%d", getppid(), place.port);
     return path;
-}
-
-static int all_ready(int set, struct epoll_event *events)
-{
-    for (int i = 0; i < 1000; i++) {
-        if (epoll_wait(set, events, COUNT, 5000) == COUNT)
-            return 1;
-        usleep(1000);
-    }
-    return 0;
 }
 
 void server(struct place place)
@@ -34,14 +25,13 @@ void server(struct place place)
         set_nonblocking(in.data.fd);
         CHECK(epoll_ctl(set, EPOLL_CTL_ADD, in.data.fd, &in) == 0);
     }
-    CHECK(all_ready(set, events));
+    EVENTUALLY(epoll_wait(set, events, COUNT, PATIENCE_MS) == COUNT);
     /* A round in which nothing is done is a quick one. */
     CHECK(epoll_wait(set, events, COUNT, 0) == COUNT);
     await(events[0].data.fd);
     tell(events[0].data.fd);
     CHECK_ERRNO(recv(events[0].data.fd, &(char){0}, 1, 0), EAGAIN);
-    for (int i = 0; i < 1000 && access(note(place), F_OK) != 0; i++)
-        usleep(10000);
+    EVENTUALLY(access(note(place), F_OK) == 0);
     CHECK(unlink(note(place)) == 0);
     for (int i = 1; i < COUNT; i++) {
         await(events[i].data.fd);
@@ -56,7 +46,7 @@ void client(struct place place)
         fds[i] = (struct pollfd){.fd = tcp_connected(place.address, place.port), .events = POLLIN};
         tell(fds[i].fd);
     }
-    CHECK(poll(fds, COUNT, 5000) == 1);
+    CHECK(poll(fds, COUNT, PATIENCE_MS) == 1);
     int file = open(note(place), O_CREAT | O_WRONLY, 0600);
     CHECK(file >= 0 && close(file) == 0);
     for (int i = 0; i < COUNT; i++)

@@ -5,10 +5,12 @@
 
 static int waiting_on[3];
 static char heard[3];
+static volatile pid_t ids[3];
 
 static void *waits(void *argument)
 {
     long i = (long)argument;
+    ids[i] = gettid();
     ssize_t count = recv(waiting_on[i], &heard[i], 1, 0);
     CHECK(count == (i == 2 ? 0 : 1));
     return NULL;
@@ -18,7 +20,10 @@ static pthread_t start(long i)
 {
     pthread_t thread;
     CHECK(pthread_create(&thread, NULL, waits, (void *)i) == 0);
-    usleep(100000);
+    EVENTUALLY(ids[i] != 0);
+    /* Before its wait it sleeps for moments at most. */
+    for (int asleep = 0; asleep < 5; usleep(10000))
+        asleep = state_of(ids[i]) == 'S' ? asleep + 1 : 0;
     return thread;
 }
 

@@ -18,7 +18,7 @@ static void work(int set, int listener, int end, int begun)
     CHECK(epoll_wait(set, events, 4, 0) == 0);
     CHECK(write(begun, "!", 1) == 1);
     for (;;) {
-        int count = epoll_wait(set, events, 4, 10000);
+        int count = epoll_wait(set, events, 4, PATIENCE_MS);
         CHECK(count > 0);
         for (int i = 0; i < count; i++) {
             if (events[i].data.u64 == 0xeeee) {
@@ -44,11 +44,11 @@ static void work(int set, int listener, int end, int begun)
 static void serve(int outer, int fd)
 {
     struct epoll_event event;
-    CHECK(epoll_wait(outer, &event, 1, 10000) == 1 && event.data.u64 == 0x2222);
+    CHECK(epoll_wait(outer, &event, 1, PATIENCE_MS) == 1 && event.data.u64 == 0x2222);
     await(fd);
     tell(fd);
     await_end(fd);
-    CHECK(epoll_wait(outer, &event, 1, 10000) == 1 && event.data.u64 == 0x2222);
+    CHECK(epoll_wait(outer, &event, 1, PATIENCE_MS) == 1 && event.data.u64 == 0x2222);
 }
 
 void server(struct place place)

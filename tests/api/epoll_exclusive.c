@@ -12,14 +12,14 @@ void server(struct place place)
     CHECK_ERRNO(epoll_ctl(sets[0], EPOLL_CTL_MOD, listener, &event), EINVAL);
     ready();
     int fd = -1;
-    for (int i = 0; fd < 0 && i < 1000; i++)
+    for (int i = 0; fd < 0 && i < PATIENCE_MS / 10; i++)
         if (epoll_wait(sets[i % 2], &got, 1, 10) == 1)
             fd = accept(listener, NULL, NULL);
     CHECK(fd >= 0);
     event.events = EPOLLPRI;
     CHECK(epoll_ctl(sets[0], EPOLL_CTL_ADD, fd, &event) == 0);
     tell(fd);
-    CHECK(epoll_wait(sets[0], &got, 1, 5000) == 1 && got.events == EPOLLPRI);
+    CHECK(epoll_wait(sets[0], &got, 1, PATIENCE_MS) == 1 && got.events == EPOLLPRI);
     event.events = EPOLLIN | EPOLLEXCLUSIVE | EPOLLONESHOT;
     CHECK_ERRNO(epoll_ctl(sets[1], EPOLL_CTL_ADD, fd, &event), EINVAL);
 }

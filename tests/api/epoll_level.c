@@ -10,7 +10,7 @@ void server(struct place place)
     CHECK_ERRNO(epoll_ctl(set, EPOLL_CTL_ADD, listener, &event), EEXIST);
     CHECK(epoll_wait(set, got, 4, 0) == 0);
     ready();
-    CHECK(epoll_wait(set, got, 4, 5000) == 1);
+    CHECK(epoll_wait(set, got, 4, PATIENCE_MS) == 1);
     CHECK(got[0].events == EPOLLIN && got[0].data.u64 == 0x1122334455667788);
     int fd = accept(listener, NULL, NULL);
     CHECK(fd >= 0);
@@ -21,18 +21,18 @@ void server(struct place place)
     tell(fd);
     char byte;
     for (int i = 0; i < 2; i++) { /* two bytes were sent, one is read each time */
-        CHECK(epoll_wait(set, got, 4, 5000) == 1 && got[0].data.fd == fd && got[0].events == EPOLLIN);
+        CHECK(epoll_wait(set, got, 4, PATIENCE_MS) == 1 && got[0].data.fd == fd && got[0].events == EPOLLIN);
         CHECK(recv(fd, &byte, 1, MSG_WAITALL) == 1);
         if (i == 0)
             CHECK(polled(fd, POLLIN) == POLLIN);
     }
     event.events = EPOLLOUT;
     CHECK(epoll_ctl(set, EPOLL_CTL_MOD, fd, &event) == 0);
-    CHECK(epoll_wait(set, got, 4, 5000) == 1 && got[0].events == EPOLLOUT);
+    CHECK(epoll_wait(set, got, 4, PATIENCE_MS) == 1 && got[0].events == EPOLLOUT);
     event.events = EPOLLIN | EPOLLRDHUP;
     CHECK(epoll_ctl(set, EPOLL_CTL_MOD, fd, &event) == 0);
     tell(fd);
-    CHECK(epoll_wait(set, got, 4, 5000) == 1);
+    CHECK(epoll_wait(set, got, 4, PATIENCE_MS) == 1);
     CHECK(got[0].events == (EPOLLIN | EPOLLRDHUP));
     CHECK(epoll_ctl(set, EPOLL_CTL_DEL, fd, NULL) == 0);
     CHECK(epoll_wait(set, got, 4, 0) == 0);

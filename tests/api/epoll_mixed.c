@@ -4,7 +4,7 @@
 static int one_event(int set)
 {
     struct epoll_event got[8];
-    CHECK(epoll_wait(set, got, 8, 5000) == 1);
+    CHECK(epoll_wait(set, got, 8, PATIENCE_MS) == 1);
     return got[0].data.fd;
 }
 

@@ -8,7 +8,7 @@ void server(struct place place)
     char text[4];
     CHECK(epoll_ctl(set, EPOLL_CTL_ADD, fd, &event) == 0);
     ready();
-    CHECK(epoll_wait(set, got, 2, 5000) == 1 && got[0].events == EPOLLIN);
+    CHECK(epoll_wait(set, got, 2, PATIENCE_MS) == 1 && got[0].events == EPOLLIN);
     CHECK(epoll_wait(set, got, 2, 20) == 0);
     CHECK(recv(fd, text, sizeof text, 0) == 1);
     CHECK(recv(fd, text, sizeof text, 0) == 1);
@@ -16,9 +16,9 @@ void server(struct place place)
     CHECK(epoll_wait(set, got, 2, 20) == 0);
     struct sockaddr_in to = at(place.client, place.port);
     CHECK(sendto(fd, "!", 1, 0, NAME(to)) == 1);
-    CHECK(epoll_wait(set, got, 2, 5000) == 1);
+    CHECK(epoll_wait(set, got, 2, PATIENCE_MS) == 1);
     CHECK(epoll_ctl(set, EPOLL_CTL_MOD, fd, &event) == 0);
-    CHECK(epoll_wait(set, got, 2, 5000) == 1); /* still unread, armed again */
+    CHECK(epoll_wait(set, got, 2, PATIENCE_MS) == 1); /* still unread, armed again */
     CHECK(recv(fd, text, sizeof text, 0) == 1);
 }
 

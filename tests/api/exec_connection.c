@@ -2,7 +2,7 @@
  * what was not sent yet, and the ends of either side. */
 #include "api.h"
 
-#define ROUNDS 400
+#define ROUNDS 100
 #define UNREAD 30000
 #define UNSENT 150000
 
@@ -86,10 +86,7 @@ void server(struct place place)
     ready();
     int fd = accept(listener, NULL, NULL), ended = accept(listener, NULL, NULL), quiet = accept(listener, NULL, NULL);
     CHECK(fd >= 0 && ended >= 0 && quiet >= 0);
-    for (int i = 0; i < ROUNDS; i++) {
-        await(fd);
-        tell(fd);
-    }
+    answers(fd, ROUNDS);
     CHECK(setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &one, sizeof one) == 0);
     remember("TALKING", fd);
     remember("COPY", dup(fd));
@@ -112,10 +109,7 @@ void client(struct place place)
     int fd = tcp_connected(place.address, place.port), small = 40000;
     int ended = tcp_connected(place.address, place.port), quiet = tcp_connected(place.address, place.port);
     CHECK(setsockopt(fd, SOL_SOCKET, SO_RCVBUF, &small, sizeof small) == 0);
-    for (int i = 0; i < ROUNDS; i++) {
-        tell(fd);
-        await(fd);
-    }
+    pings(fd, ROUNDS);
     await_end(quiet);
     send_bytes(ended, 5);
     CHECK(shutdown(ended, SHUT_WR) == 0);

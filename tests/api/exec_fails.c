@@ -2,7 +2,7 @@
 #include "api.h"
 #include <sys/stat.h>
 
-#define ROUNDS 200
+#define ROUNDS 20
 
 static void echo(int fd)
 {
@@ -25,7 +25,7 @@ void server(struct place place)
     tell(fd);
     for (int i = 0; i < 4; i++) {
         struct epoll_event got = {0};
-        CHECK(epoll_wait(set, &got, 1, 5000) == 1 && got.data.fd == fd && got.events == EPOLLIN);
+        CHECK(epoll_wait(set, &got, 1, PATIENCE_MS) == 1 && got.data.fd == fd && got.events == EPOLLIN);
         CHECK(polled(copy, POLLIN) == POLLIN);
         echo(i % 2 ? fd : copy);
     }
@@ -39,13 +39,7 @@ void server(struct place place)
 void client(struct place place)
 {
     int fd = tcp_connected(place.address, place.port);
-    for (int i = 0; i < ROUNDS; i++) {
-        tell(fd);
-        await(fd);
-    }
+    pings(fd, ROUNDS);
     await(fd);
-    for (int i = 0; i < 4; i++) {
-        tell(fd);
-        await(fd);
-    }
+    pings(fd, 4);
 }

@@ -11,7 +11,7 @@ void server(struct place place)
         pid_t child = fork();
         CHECK(child >= 0);
         if (child == 0) {
-            alarm(15);
+            alarm(PATIENCE_MS / 1000);
             close(listener);
             await(fd);
             tell(fd);

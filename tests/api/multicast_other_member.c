@@ -16,17 +16,28 @@ static int joined(struct place place)
     return fd;
 }
 
+/* Reads what comes until it has heard one that says so. */
+static void hears(int fd, char what)
+{
+    char byte = 0;
+    while (byte != what)
+        CHECK(recv(fd, &byte, 1, 0) == 1);
+}
+
 static void hears_all(int fd)
 {
     char byte;
-    for (int i = 0; i < COUNT; i++)
-        CHECK(recv(fd, &byte, 1, 0) == 1);
+    hears(fd, 'm');
+    for (int i = 1; i < COUNT; i++)
+        CHECK(recv(fd, &byte, 1, 0) == 1 && byte == 'm');
 }
 
 static void other_member(struct place place)
 {
     int fd = joined(place);
     char word = 'r';
+    CHECK(write(3, &word, 1) == 1);
+    hears(fd, 'p');
     CHECK(write(3, &word, 1) == 1);
     hears_all(fd);
     exit(0);
@@ -51,19 +62,31 @@ void server(struct place place)
         _exit(9);
     }
     CHECK(read(pipes[0], &word, 1) == 1);
-    usleep(2500000); /* it is noticed within a second or two */
+    int listener = tcp_listening(place.address, place.port + 1);
     ready();
+    int control = accept(listener, NULL, NULL);
+    CHECK(control >= 0);
+    /* Who joins beside a member is noticed after a while: from the first that both hear, both hear all. */
+    CHECK(read(pipes[0], &word, 1) == 1);
+    hears(fd, 'p');
+    tell(control);
     hears_all(fd);
     CHECK(waitpid(child, &status, 0) == child && status == 0);
+    tell(control);
 }
 
 void client(struct place place)
 {
-    int fd = udp_bound(place.client, 0);
+    int fd = udp_bound(place.client, 0), control = tcp_connected(place.address, place.port + 1);
     struct ip_mreqn out = {.imr_address = at(place.client, 0).sin_addr};
     struct sockaddr_in group = at(GROUP, place.port);
+    struct pollfd heard = {.fd = control, .events = POLLIN};
     CHECK(setsockopt(fd, IPPROTO_IP, IP_MULTICAST_IF, &out, sizeof out) == 0);
+    do
+        CHECK(sendto(fd, "p", 1, 0, NAME(group)) == 1);
+    while (poll(&heard, 1, 50) == 0);
+    await(control);
     for (int i = 0; i < COUNT; i++)
         CHECK(sendto(fd, "m", 1, 0, NAME(group)) == 1);
-    usleep(100000);
+    await(control);
 }

@@ -8,7 +8,7 @@ static int opened(const char *address, int port)
 {
     int fd = socket(AF_INET, SOCK_DGRAM, 0), one = 1;
     struct sockaddr_in name = at(address, port);
-    struct timeval limit = {.tv_sec = 5};
+    struct timeval limit = {.tv_sec = PATIENCE_MS / 1000};
     CHECK(fd >= 0);
     CHECK(setsockopt(fd, SOL_SOCKET, SO_REUSEADDR, &one, sizeof one) == 0);
     CHECK(setsockopt(fd, SOL_SOCKET, SO_RCVTIMEO, &limit, sizeof limit) == 0);

@@ -10,7 +10,7 @@ void server(struct place place)
 {
     int listener = tcp_listening(place.address, place.port);
     struct linger linger = {.l_onoff = 1, .l_linger = 3}, got = {0};
-    struct timeval limit = {.tv_sec = 7}, kept = {0};
+    struct timeval limit = {.tv_sec = 77}, kept = {0};
     socklen_t length = sizeof got;
     set(listener, SOL_SOCKET, SO_KEEPALIVE, 1);
     set(listener, SOL_SOCKET, SO_RCVLOWAT, 3);
@@ -35,7 +35,7 @@ void server(struct place place)
     CHECK(option(fd, IPPROTO_IP, IP_MTU) == 1500);
     CHECK(getsockopt(fd, SOL_SOCKET, SO_LINGER, &got, &length) == 0 && got.l_onoff == 1 && got.l_linger == 3);
     length = sizeof kept;
-    CHECK(getsockopt(fd, SOL_SOCKET, SO_RCVTIMEO, &kept, &length) == 0 && kept.tv_sec == 7);
+    CHECK(getsockopt(fd, SOL_SOCKET, SO_RCVTIMEO, &kept, &length) == 0 && kept.tv_sec == 77);
     char name[16] = {0}, text[8];
     length = sizeof name;
     CHECK(getsockopt(fd, IPPROTO_TCP, TCP_CONGESTION, name, &length) == 0 && strcmp(name, "reno") == 0);

@@ -12,18 +12,18 @@ void server(struct place place)
     CHECK(poll(set, 4, 0) == 0);
     CHECK(poll(set, 5, 0) == 1 && set[4].revents == POLLNVAL && set[3].revents == 0);
     tell(fd);
-    CHECK(poll(set, 4, 5000) == 1 && set[1].revents == POLLIN);
+    CHECK(poll(set, 4, PATIENCE_MS) == 1 && set[1].revents == POLLIN);
     CHECK(recv(udp, text, sizeof text, 0) == 1);
     tell(fd);
-    CHECK(poll(set, 4, 5000) == 1 && set[0].revents == POLLIN && set[1].revents == 0);
+    CHECK(poll(set, 4, PATIENCE_MS) == 1 && set[0].revents == POLLIN && set[1].revents == 0);
     CHECK(write(pipes[1], "x", 1) == 1);
-    CHECK(poll(set, 4, 5000) == 2 && set[0].revents == POLLIN && set[2].revents == POLLIN);
+    CHECK(poll(set, 4, PATIENCE_MS) == 2 && set[0].revents == POLLIN && set[2].revents == POLLIN);
     await(fd);
     set[0].events = POLLIN | POLLOUT | POLLRDHUP;
-    CHECK(poll(set, 1, 5000) == 1 && (set[0].revents & POLLOUT));
+    CHECK(poll(set, 1, PATIENCE_MS) == 1 && (set[0].revents & POLLOUT));
     tell(fd);
     set[0].events = POLLIN | POLLRDHUP;
-    CHECK(poll(set, 1, 5000) == 1 && set[0].revents == (POLLIN | POLLRDHUP));
+    CHECK(poll(set, 1, PATIENCE_MS) == 1 && set[0].revents == (POLLIN | POLLRDHUP));
     struct timespec limit = {.tv_nsec = 1000000};
     CHECK(ppoll(set + 1, 1, &limit, NULL) == 0);
 }

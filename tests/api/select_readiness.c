@@ -22,13 +22,13 @@ void server(struct place place)
     int fds[3] = {fd, udp, pipes[0]};
     CHECK(ready_of(fds, 3, &readable, 0) == 0);
     tell(fd);
-    CHECK(ready_of(fds, 3, &readable, 5000) == 1 && FD_ISSET(udp, &readable) && !FD_ISSET(fd, &readable));
+    CHECK(ready_of(fds, 3, &readable, PATIENCE_MS) == 1 && FD_ISSET(udp, &readable) && !FD_ISSET(fd, &readable));
     CHECK(recv(udp, text, sizeof text, 0) == 1);
     CHECK(write(pipes[1], "x", 1) == 1);
-    CHECK(ready_of(fds, 3, &readable, 5000) == 1 && FD_ISSET(pipes[0], &readable));
+    CHECK(ready_of(fds, 3, &readable, PATIENCE_MS) == 1 && FD_ISSET(pipes[0], &readable));
     tell(fd);
-    CHECK(ready_of(fds, 1, &readable, 5000) == 1);
-    CHECK(ready_of(fds, 3, &readable, 5000) == 2 && FD_ISSET(fd, &readable) && FD_ISSET(pipes[0], &readable));
+    CHECK(ready_of(fds, 1, &readable, PATIENCE_MS) == 1);
+    CHECK(ready_of(fds, 3, &readable, PATIENCE_MS) == 2 && FD_ISSET(fd, &readable) && FD_ISSET(pipes[0], &readable));
     await(fd);
     FD_ZERO(&writable);
     FD_SET(fd, &writable);
@@ -38,7 +38,7 @@ void server(struct place place)
     CHECK(pselect(fd + 1, &readable, &writable, NULL, &none, NULL) == 1);
     CHECK(FD_ISSET(fd, &writable) && !FD_ISSET(fd, &readable));
     tell(fd);
-    CHECK(ready_of(fds, 1, &readable, 5000) == 1);
+    CHECK(ready_of(fds, 1, &readable, PATIENCE_MS) == 1);
     await_end(fd);
     CHECK_ERRNO(select(-1, NULL, NULL, NULL, &(struct timeval){0}), EINVAL);
 }

@@ -24,8 +24,7 @@ void client(struct place place)
     await_end(fd);
     /* The first one draws the peer's reset; its arrival shows as POLLHUP or POLLERR. */
     CHECK(send(fd, "x", 1, MSG_NOSIGNAL) == 1);
-    for (int tries = 0; !(polled(fd, POLLOUT) & (POLLERR | POLLHUP)) && tries < 1000; tries++)
-        usleep(1000);
+    EVENTUALLY(polled(fd, POLLOUT) & (POLLERR | POLLHUP));
     CHECK_ERRNO(send(fd, "x", 1, MSG_NOSIGNAL), EPIPE);
     CHECK(signals == 0);
     CHECK_ERRNO(write(fd, "x", 1), EPIPE);

@@ -7,7 +7,7 @@ void server(struct place place)
     int fd = tcp_serve_one(place);
     long long total = 0, wanted = 0;
     char go;
-    struct timeval limit = {.tv_sec = 10};
+    struct timeval limit = {.tv_sec = PATIENCE_MS / 1000};
     CHECK(setsockopt(fd, SOL_SOCKET, SO_RCVTIMEO, &limit, sizeof limit) == 0);
     /* A second connection carries the word when to read, and how much was sent. */
     int control = udp_bound(place.address, place.port + 1);

@@ -3,8 +3,6 @@
 #include "api.h"
 
 #define CLIENTS 40
-/* So many that they count, if they came through the kernel. */
-#define MORE 160
 #define WORKERS 2
 
 static int listening(const char *address, int port)
@@ -32,7 +30,7 @@ static int work(int listener, int end)
 {
     struct pollfd fds[2] = {{.fd = listener, .events = POLLIN}, {.fd = end, .events = POLLIN}};
     for (int count = 0;; count++) {
-        CHECK(poll(fds, 2, 10000) > 0);
+        CHECK(poll(fds, 2, PATIENCE_MS) > 0);
         if (fds[1].revents != 0)
             return count;
         serve(listener);
@@ -51,7 +49,7 @@ void server(struct place place)
     CHECK(fd >= 0);
     tell(fd);
     for (int served = 0; served < CLIENTS; served++) {
-        CHECK(poll(fds, 2, 10000) > 0);
+        CHECK(poll(fds, 2, PATIENCE_MS) > 0);
         int which = fds[0].revents != 0 ? 0 : 1;
         serve(fds[which].fd);
         counts[which]++;
@@ -59,7 +57,7 @@ void server(struct place place)
     CHECK(counts[0] > 0 && counts[1] > 0);
     CHECK(close(fds[1].fd) == 0);
     tell(fd);
-    for (int served = 0; served < MORE; served++)
+    for (int served = 0; served < CLIENTS; served++)
         serve(fds[0].fd);
     CHECK(close(fds[0].fd) == 0);
     /* A process each; the connection from the client stays the parent's. */
@@ -91,7 +89,7 @@ void client(struct place place)
     int control = tcp_connected(place.address, place.port);
     for (int round = 0; round < 3; round++) {
         await(control);
-        for (int i = 0; i < (round == 1 ? MORE : CLIENTS); i++) {
+        for (int i = 0; i < CLIENTS; i++) {
             int fd = tcp_connected(place.address, round < 2 ? place.port + 1 : place.port + 2);
             tell(fd);
             await(fd);

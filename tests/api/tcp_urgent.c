@@ -23,9 +23,7 @@ void server(struct place place)
     CHECK(fcntl(fd, F_GETOWN) == getpid());
     tell(fd);
     CHECK(polled(fd, POLLPRI) == POLLPRI);
-    for (int i = 0; i < 100 && !urgent; i++)
-        usleep(10000);
-    CHECK(urgent);
+    EVENTUALLY(urgent);
     CHECK(recv(fd, text, sizeof text, 0) == 2 && memcmp(text, "ab", 2) == 0); /* up to the mark */
     CHECK(ioctl(fd, 0x8905 /* SIOCATMARK */, &mark) == 0 && mark == 1);
     CHECK(recv(fd, text, 1, MSG_OOB) == 1 && text[0] == 'c');

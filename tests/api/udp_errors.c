@@ -9,6 +9,19 @@ void server(struct place place)
     CHECK(recv(fd, &byte, 1, 0) == 1);
 }
 
+/* Sends to a closed port until an ICMP error has come back: the kernel over there sends one a second at the least. */
+static void refused(int fd)
+{
+    struct pollfd one = {.fd = fd, .events = POLLIN};
+    for (int i = 0; i < PATIENCE_MS / 1100; i++) {
+        CHECK(send(fd, "x", 1, 0) == 1);
+        CHECK(poll(&one, 1, 1100) >= 0);
+        if (one.revents & (POLLERR | POLLIN))
+            return;
+    }
+    CHECK(!"an ICMP error comes");
+}
+
 void client(struct place place)
 {
     static char large[65508];
@@ -29,10 +42,22 @@ void client(struct place place)
 
     /* Nobody has this port: an ICMP error reaches the connected socket, once. */
     int closed = udp_connected(place.address, place.port + 5);
-    CHECK(send(closed, "x", 1, 0) == 1);
-    CHECK(polled(closed, POLLIN) & (POLLERR | POLLIN));
+    refused(closed);
     CHECK_ERRNO(recv(closed, &byte, 1, 0), ECONNREFUSED);
     CHECK_ERRNO(recv(closed, &byte, 1, MSG_DONTWAIT), EAGAIN);
+
+    /* It comes before a buffer that is not there. */
+    refused(closed);
+    CHECK_ERRNO(send(closed, NULL, 1, 0), ECONNREFUSED);
+    CHECK_ERRNO(send(closed, NULL, 1, 0), EFAULT);
+
+    /* What is refused in any case, and another connect, leave the error there; a receive of urgent data is one as any other. */
+    refused(closed);
+    CHECK_ERRNO(send(closed, large, sizeof large, 0), EMSGSIZE);
+    to.sin_port = htons((unsigned short)(place.port + 5));
+    CHECK(connect(closed, NAME(to)) == 0);
+    CHECK_ERRNO(recv(closed, &byte, 1, MSG_OOB | MSG_DONTWAIT), ECONNREFUSED);
+    to.sin_port = htons((unsigned short)place.port);
 
     CHECK(sendto(fd, "x", 1, 0, NAME(to)) == 1);
 }

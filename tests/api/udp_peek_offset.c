@@ -34,7 +34,7 @@ void server(struct place place)
     CHECK(place_of(fd) == -1);
     /* "0123456789", "abc", "", "xy", and then a last one to know that all are there. */
     struct pollfd one = {.fd = fd, .events = POLLIN};
-    CHECK(poll(&one, 1, 5000) == 1);
+    CHECK(poll(&one, 1, PATIENCE_MS) == 1);
     usleep(100000);
     CHECK(look(fd, 4, 0) == 4 && SHOWN("0123", 1));
     CHECK(look(fd, 4, 0) == 4 && SHOWN("0123", 1));

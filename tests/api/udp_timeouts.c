@@ -1,4 +1,4 @@
-/* A receive that nobody answers ends after SO_RCVTIMEO, not before; poll and select keep theirs. */
+/* A receive that nobody answers ends after SO_RCVTIMEO, not before; poll and select keep theirs. The longest is for ever. */
 #include "api.h"
 
 void server(struct place place)
@@ -8,8 +8,11 @@ void server(struct place place)
     socklen_t length = sizeof from;
     char byte;
     ready();
-    CHECK(recvfrom(fd, &byte, 1, 0, (struct sockaddr *)&from, &length) == 1);
-    CHECK(sendto(fd, &byte, 1, 0, (struct sockaddr *)&from, length) == 1);
+    for (int i = 0; i < 2; i++) {
+        CHECK(recvfrom(fd, &byte, 1, 0, (struct sockaddr *)&from, &length) == 1);
+        usleep(20000);
+        CHECK(sendto(fd, &byte, 1, 0, (struct sockaddr *)&from, length) == 1);
+    }
 }
 
 void client(struct place place)
@@ -35,6 +38,11 @@ void client(struct place place)
     CHECK(select(fd + 1, &set, NULL, NULL, &wait) == 0 && !FD_ISSET(fd, &set));
     CHECK(now_ms() - start >= 49);
 
+    struct timeval longest = {.tv_sec = 0x7fffffffffffffff, .tv_usec = 999999};
+    CHECK(setsockopt(fd, SOL_SOCKET, SO_RCVTIMEO, &longest, sizeof longest) == 0);
+    CHECK(setsockopt(fd, SOL_SOCKET, SO_SNDTIMEO, &longest, sizeof longest) == 0);
+    CHECK(send(fd, "x", 1, 0) == 1);
+    CHECK(recv(fd, &byte, 1, 0) == 1);
     CHECK(setsockopt(fd, SOL_SOCKET, SO_RCVTIMEO, &never, sizeof never) == 0);
     CHECK(send(fd, "x", 1, 0) == 1);
     CHECK(recv(fd, &byte, 1, 0) == 1);

@@ -8,6 +8,8 @@ static long long now_us(void)
     return now.tv_sec * 1000000LL + now.tv_nsec / 1000;
 }
 
+enum { ROUNDS = 3000 };
+
 static long long begun, best[4];
 
 static void lasted(int which)
@@ -16,6 +18,16 @@ static void lasted(int which)
     CHECK(span >= 2500);
     if (!best[which] || span < best[which])
         best[which] = span;
+}
+
+/* The best of as many as it takes: a busy machine makes single waits longer, but not each of thousands. */
+static int in_time(void)
+{
+    for (int which = 0; which < 4; which++)
+        if (!best[which])
+            return 0;
+    /* The kernel counts SO_RCVTIMEO in jiffies. */
+    return best[0] < 3500 && best[1] < 3500 && best[2] < 4000 && best[3] < 12500;
 }
 
 void server(struct place place)
@@ -31,7 +43,7 @@ void client(struct place place)
     struct epoll_event event = {.events = EPOLLIN}, got;
     await(fd);
     CHECK(epoll_ctl(set, EPOLL_CTL_ADD, fd, &event) == 0);
-    for (int i = 0; i < 40; i++) {
+    for (int i = 0; i < ROUNDS && !in_time(); i++) {
         struct timespec limit = {.tv_nsec = 2500000};
         struct timeval short_limit = {.tv_usec = 2500};
         struct pollfd one = {.fd = fd, .events = POLLIN};
@@ -55,7 +67,5 @@ void client(struct place place)
         CHECK_ERRNO(recv(fd, &byte, 1, 0), EAGAIN);
         lasted(3);
     }
-    /* The best of many: a busy machine makes single waits longer. */
-    CHECK(best[0] < 3500 && best[1] < 3500 && best[2] < 4000);
-    CHECK(best[3] < 12500); /* the kernel counts SO_RCVTIMEO in jiffies */
+    CHECK(in_time());
 }

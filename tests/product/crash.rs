@@ -1,7 +1,7 @@
 //! A killed process leaves nothing behind: no program on the interface, and the kernel answers its peer.
 
 use rig::{Finished, Host, Options, Program, Protocol};
-use tests::{DEADLINE, World, world};
+use tests::{DEADLINE, World, wait_for_no_program, world};
 
 const PORT: u16 = 9300;
 
@@ -53,7 +53,7 @@ fn killing_the_server_leaves_no_program_and_the_kernel_resets_the_peer() {
     let said = client.finish(DEADLINE).and_then(Finished::success).unwrap().stdout;
     // The kernel's own socket would have said goodbye with FIN; ours died with the process that held its state.
     assert!(said.contains("reset"), "{said}");
-    assert!(!hosts.right.has_xdp_program().unwrap(), "an XDP program is still attached");
+    wait_for_no_program(&hosts.right);
 }
 
 #[test]
@@ -66,6 +66,9 @@ fn after_a_kill_the_same_port_can_be_served_again() {
         server.wait_for_port(Protocol::Tcp, PORT, DEADLINE).unwrap();
         let mut client = python(&hosts.left, READER, &address).preload(Some(library)).start().unwrap();
         client.wait_for_output("connected", DEADLINE).unwrap();
+        for host in [&hosts.left, &hosts.right] {
+            assert!(host.has_xdp_program().unwrap(), "{} is not accelerated", host.address);
+        }
         server.kill().unwrap();
         client.finish(DEADLINE).and_then(Finished::success).unwrap();
     }

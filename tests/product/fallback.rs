@@ -4,7 +4,7 @@
 use std::path::{Path, PathBuf};
 
 use rig::{Finished, Host, Options, Program, Protocol, attach_foreign_program};
-use tests::{DEADLINE, World, compile, world};
+use tests::{DEADLINE, World, assert_opened_nothing, compile, world};
 
 const PORT: u16 = 9100;
 /// User and group `nobody`.
@@ -18,9 +18,9 @@ fn transfer(client: Program, server: Program, address: &str) -> rig::Result<(Fin
     Ok((client, server.finish(DEADLINE)?.success()?))
 }
 
-/// The program under the preload on `host`.
+/// The program under the preload on `host`, as users run it.
 fn preloaded(world: &World, host: &Host, program: &Path) -> Program {
-    host.program(program).preload(Some(&world.library))
+    host.program(program).preload(Some(&world.library)).may_fall_back()
 }
 
 /// A copy of library and program that every user may read, wherever the build folder is.
@@ -38,6 +38,17 @@ fn readable_by_all(world: &World, program: &Path) -> (PathBuf, PathBuf, PathBuf)
     (folder, library, program)
 }
 
+/// As [`preloaded`], and tells every socket that is left to the kernel.
+fn telling(world: &World, host: &Host, program: &Path) -> Program {
+    preloaded(world, host, program).environment("VMA_TRACELEVEL", "debug")
+}
+
+/// The log says that a socket was left to the kernel, and why.
+fn assert_left(finished: &Finished, why: &str) {
+    let is_it = |line: &str| line.contains("left to the kernel") && line.contains(why);
+    assert!(finished.stderr.lines().any(is_it), "nothing about {why:?}: {}", finished.stderr);
+}
+
 /// The log has exactly so many warnings.
 fn assert_warnings(finished: &Finished, count: usize) {
     let warnings = finished.stderr.lines().filter(|line| line.contains("WARNING")).count();
@@ -49,13 +60,46 @@ fn without_privilege_the_kernel_carries_the_socket_and_one_warning_says_why() {
     let Some(world) = world(&Options::default()) else { return };
     let compiled = compile("apps/transfer.c").unwrap();
     let (folder, library, program) = readable_by_all(&world, compiled.path());
-    let start = |host: &Host| host.program(&program).preload(Some(&library)).user(NOBODY);
+    let start = |host: &Host| host.program(&program).preload(Some(&library)).may_fall_back().user(NOBODY);
     let (left, right) = (&world.hosts.left, &world.hosts.right);
     let result = transfer(start(left), start(right), &right.address.to_string());
     std::fs::remove_dir_all(folder).unwrap();
     let (client, server) = result.unwrap();
     assert_warnings(&client, 1);
     assert_warnings(&server, 1);
+}
+
+/// Runs the program as nobody with these capabilities, and with Debian's limit of locked memory.
+fn with_capabilities(host: &Host, library: &Path, program: &Path, capabilities: &[&str]) -> Program {
+    let set = capabilities.iter().map(|name| format!("+{name}")).collect::<Vec<_>>().join(",");
+    let limited =
+        host.program("sh").words("-c").argument("ulimit -l 8192; exec setpriv \"$@\"").argument("sh");
+    let words =
+        format!("--reuid {NOBODY} --regid {NOBODY} --clear-groups --inh-caps {set} --ambient-caps {set} env");
+    let preload = format!("LD_PRELOAD={}", library.display());
+    limited.words(&words).words("SIDESTEP_STRICT=1").argument(preload).argument(program)
+}
+
+#[test]
+fn an_ordinary_user_with_the_five_capabilities_is_accelerated_and_each_of_them_is_needed() {
+    const NEEDED: [&str; 5] = ["net_admin", "net_raw", "bpf", "perfmon", "ipc_lock"];
+    let Some(world) = world(&Options::default()) else { return };
+    let compiled = compile("apps/transfer.c").unwrap();
+    let (folder, library, program) = readable_by_all(&world, compiled.path());
+    let (left, right) = (&world.hosts.left, &world.hosts.right);
+    let before = left.counters().unwrap();
+    let client = with_capabilities(left, &library, &program, &NEEDED);
+    transfer(client, right.program(&program), &right.address.to_string()).unwrap();
+    assert_opened_nothing(left, &before);
+    for missing in NEEDED {
+        let others: Vec<&str> = NEEDED.into_iter().filter(|one| *one != missing).collect();
+        let client = with_capabilities(left, &library, &program, &others);
+        let words = format!("send connect {} {PORT} 1", right.address);
+        let said = client.words(&words).run(DEADLINE).unwrap().stderr;
+        let named = format!("CAP_{}", missing.to_uppercase());
+        assert!(said.contains(&named), "without {named}: {said}");
+    }
+    std::fs::remove_dir_all(folder).unwrap();
 }
 
 #[test]
@@ -65,7 +109,7 @@ fn strict_mode_refuses_instead_of_falling_back() {
     let (folder, library, program) = readable_by_all(&world, compiled.path());
     let words = format!("send connect {} {PORT} 1", world.hosts.right.address);
     let client = world.hosts.left.program(&program).preload(Some(&library)).user(NOBODY).words(&words);
-    let finished = client.environment("SIDESTEP_STRICT", "1").run(DEADLINE).unwrap();
+    let finished = client.run(DEADLINE).unwrap();
     std::fs::remove_dir_all(folder).unwrap();
     assert!(!finished.status.success(), "a strict run fell back: {}", finished.stderr);
     // Refused by us, not by the peer that does not listen.
@@ -78,9 +122,12 @@ fn loopback_stays_with_the_kernel_without_a_warning() {
     let compiled = compile("apps/transfer.c").unwrap();
     let program = compiled.path();
     let host = &world.hosts.left;
-    let start = || preloaded(&world, host, program);
-    let (client, _) = transfer(start(), start(), "127.0.0.1").unwrap();
-    assert_warnings(&client, 0);
+    let start = || telling(&world, host, program);
+    let (client, server) = transfer(start(), start(), "127.0.0.1").unwrap();
+    for end in [client, server] {
+        assert_left(&end, "loopback or an address of this host");
+        assert_warnings(&end, 0);
+    }
 }
 
 #[test]
@@ -89,8 +136,9 @@ fn the_hosts_own_address_stays_with_the_kernel() {
     let compiled = compile("apps/transfer.c").unwrap();
     let program = compiled.path();
     let host = &world.hosts.left;
-    let start = || preloaded(&world, host, program);
-    transfer(start(), start(), &host.address.to_string()).unwrap();
+    let start = || telling(&world, host, program);
+    let (client, _) = transfer(start(), start(), &host.address.to_string()).unwrap();
+    assert_left(&client, "loopback or an address of this host");
 }
 
 #[test]
@@ -102,8 +150,8 @@ fn ipv6_stays_with_the_kernel() {
     server.wait_for_port(Protocol::Tcp, 8000, DEADLINE).unwrap();
     let curl = world.hosts.left.program("curl").preload(Some(&world.library));
     let words = format!("-sS -g --max-time 30 http://[{address}]:8000/");
-    let said = curl.words(&words).run(DEADLINE).and_then(Finished::success).unwrap().stdout;
-    assert!(said.contains("Directory listing"), "{said}");
+    let client = curl.words(&words).run(DEADLINE).and_then(Finished::success).unwrap();
+    assert!(client.stdout.contains("Directory listing"), "{}", client.stdout);
 }
 
 #[test]
@@ -131,7 +179,8 @@ fn a_second_process_on_a_busy_queue_goes_through_the_kernel() {
     let first = preloaded(&world, right, program).words(&format!("receive listen {address} 9200 1"));
     let mut first = first.start().unwrap();
     first.wait_for_port(Protocol::Tcp, 9200, DEADLINE).unwrap();
-    transfer(left.program(program), preloaded(&world, right, program), &address).unwrap();
+    let (_, second) = transfer(left.program(program), preloaded(&world, right, program), &address).unwrap();
+    assert_left(&second, "has it: one process, with its children");
     // The first one still works.
     let client = left.program(program).words(&format!("send connect {address} 9200 1"));
     client.run(DEADLINE).and_then(Finished::success).unwrap();
@@ -153,7 +202,7 @@ while True:
 const ASK_SHARED: &str = "\
 import socket,sys
 for _ in range(40):
-    with socket.create_connection((sys.argv[1], int(sys.argv[2])), timeout=20) as peer:
+    with socket.create_connection((sys.argv[1], int(sys.argv[2])), timeout=60) as peer:
         print(int(peer.makefile('rb').readline()))
 ";
 
@@ -166,7 +215,8 @@ fn of_two_unrelated_processes_on_one_port_the_accelerated_one_serves_and_then_th
         program.argument(&address).argument("9300")
     };
     let serve = || {
-        let mut server = python(&world.hosts.right, SHARING).preload(Some(&world.library)).start().unwrap();
+        let server = python(&world.hosts.right, SHARING).preload(Some(&world.library)).may_fall_back();
+        let mut server = server.start().unwrap();
         server.wait_for_output("listening", DEADLINE).unwrap();
         server
     };

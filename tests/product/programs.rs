@@ -1,10 +1,9 @@
 //! Programs that people run: redis, iperf3, Python's http.server and curl, accelerated at both ends and mixed.
 
 use std::path::{Path, PathBuf};
-use std::time::Duration;
 
 use rig::{Finished, Host, Options, Program, Protocol, Running};
-use tests::{DEADLINE, World, assert_host_bypassed, world};
+use tests::{DEADLINE, World, assert_host_bypassed, assert_opened_nothing, world};
 
 /// Debian's own, never a version manager's wrapper script.
 const PYTHON: &str = "/usr/bin/python3";
@@ -105,7 +104,7 @@ fn curl_fetches_a_file_from_pythons_http_server_intact() {
         let server = http_server(&world.hosts.right, &folder.0);
         let server = serve(&world, server, way.1, 8000);
         let fetched = folder.0.join("fetched");
-        let words = format!("-sS --max-time 30 http://{}:8000/file -o", world.hosts.right.address);
+        let words = format!("-sS --max-time 60 http://{}:8000/file -o", world.hosts.right.address);
         ask(&world, world.hosts.left.program("curl").words(&words).argument(&fetched), way);
         assert!(std::fs::read(&fetched).unwrap() == content, "{way:?}: the file that arrived differs");
         server.kill().unwrap();
@@ -120,10 +119,12 @@ fn http_server(host: &Host, folder: &Path) -> Program {
 #[test]
 fn curl_says_the_same_about_a_refused_connection() {
     let Some(world) = world(&Options::default()) else { return };
-    let words = format!("-sS --max-time 10 http://{}:9/", world.hosts.right.address);
+    let words = format!("-sS --max-time 60 http://{}:9/", world.hosts.right.address);
     let curl = world.hosts.left.program("curl").words(&words);
-    let kernel = curl.run(Duration::from_secs(20)).unwrap();
-    let ours = accelerated(&world, curl, true).run(Duration::from_secs(20)).unwrap();
+    let kernel = curl.run(DEADLINE).unwrap();
+    let before = world.hosts.left.counters().unwrap();
+    let ours = accelerated(&world, curl, true).run(DEADLINE).unwrap();
+    assert_opened_nothing(&world.hosts.left, &before);
     assert_eq!(ours.status.code(), kernel.status.code());
     assert_eq!(ours.status.code(), Some(7), "curl: failed to connect");
 }

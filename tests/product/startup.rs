@@ -5,14 +5,15 @@ use tests::{DEADLINE, World, compile, world};
 
 const PORT: u16 = 9750;
 
-/// Eight clients at a time, each with many connections, one after the other. Only before the server listens may one be refused.
+/// Eight clients at a time, each with many connections, one after the other. Only before the server listens may one be
+/// refused.
 const IMPATIENT: &str = "\
 import concurrent.futures,socket,sys
 def client(number):
     for _ in range(60):
         while True:
             try:
-                peer = socket.create_connection((sys.argv[1], int(sys.argv[2])), timeout=20)
+                peer = socket.create_connection((sys.argv[1], int(sys.argv[2])), timeout=60)
                 break
             except ConnectionRefusedError:
                 pass
@@ -39,6 +40,7 @@ fn clients_that_come_while_workers_start_are_all_served() {
         let mut server = program.preload(Some(library)).start().unwrap();
         server.wait_for_port(Protocol::Tcp, port, DEADLINE).unwrap();
         clients.finish(DEADLINE).and_then(Finished::success).unwrap();
+        assert!(hosts.right.has_xdp_program().unwrap(), "the workers are not accelerated");
         server.kill().unwrap();
     }
 }

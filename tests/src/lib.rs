@@ -10,10 +10,11 @@ use std::time::Duration;
 
 use rig::skip::{skipped, test_name, without_namespaces};
 use rig::sockperf::Witness;
-use rig::{KernelCounters, Options, Result, TwoHosts, run_tool};
+use rig::{Host, KernelCounters, Options, Result, TwoHosts, eventually, eventually_some, run_tool};
 
-/// For the end of any program that is not itself told how long to run. Generous: it only matters when a test fails.
-pub const DEADLINE: Duration = Duration::from_secs(60);
+/// For the end of any program that is not itself told how long to run; those have limits of [`rig::PATIENCE`]
+/// themselves.
+pub const DEADLINE: Duration = rig::PATIENCE.saturating_mul(2);
 
 /// Where the library under test is: `SIDESTEP_LIBRARY`, or the workspace's release build.
 pub fn library() -> Option<PathBuf> {
@@ -84,6 +85,38 @@ pub fn compile(source: &str) -> Result<Executable> {
     Ok(Executable(executable))
 }
 
+/// Waits until an XDP program is attached to the host's interface: whoever runs there is accelerated.
+pub fn wait_for_acceleration(host: &Host) {
+    let what = format!("{} is accelerated", host.interface);
+    eventually(&what, || host.has_xdp_program().expect("ip link"));
+}
+
+/// Waits until no XDP program is attached to the host's interface: who died lets go of it a little later.
+pub fn wait_for_no_program(host: &Host) {
+    let what = format!("no XDP program is attached to {}", host.interface);
+    eventually(&what, || !host.has_xdp_program().expect("ip link"));
+}
+
+/// Repeats `work` until it gives something and the host's kernel took part in nothing of it: processes that have just
+/// begun, or lost a sibling, are accelerated a little later.
+pub fn eventually_bypassed<T>(host: &Host, mut work: impl FnMut() -> Option<T>) -> T {
+    let what = format!("all that {} does goes past its kernel", host.address);
+    eventually_some(&what, || {
+        let before = host.counters().expect("counters");
+        let done = work()?;
+        bypassed(&host.counters().expect("counters").since(&before), 0).is_ok().then_some(done)
+    })
+}
+
+/// Since `before` the kernel's TCP has sent nothing but resets to other hosts: it has opened no connection, and
+/// answered none.
+pub fn assert_opened_nothing(host: &Host, before: &KernelCounters) {
+    let since = host.counters().expect("counters").since(before);
+    let sent = since.get("Tcp.OutSegs").saturating_sub(since.get("lo.tx_packets"));
+    let resets = since.get("Tcp.OutRsts");
+    assert!(sent <= resets, "the kernel of {} sent {sent} segments, {resets} of them resets", host.address);
+}
+
 /// The kernels' own UDP and TCP saw next to nothing of what the interfaces carried.
 pub fn assert_bypassed(witness: &Witness) {
     for (end, counters) in [("client", &witness.client), ("server", &witness.server)] {
@@ -98,10 +131,16 @@ pub fn assert_host_bypassed(host: &str, counters: &KernelCounters) {
 
 /// As [`assert_host_bypassed`]; programs that are the kernel's on purpose may have exchanged `beside` packets.
 pub fn assert_host_bypassed_but(host: &str, counters: &KernelCounters, beside: u64) {
+    if let Err(why) = bypassed(counters, beside) {
+        panic!("{host}: {why}");
+    }
+}
+
+fn bypassed(counters: &KernelCounters, beside: u64) -> std::result::Result<(), String> {
     let (kernel, wire) = (counters.transport_packets(), counters.wire_packets());
-    assert!(wire > 0, "{host}: nothing went over the interface");
-    assert!(
-        kernel.saturating_sub(beside) * 50 <= wire,
-        "{host}: the kernel's UDP and TCP handled {kernel} of {wire} packets"
-    );
+    match kernel.saturating_sub(beside) * 50 <= wire {
+        _ if wire == 0 => Err("nothing went over the interface".into()),
+        true => Ok(()),
+        false => Err(format!("the kernel's UDP and TCP handled {kernel} of {wire} packets")),
+    }
 }

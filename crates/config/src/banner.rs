@@ -1,6 +1,5 @@
 //! The lines of the start-up banner, in VMA's format, without their level and prefix.
 
-use crate::choice::Spec;
 use crate::parameters::{Parameters, ROWS};
 
 /// The rule above and below the banner.
@@ -15,14 +14,19 @@ pub struct Line {
     pub changed: bool,
 }
 
-/// All parameters' lines in the table's order; the log level always counts as changed, as in VMA.
+/// These count as changed whatever they are, as in VMA.
+const ALWAYS: [&str; 2] = ["VMA_TRACELEVEL", "VMA_LOG_FILE"];
+
+/// All parameters' lines in the table's order.
 pub fn lines(parameters: &Parameters) -> Vec<Line> {
     let defaults = Parameters::default();
     ROWS.iter()
         .map(|row| {
             let (value, default) = (row.value(parameters), row.value(&defaults));
-            let changed = value != default || row.name == "VMA_TRACELEVEL";
-            Line { text: format!("{:<30} {:<26} [{}]", row.label, value, row.name), changed }
+            let changed = value != default || ALWAYS.contains(&row.name);
+            // What is not in force must not look so.
+            let idle = if row.unused.is_some() { "  no effect" } else { "" };
+            Line { text: format!("{:<30} {:<26} [{}]{idle}", row.label, value, row.name), changed }
         })
         .collect()
 }
@@ -35,20 +39,4 @@ pub fn changed(parameters: &Parameters) -> Vec<(&'static str, String)> {
         .filter(|(row, value)| *value != row.value(&defaults))
         .map(|(row, value)| (row.name, value))
         .collect()
-}
-
-/// What VMA's banner calls the profile.
-pub fn spec_title(spec: Spec) -> &'static str {
-    match spec {
-        Spec::None => "NONE",
-        Spec::UltraLatency => "Ultra Latency",
-        Spec::Latency => "Latency",
-        Spec::West29 => "29West LBM Logic",
-        Spec::WombatFh => "Wombat FH LBM Logic",
-        Spec::Mcd => "Memcached Logic",
-        Spec::McdIrq => "Memcached Interrupt Mode",
-        Spec::Rti => "RTI Logic",
-        Spec::Sr7750 => "7750 Low Latency Profile",
-        Spec::MultiRingLatency => "Multi Ring Latency Profile",
-    }
 }

@@ -13,6 +13,9 @@ macro_rules! choices {
         pub enum $type { $($(#[$arm_doc])* $arm = $number),+ }
 
         impl $type {
+            /// Every value.
+            pub const ALL: &[Self] = &[$(Self::$arm),+];
+
             /// The number that VMA gives the value.
             pub fn number(self) -> i32 {
                 self as i32
@@ -89,6 +92,18 @@ choices! {
         Finer = 7, "FINER", "func+", "funcall", "func_all", "func-all", "6";
         /// Everything.
         All = 8, "ALL", "7";
+    }
+
+    /// What carries TCP connections.
+    Carrier by name {
+        /// The kernel first, an engine when they have shown that they gain.
+        Auto = 0, "auto";
+        /// The same, whatever else would demand the wire.
+        Late = 3, "late";
+        /// An engine, as soon as they begin.
+        Wire = 1, "wire";
+        /// The kernel.
+        Kernel = 2, "kernel";
     }
 
     /// Which sockets share a lane.
@@ -221,6 +236,18 @@ choices! {
         Sr7750 = 7750, "7750";
         /// A lane per thread.
         MultiRingLatency = 7751, "multi_ring_latency";
+        /// Ours, for redis.
+        Redis = 10_001, "redis";
+        /// Ours, for nginx.
+        Nginx = 10_002, "nginx";
+        /// Ours, for memcached.
+        Memcached = 10_003, "memcached";
+        /// Ours, for PostgreSQL.
+        Postgres = 10_004, "postgres";
+        /// Ours, for bulk.
+        Throughput = 10_005, "throughput";
+        /// Ours, for little CPU and memory.
+        Frugal = 10_006, "frugal";
     }
 
     /// How the XDP program is attached.
@@ -239,5 +266,12 @@ choices! {
         Kernel = 0, "kernel";
         /// Shared memory, where both sides agree.
         Shm = 1, "shm";
+    }
+}
+
+impl Spec {
+    /// Whether it is a profile of ours, which VMA does not have.
+    pub fn is_ours(self) -> bool {
+        self >= Spec::Redis
     }
 }

@@ -36,7 +36,9 @@ impl Parameters {
         for (name, value) in ours.iter().filter(|(name, _)| *name != "VMA_SPEC") {
             notices.extend(parameters.set(name, value));
         }
-        parameters.settle(value_of("VMA_LOG_DETAILS").is_some());
+        let is_given = |name: &str| value_of(name).is_some();
+        parameters.settle(is_given("VMA_LOG_DETAILS"));
+        parameters.size(is_given);
         (parameters, notices)
     }
 
@@ -50,8 +52,11 @@ impl Parameters {
             notices.push(Notice::warning(format!("{name} is an old name; please use {}", row.name)));
         }
         match ((row.set)(self, value), row.unused) {
-            (Err(_), Some(why)) | (Ok(()), Some(why)) => {
+            (Ok(()), Some(why)) => {
                 notices.push(Notice::debug(format!("{name}={}: accepted, no effect: {why}", quoted(value))));
+            }
+            (Err(trouble), Some(why)) => {
+                notices.push(Notice::warning(format!("{name}: {trouble}; of no effect here: {why}")));
             }
             (Err(trouble), None) => notices.push(Notice::warning(format!("{name}: {trouble}"))),
             (Ok(()), None) => {}
@@ -86,6 +91,35 @@ impl Parameters {
         self.qp_compensation_level = self.qp_compensation_level.max(self.rx_wre_batching);
     }
 }
+
+impl Parameters {
+    /// Buffers and rings in VMA's words size ours, where ours are not set.
+    fn size(&mut self, is_given: impl Fn(&str) -> bool) {
+        let defaults = Parameters::default();
+        let asked = |now: u32, default: u32| (now != default).then_some(now);
+        let (rx, tx) = (asked(self.rx_bufs, defaults.rx_bufs), asked(self.tx_bufs, defaults.tx_bufs));
+        if (rx.is_some() || tx.is_some()) && !is_given("SIDESTEP_FRAMES") {
+            let half = defaults.frames / 2;
+            let both = rx.unwrap_or(half).saturating_add(tx.unwrap_or(half));
+            self.frames = both.clamp(FRAMES_LEAST, FRAMES_MOST);
+        }
+        for (own, name, asked) in [
+            (&mut self.rx_ring, "SIDESTEP_RX_RING", asked(self.rx_wre, defaults.rx_wre)),
+            (&mut self.tx_ring, "SIDESTEP_TX_RING", asked(self.tx_wre, defaults.tx_wre)),
+        ] {
+            if let Some(depth) = asked.filter(|_| !is_given(name)) {
+                *own = depth.clamp(RING_LEAST, RING_MOST);
+            }
+        }
+    }
+}
+
+/// The bounds of SIDESTEP_FRAMES.
+const FRAMES_LEAST: u32 = 256;
+const FRAMES_MOST: u32 = 1_048_576;
+/// The bounds of SIDESTEP_RX_RING and SIDESTEP_TX_RING.
+const RING_LEAST: u32 = 64;
+const RING_MOST: u32 = 65_536;
 
 /// Tells of a name that nobody knows: loudly if it looks like a slip, quietly otherwise, as other programs may use
 /// the prefix too.

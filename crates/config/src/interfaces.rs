@@ -57,6 +57,11 @@ impl Interfaces {
         (list, notices)
     }
 
+    /// The names and patterns that the user chose.
+    pub fn chosen(&self) -> &[String] {
+        &self.chosen
+    }
+
     /// Whether the interface of this name is wanted.
     pub fn choice(&self, name: &str) -> Choice {
         let any = |patterns: &[String]| patterns.iter().any(|pattern| glob::matches(pattern, name));

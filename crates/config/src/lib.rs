@@ -2,8 +2,8 @@
 //! are handed in, so that all of it can run in tests and inside someone else's process.
 //!
 //! Reading order: [`parameters`] is the table, `table` its macro, `value` and [`choice`] the types of its fields;
-//! [`env`](mod@env) reads the environment over a [`profile`]; [`rules`] is `libvma.conf`, [`interfaces`] which
-//! interfaces are ours; [`banner`] and [`manual`] print what the table knows.
+//! [`env`](mod@env) reads the environment over a [`profile`]; [`rules`] is `libvma.conf`, [`sdp`] `libsdp.conf`,
+//! [`interfaces`] which interfaces are ours; [`banner`] and [`manual`] print what the table knows.
 #![forbid(unsafe_code)]
 
 pub mod banner;
@@ -16,6 +16,7 @@ pub mod notice;
 pub mod parameters;
 pub mod profile;
 pub mod rules;
+pub mod sdp;
 mod table;
 #[cfg(test)]
 mod tests;

@@ -13,10 +13,12 @@ parameters! {
     /// Refuse instead of falling back: a TCP or UDP socket over IPv4 that should be accelerated and cannot be fails
     /// with the reason in the log. For tests that prove acceleration.
     strict: bool = false, env "SIDESTEP_STRICT", label "Strict";
-    /// Which interfaces are accelerated: `auto` (those that can, except where it would be unsafe), or patterns such
-    /// as `eth1,veth*`; `!eth0` excludes, and exclusion wins.
+    /// Which interfaces are accelerated: `auto` (veth), or patterns such as `eth1,veth*`; `!eth0` excludes, and
+    /// exclusion wins.
     interfaces: String = "auto".to_owned(), env "SIDESTEP_INTERFACES", label "Interfaces";
-    /// How the XDP program is attached: `native` is in the driver, `generic` works on every interface and copies.
+    /// How the XDP program is attached: `native` is in the driver, without copies where it can; some drivers take the
+    /// link down for seconds then, for everybody, when the program starts and when it ends. `generic` works on every
+    /// interface, copies, and disturbs nobody. `auto` is generic but for veth on old kernels.
     xdp_mode: XdpMode = XdpMode::Auto, env "SIDESTEP_XDP_MODE", label "XDP mode";
     /// Packet buffers per interface, 4 KiB each, shared by receive and transmit.
     frames: u32 = 16_384, in 256..=1_048_576 or nearest, env "SIDESTEP_FRAMES", label "Frames";
@@ -27,6 +29,17 @@ parameters! {
     /// Whether large sends on a TCP connection leave as packets of up to 64 KiB, which the kernel cuts into segments or
     /// hands over whole to a peer on this host. On veth only; elsewhere each segment is a frame.
     tso: bool = true, env "SIDESTEP_TSO", label "TSO";
+    /// What carries sockets of IPv4 that the rules accelerate: with `auto` they begin in the kernel; when they have
+    /// shown that they gain, an interface is opened beside the program, and they move to the wire; bulk moves back to
+    /// the kernel where the interface copies. What a rule names (`use vma`) is on the wire at once. `wire` has all on
+    /// the wire at once, and keeps them there, as SIDESTEP_STRICT, VMA's profiles, VMA_SOCKETXTREME and
+    /// VMA_EXCEPTION_HANDLING=-2 do; `late` is `auto`, whatever else is set; `kernel` leaves all of them in the kernel.
+    carrier: Carrier = Carrier::Auto, env "SIDESTEP_CARRIER", label "Carrier";
+    /// Where the keeper (sidestepd) is, which does what the program has no privilege for: `auto` is that of the network
+    /// namespace, `none` asks nobody, all else is the path of its socket.
+    keeper: String = "auto".to_owned(), env "SIDESTEP_KEEPER", label "Keeper";
+    /// For tests: connections go over from the kernel to the wire and back at every so-manieth call; 0: as it pays.
+    move_every: u32 = 0, env "SIDESTEP_MOVE_EVERY", label "Move every";
     /// Microseconds that small sends may gather behind a busy transmit ring before the kernel is told; 0 tells it at
     /// once.
     tx_coalesce_usec: u32 = 10, in 0..=100_000 or nearest,
@@ -34,17 +47,16 @@ parameters! {
     /// Milliseconds that the process may live on at exit to get pending data acknowledged.
     exit_linger_msec: u32 = 1000, in 0..=600_000 or nearest,
         env "SIDESTEP_EXIT_LINGER_MSEC", label "Exit linger (msec)";
-    /// Who carries connections inside this host.
-    local: LocalTransport = LocalTransport::Kernel, env "SIDESTEP_LOCAL", label "Local transport",
-        unused "connections inside this host are the kernel's";
-    /// A ready-made set of parameters, applied before the variables that are set explicitly.
+    /// Who carries connections inside this host. Of libsdp.so; under libvma.so they are the kernel's.
+    local: LocalTransport = LocalTransport::Kernel, env "SIDESTEP_LOCAL", label "Local transport";
+    /// A ready-made set of parameters, applied before the variables that are set explicitly (docs/profiles.md).
     spec: Spec = Spec::None, env "VMA_SPEC", label "VMA Spec";
     /// First parameter of the 29west and wombat_fh profiles: microseconds between real writes to a pipe.
     spec_param1: i32 = 1, in 0..=2_147_483_647 or default, env "VMA_SPEC_PARAM1", label "Param 1",
-        unused "writes to pipes are left to the kernel";
+        unused "a write to a pipe that is held back could be missed by a reader in another process";
     /// Second parameter of those profiles: writes to a pipe joined to one.
     spec_param2: i32 = 1, in 0..=2_147_483_647 or default, env "VMA_SPEC_PARAM2", label "Param 2",
-        unused "writes to pipes are left to the kernel";
+        unused "a write to a pipe that is held back could be missed by a reader in another process";
     /// Whether sockets are accelerated at all.
     offloaded_sockets: bool = true, env "VMA_OFFLOADED_SOCKETS", label "Offloaded Sockets";
     /// What happens on a call or option that acceleration does not support.
@@ -99,9 +111,9 @@ parameters! {
     /// Chains a handler before the program's on SIGINT.
     handle_sigintr: bool = false, env "VMA_HANDLE_SIGINTR", label "SigIntr Ctrl-C Handle",
         unused "waiting calls end on any signal as in the kernel, and peers are told when it ends the process";
-    /// Prints a backtrace on SIGSEGV.
-    handle_sigsegv: bool = false, env "VMA_HANDLE_SIGSEGV", label "SegFault Backtrace",
-        unused "the program's own handlers stay in place";
+    /// Writes a backtrace to the log when a segmentation fault ends the process, from its first socket on. A handler of
+    /// the program's own is called instead.
+    handle_sigsegv: bool = false, env "VMA_HANDLE_SIGSEGV", label "SegFault Backtrace";
 }
 "Lanes" {
     /// Which sockets share transmit rings.
@@ -134,16 +146,16 @@ parameters! {
     /// TCP segment descriptors of the process.
     tx_segs_tcp: u32 = 1_000_000, env "VMA_TX_SEGS_TCP", label "Tx Mem Segs TCP",
         unused "send buffers are bounded per socket, as in the kernel";
-    /// Transmit buffers of the process.
-    tx_bufs: u32 = 200_000, env "VMA_TX_BUFS", label "Tx Mem Bufs", unused "SIDESTEP_FRAMES counts packet buffers";
-    /// Depth of VMA's transmit queue.
-    tx_wre: u32 = 2048, in 1..=1_048_576 or nearest, env "VMA_TX_WRE", label "Tx QP WRE",
-        unused "SIDESTEP_TX_RING sets the transmit ring";
+    /// Transmit buffers. Where it is set and SIDESTEP_FRAMES is not, an interface has this many packet buffers more
+    /// than VMA_RX_BUFS says.
+    tx_bufs: u32 = 200_000, env "VMA_TX_BUFS", label "Tx Mem Bufs";
+    /// Depth of the transmit queue: where it is set, that of SIDESTEP_TX_RING unless that is set too.
+    tx_wre: u32 = 2048, in 1..=1_048_576 or nearest, env "VMA_TX_WRE", label "Tx QP WRE";
     /// Sends per completion.
     tx_wre_batching: u32 = 64, in 1..=64 or nearest, env "VMA_TX_WRE_BATCHING", label "Tx QP WRE Batching",
         unused "the kernel completes one frame at a time";
     /// Largest send copied into the descriptor.
-    tx_max_inline: u32 = 204, env "VMA_TX_MAX_INLINE", label "Tx Max QP INLINE",
+    tx_max_inline: u32 = 204, env "VMA_TX_MAX_INLINE" also "VMA_MAX_INLINE", label "Tx Max QP INLINE",
         unused "AF_XDP descriptors carry no data";
     /// Initial state of IP_MULTICAST_LOOP.
     tx_mc_loopback: bool = true, env "VMA_TX_MC_LOOPBACK", label "Tx MC Loopback";
@@ -157,11 +169,11 @@ parameters! {
     tx_backlog_max: u32 = 100, env "VMA_TX_BACKLOG_MAX", label "Tx backlog max", unused "removed in VMA too";
 }
 "Receive" {
-    /// Receive buffers of the process.
-    rx_bufs: u32 = 200_000, env "VMA_RX_BUFS", label "Rx Mem Bufs", unused "SIDESTEP_FRAMES counts packet buffers";
-    /// Depth of VMA's receive queue.
-    rx_wre: u32 = 16_000, in 1..=1_048_576 or nearest, env "VMA_RX_WRE", label "Rx QP WRE",
-        unused "SIDESTEP_RX_RING sets the receive ring";
+    /// Receive buffers. Where it is set and SIDESTEP_FRAMES is not, an interface has this many packet buffers, and
+    /// those of VMA_TX_BUFS beside them; of the one that is not set, as many as half of SIDESTEP_FRAMES' default.
+    rx_bufs: u32 = 200_000, env "VMA_RX_BUFS", label "Rx Mem Bufs";
+    /// Depth of the receive queue: where it is set, that of SIDESTEP_RX_RING unless that is set too.
+    rx_wre: u32 = 16_000, in 1..=1_048_576 or nearest, env "VMA_RX_WRE", label "Rx QP WRE";
     /// Buffers handed to the receive queue at once.
     rx_wre_batching: u32 = 64, in 1..=1024 or nearest, env "VMA_RX_WRE_BATCHING", label "Rx QP WRE Batching",
         unused "the fill ring is refilled every turn";
@@ -179,7 +191,7 @@ parameters! {
     /// Where receive time stamps come from.
     hw_ts_conversion: TimestampConversion = TimestampConversion::Sync,
         env "VMA_HW_TS_CONVERSION", label "HW TS Conversion",
-        unused "time stamps are taken in software";
+        unused "time stamps are taken in software: each driver has its own way to tell an XDP program those of the hardware, and none is asked";
     /// Polls between sched_yield(2); 0 never yields.
     rx_poll_yield: u32 = 0, env "VMA_RX_POLL_YIELD", label "Rx Poll Yield";
     /// Bytes prefetched after a receive.
@@ -189,19 +201,20 @@ parameters! {
     rx_prefetch_bytes_before_poll: u32 = 0, in 0..=2044 or default,
         env "VMA_RX_PREFETCH_BYTES_BEFORE_POLL", label "Rx Prefetch Bytes Before Poll",
         unused "one cache line is prefetched per frame";
-    /// Nanoseconds after which the rings are polled although a socket has data queued; 0 never.
-    rx_cq_drain_rate_nsec: u32 = 0, env "VMA_RX_CQ_DRAIN_RATE_NSEC", label "Rx CQ Drain Rate",
-        unused "the background thread takes in what the program leaves for 2 milliseconds";
+    /// Nanoseconds after which a receive takes in what has arrived although its socket has data queued; 0: it does not,
+    /// and the background thread takes in what the program leaves for 2 milliseconds.
+    rx_cq_drain_rate_nsec: u32 = 0, env "VMA_RX_CQ_DRAIN_RATE_NSEC", label "Rx CQ Drain Rate";
     /// Streams joined in software.
     gro_streams_max: u32 = 32, env "VMA_GRO_STREAMS_MAX", label "GRO max streams",
-        unused "segments are queued as they arrive";
+        unused "the engine joins no segments; where the kernel joined them already they are taken whole";
     /// Steers TCP by destination only.
-    tcp_3t_rules: bool = false, env "VMA_TCP_3T_RULES", label "TCP 3T rules", unused "the steering map has exact flows";
+    tcp_3t_rules: bool = false, env "VMA_TCP_3T_RULES", label "TCP 3T rules",
+        unused "each connection has an entry of its own, by which those that moved to the kernel are told from the others";
     /// Steers connected UDP by destination only.
     udp_3t_rules: bool = true, env "VMA_UDP_3T_RULES", label "UDP 3T rules", unused "UDP is steered by local address";
     /// Steers multicast by hardware address.
     eth_mc_l2_only_rules: bool = false, env "VMA_ETH_MC_L2_ONLY_RULES", label "ETH MC L2 only rules",
-        unused "the XDP program reads the IP header";
+        unused "packets are steered by address and port; those of other members on the host must reach the kernel";
     /// Flow tags for reused multicast flows.
     mc_force_flowtag: bool = false, env "VMA_MC_FORCE_FLOWTAG", label "Force Flowtag for MC",
         unused "AF_XDP has no flow tags";
@@ -213,7 +226,7 @@ parameters! {
     select_poll_os_force: bool = false, env "VMA_SELECT_POLL_OS_FORCE", label "Select Poll OS Force",
         unused "while polling, the kernel's descriptors are looked at every 20 microseconds";
     /// Polls of the rings between looks at the kernel's descriptors; 0 never looks while polling.
-    select_poll_os_ratio: u32 = 10, env "VMA_SELECT_POLL_OS_RATIO", label "Select Poll OS Ratio",
+    select_poll_os_ratio: u32 = 10, env "VMA_SELECT_POLL_OS_RATIO" also "VMA_SELECT_POLL_RATIO", label "Select Poll OS Ratio",
         unused "while polling, the kernel's descriptors are looked at every 20 microseconds";
     /// Yields between polls.
     select_poll_yield: bool = false, env "VMA_SELECT_POLL_YIELD", label "Select Poll Yield";
@@ -222,43 +235,45 @@ parameters! {
         unused "the kernel's descriptors are looked at every 20 microseconds at the latest";
     /// Sleeps on interrupts.
     select_cq_irq: bool = true, env "VMA_SELECT_CQ_IRQ", label "Select CQ IRQ", unused "sleeping is always by interrupt";
-    /// Milliseconds between looks of the background thread when nobody calls, four times as many (up to 100) once nothing
-    /// moves; 0: a look a second, and for timers.
+    /// Milliseconds between looks of the background thread when nobody calls, four times as many (up to 100) once
+    /// nothing moves; 0: a look a second, and for timers.
     progress_engine_interval: u32 = 10, in 0..=60_000 or nearest,
         env "VMA_PROGRESS_ENGINE_INTERVAL", label "CQ Drain Interval (msec)";
-    /// Packets of one such turn; 0: no turns.
-    progress_engine_wce_max: u32 = 10_000, env "VMA_PROGRESS_ENGINE_WCE_MAX", label "CQ Drain WCE (max)",
-        unused "a turn takes up to 256 packets; without turns connections would stall";
+    /// Packets that such a look takes in at the most, and no more than VMA_CQ_POLL_BATCH_MAX; without any, connections
+    /// would stall.
+    progress_engine_wce_max: u32 = 10_000, in 1..=1_000_000 or nearest, env "VMA_PROGRESS_ENGINE_WCE_MAX" also "VMA_CQ_DRAIN_WCE_MAX", label "CQ Drain WCE (max)";
     /// Interrupt moderation.
     cq_moderation_enable: bool = true, env "VMA_CQ_MODERATION_ENABLE", label "CQ Interrupts Moderation",
-        unused "interrupts are the driver's: use ethtool -C";
+        unused "it would change the interface for all programs of the host: `sidestep doctor` says what to set by ethtool -C";
     /// Packets per interrupt.
     cq_moderation_count: u32 = 48, env "VMA_CQ_MODERATION_COUNT", label "CQ Moderation Count",
-        unused "interrupts are the driver's: use ethtool -C";
+        unused "it would change the interface for all programs of the host: `sidestep doctor` says what to set by ethtool -C";
     /// Microseconds per interrupt.
     cq_moderation_period_usec: u32 = 50, env "VMA_CQ_MODERATION_PERIOD_USEC", label "CQ Moderation Period (usec)",
-        unused "interrupts are the driver's: use ethtool -C";
+        unused "it would change the interface for all programs of the host: `sidestep doctor` says what to set by ethtool -C";
     /// Largest packet count of adaptive moderation.
     cq_aim_max_count: u32 = 560, env "VMA_CQ_AIM_MAX_COUNT", label "CQ AIM Max Count",
-        unused "interrupts are the driver's: use ethtool -C";
+        unused "it would change the interface for all programs of the host: `sidestep doctor` says what to set by ethtool -C";
     /// Longest period of adaptive moderation.
-    cq_aim_max_period_usec: u32 = 250, env "VMA_CQ_AIM_MAX_PERIOD_USEC", label "CQ AIM Max Period (usec)",
-        unused "interrupts are the driver's: use ethtool -C";
+    cq_aim_max_period_usec: u32 = 250, env "VMA_CQ_AIM_MAX_PERIOD_USEC" also "VMA_CQ_AIM_MAX_PERIOD_US", label "CQ AIM Max Period (usec)",
+        unused "it would change the interface for all programs of the host: `sidestep doctor` says what to set by ethtool -C";
     /// Interval of adaptive moderation.
     cq_aim_interval_msec: u32 = 250, env "VMA_CQ_AIM_INTERVAL_MSEC", label "CQ AIM Interval (msec)",
-        unused "interrupts are the driver's: use ethtool -C";
+        unused "it would change the interface for all programs of the host: `sidestep doctor` says what to set by ethtool -C";
     /// Interrupts per second of adaptive moderation.
     cq_aim_interrupts_rate_per_sec: u32 = 5000, env "VMA_CQ_AIM_INTERRUPTS_RATE_PER_SEC",
-        label "CQ AIM Interrupts Rate (per sec)", unused "interrupts are the driver's: use ethtool -C";
-    /// Packets taken from a ring in one turn.
-    cq_poll_batch_max: u32 = 16, in 1..=128 or default, env "VMA_CQ_POLL_BATCH_MAX", label "CQ Poll Batch (max)",
-        unused "a turn takes up to 256 packets";
+        label "CQ AIM Interrupts Rate (per sec)",
+        unused "it would change the interface for all programs of the host: `sidestep doctor` says what to set by ethtool -C";
+    /// Packets taken in by one turn. The default is larger than VMA's 16: a turn takes a lock.
+    cq_poll_batch_max: u32 = 256, in 1..=1024 or nearest, env "VMA_CQ_POLL_BATCH_MAX", label "CQ Poll Batch (max)";
     /// Keeps the receive queue full when buffers are short.
     cq_keep_qp_full: bool = true, env "VMA_CQ_KEEP_QP_FULL", label "CQ Keeps QP Full",
         unused "a share of the frames always stays with the fill ring";
     /// Spare buffers per ring.
     qp_compensation_level: u32 = 256, env "VMA_QP_COMPENSATION_LEVEL", label "QP Compensation Level",
         unused "lanes take frames in batches of their own";
+    /// Programs ask rings for completions (docs/extra-api.md).
+    socketxtreme: bool = false, env "VMA_SOCKETXTREME", label "SocketXtreme mode";
 }
 "TCP" {
     /// Milliseconds of the background thread's tick.
@@ -282,7 +297,7 @@ parameters! {
     tcp_quickack: bool = false, env "VMA_TCP_QUICKACK", label "TCP quickack";
     /// Answers fcntl, ioctl and setsockopt of connected TCP without asking the kernel.
     avoid_sys_calls_on_tcp_fd: bool = false, env "VMA_AVOID_SYS_CALLS_ON_TCP_FD", label "Avoid sys-calls on tcp fd",
-        unused "the kernel's socket is kept in step, so that it can take over at any time";
+        unused "the kernel's socket must know what its descriptor is set to: the connection may move there at any time";
     /// Hides EPERM of SO_BINDTODEVICE.
     allow_privileged_sock_opt: bool = true, env "VMA_ALLOW_PRIVILEGED_SOCK_OPT", label "Allow privileged sock opt",
         unused "the kernel's own answer is given";
@@ -298,9 +313,9 @@ parameters! {
     mss: u32 = 0, in 0..=65_495 or default, env "VMA_MSS", label "MSS";
     /// TCP's congestion control. The default is Linux's, unlike VMA's 0 (NewReno, as in lwIP).
     tcp_cc_algo: CongestionControl = CongestionControl::Cubic, env "VMA_TCP_CC_ALGO", label "TCP CC Algorithm";
-    /// Window scale of TCP.
-    window_scaling: i32 = 3, in -2..=14 or default, env "VMA_WINDOW_SCALING", label "Window scaling",
-        unused "follows net.ipv4.tcp_window_scaling and the largest receive buffer";
+    /// Window scale that TCP offers: 0 to 14; -1: none, and the peer's is not taken either; -2, the default, unlike
+    /// VMA's 3: as net.ipv4.tcp_window_scaling and the largest receive buffer say. A small one bounds the window.
+    window_scaling: i32 = -2, in -2..=14 or default, env "VMA_WINDOW_SCALING", label "Window scaling";
     /// Gives a descriptor back to the kernel only when its steering is gone.
     deferred_close: bool = false, env "VMA_DEFERRED_CLOSE", label "Deferred close",
         unused "steering is always taken away first";
@@ -316,24 +331,24 @@ parameters! {
     /// Cores of the background thread: -1 (any), a mask, or a list.
     internal_thread_affinity: Affinity = Affinity::default(),
         env "VMA_INTERNAL_THREAD_AFFINITY", label "Internal Thread Affinity";
-    /// Cpuset of the background thread.
-    internal_thread_cpuset: String = String::new(), env "VMA_INTERNAL_THREAD_CPUSET", label "Internal Thread Cpuset",
-        unused "the thread stays in the program's cpuset; use VMA_INTERNAL_THREAD_AFFINITY";
+    /// Cpuset of the background thread: the folder of one (/dev/cpuset/NAME), or of a threaded cgroup.
+    internal_thread_cpuset: String = String::new(), env "VMA_INTERNAL_THREAD_CPUSET", label "Internal Thread Cpuset";
     /// The background thread wakes for each packet.
     internal_thread_arm_cq: bool = false, env "VMA_INTERNAL_THREAD_ARM_CQ", label "Internal Thread Arm CQ",
         unused "the background thread wakes for packets whenever the program is away";
-    /// How the program's threads use sockets.
-    thread_mode: ThreadMode = ThreadMode::Spin, env "VMA_THREAD_MODE", label "Thread mode",
-        unused "one lock spins briefly and then sleeps, which serves all modes";
+    /// How the program's threads use sockets. 0 and 1: who finds a lock held spins briefly before it sleeps; 2 and 3:
+    /// it sleeps at once. The lock itself is always needed, for the background thread.
+    thread_mode: ThreadMode = ThreadMode::Spin, env "VMA_THREAD_MODE", label "Thread mode";
     /// How buffers return to the pool.
     buffer_batching_mode: BufferBatching = BufferBatching::Reclaim,
         env "VMA_BUFFER_BATCHING_MODE", label "Buffer batching mode",
-        unused "lanes take and give frames in batches of their own";
-    /// Where packet buffers come from.
-    mem_alloc_type: MemoryType = MemoryType::Contiguous, env "VMA_MEM_ALLOC_TYPE", label "Mem Allocate type",
-        unused "packet frames are in ordinary pages";
+        unused "lanes take and give frames in batches whose size follows their need";
+    /// Where packet buffers come from: 0 ordinary pages; 1 and 2 huge pages, as far as the kernel has them at hand
+    /// (Linux 6.1).
+    mem_alloc_type: MemoryType = MemoryType::Contiguous, env "VMA_MEM_ALLOC_TYPE", label "Mem Allocate type";
     /// Huge pages in very old versions.
-    hugetbl: String = String::new(), env "VMA_HUGETBL", label "Huge pages", unused "packet frames are in ordinary pages";
+    hugetbl: String = String::new(), env "VMA_HUGETBL" also "VMA_HUGETLB", label "Huge pages",
+        unused "VMA_MEM_ALLOC_TYPE replaced it";
     /// Unicast ARP requests before a broadcast one.
     neigh_uc_arp_quata: u32 = 3, env "VMA_NEIGH_UC_ARP_QUATA", label "Num of UC ARPs",
         unused "the kernel resolves neighbours: net.ipv4.neigh.*.ucast_solicit";
@@ -348,9 +363,6 @@ parameters! {
         unused "changes are followed as the kernel reports them";
 }
 "Of VMA's hardware" {
-    /// The SocketXtreme API.
-    socketxtreme: bool = false, env "VMA_SOCKETXTREME", label "SocketXtreme mode",
-        unused "the extra API answers that it is not there";
     /// BlueFlame doorbells.
     bf: bool = true, env "VMA_BF", label "BF (Blue Flame)", unused "Mellanox hardware only";
     /// Prepares verbs for fork.
@@ -377,6 +389,23 @@ parameters! {
 }
 
 impl Parameters {
+    /// Whether the user demands that connections are on the wire from their beginning, and stay there.
+    pub fn is_on_wire_at_once(&self) -> bool {
+        match self.carrier {
+            // A program that would rather end than go without is to learn it now.
+            Carrier::Auto => {
+                self.strict || self.socketxtreme || self.exception_handling == ExceptionHandling::Exit
+            }
+            Carrier::Wire => true,
+            Carrier::Late | Carrier::Kernel => false,
+        }
+    }
+
+    /// Whether sockets that no rule demands begin in the kernel.
+    pub fn begins_in_kernel(&self) -> bool {
+        !self.is_on_wire_at_once()
+    }
+
     /// Replaces the first `%d` of every path and name by the process number, as VMA does.
     pub fn expand_pid(&mut self, pid: u32) {
         let pid = pid.to_string();

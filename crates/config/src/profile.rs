@@ -17,6 +17,12 @@ pub fn text(spec: Spec) -> &'static str {
         Spec::Rti => include_str!("../../../conf/profiles/rti.conf"),
         Spec::Sr7750 => include_str!("../../../conf/profiles/7750.conf"),
         Spec::MultiRingLatency => include_str!("../../../conf/profiles/multi_ring_latency.conf"),
+        Spec::Redis => include_str!("../../../conf/profiles/redis.conf"),
+        Spec::Nginx => include_str!("../../../conf/profiles/nginx.conf"),
+        Spec::Memcached => include_str!("../../../conf/profiles/memcached.conf"),
+        Spec::Postgres => include_str!("../../../conf/profiles/postgres.conf"),
+        Spec::Throughput => include_str!("../../../conf/profiles/throughput.conf"),
+        Spec::Frugal => include_str!("../../../conf/profiles/frugal.conf"),
     }
 }
 
@@ -28,7 +34,13 @@ pub fn settings(spec: Spec) -> impl Iterator<Item = (&'static str, &'static str)
     })
 }
 
-/// Sets what the profile says. Only trouble is told: a profile's idle settings are not news to anybody.
+/// What VMA's profile sets beside that, and why it is left out here: the setting, and the reason.
+pub fn left_out(spec: Spec) -> impl Iterator<Item = (&'static str, &'static str)> {
+    let lines = text(spec).lines().filter_map(|line| line.strip_prefix("# left out: "));
+    lines.filter_map(|line| line.split_once(' ')).map(|(setting, reason)| (setting, reason.trim()))
+}
+
+/// Sets what the profile says. Told is trouble.
 pub(crate) fn apply(spec: Spec, parameters: &mut Parameters) -> Vec<Notice> {
     let told = settings(spec).flat_map(|(name, value)| parameters.set(name, value));
     told.filter(|notice| notice.level != crate::TraceLevel::Debug).collect()

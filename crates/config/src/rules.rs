@@ -15,6 +15,7 @@ mod tests;
 
 use crate::glob;
 use crate::notice::{Notice, quoted};
+use crate::parameters::Parameters;
 use core::net::{Ipv4Addr, SocketAddrV4};
 use parse::Statement;
 
@@ -49,7 +50,8 @@ pub enum Role {
 }
 
 impl Role {
-    const ALL: [(Role, &'static str); 5] = [
+    /// All, with their names in a file.
+    pub const ALL: [(Role, &'static str); 5] = [
         (Role::TcpServer, "tcp_server"),
         (Role::TcpClient, "tcp_client"),
         (Role::UdpSender, "udp_sender"),
@@ -98,6 +100,8 @@ struct Rule {
     role: Role,
     first: Half,
     second: Option<Half>,
+    /// Where it stands in its file; 0: in none.
+    line: usize,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -128,28 +132,21 @@ impl Rules {
         let mut rules = Rules::default();
         let mut notices = Vec::new();
         for (number, line) in text.lines().enumerate() {
-            if let Err(trouble) = rules.add(line) {
+            if let Err(trouble) = rules.add(line, number + 1) {
                 notices.push(Notice::warning(format!("{path}:{}: {trouble}; line ignored", number + 1)));
             }
         }
         (rules, notices)
     }
 
-    /// Adds one line, as the extra API's `add_conf_rule` does. A message if the line is not understood.
-    pub fn add_line(&mut self, line: &str) -> Option<Notice> {
-        self.add(line)
-            .err()
-            .map(|trouble| Notice::warning(format!("rule {}: {trouble}; ignored", quoted(line))))
-    }
-
-    fn add(&mut self, line: &str) -> Result<(), String> {
+    fn add(&mut self, line: &str, number: usize) -> Result<(), String> {
         match parse::line(line)? {
             Statement::Nothing => {}
             Statement::Application { program, id } => self.open = Some(self.group(program, id)),
             Statement::Use(rule) => {
                 let open = self.open.unwrap_or_else(|| self.group("*", "*"));
                 self.open = Some(open);
-                self.groups[open].rules.push(rule);
+                self.groups[open].rules.push(Rule { line: number, ..rule });
             }
         }
         Ok(())
@@ -164,13 +161,44 @@ impl Rules {
         self.groups.len() - 1
     }
 
+    /// Says so if VMA_APPLICATION_ID was set, and no group has it.
+    pub fn unknown_id(&self, parameters: &Parameters) -> Option<Notice> {
+        let id = &parameters.application_id;
+        let is_known = |id: &str| self.groups.iter().any(|group| group.id == id);
+        if *id == Parameters::default().application_id || id == "*" || is_known(id) {
+            return None;
+        }
+        Some(Notice::warning(format!(
+            "VMA_APPLICATION_ID={}: {} has no group of this id; {}",
+            quoted(id),
+            parameters.config_file,
+            if is_known("*") { "those of id * decide" } else { "every socket is a candidate" }
+        )))
+    }
+
     /// The rules for one process: `program` is the last part of argv[0].
     pub fn compile(&self, program: &str, application_id: &str) -> ProcessRules {
         let group = self.groups.iter().find(|group| group.fits(program, application_id));
-        ProcessRules {
-            rules: group.map(|group| group.rules.clone()).unwrap_or_default(),
-            id_is_known: self.groups.iter().any(|group| group.id == application_id),
-            sdp: false,
+        ProcessRules { rules: group.map(|group| group.rules.clone()).unwrap_or_default(), sdp: false }
+    }
+
+    /// One decision, and what made it: for people who ask why.
+    pub fn explain(
+        &self,
+        role: Role,
+        program: &str,
+        application_id: &str,
+        local: Option<SocketAddrV4>,
+        remote: Option<SocketAddrV4>,
+    ) -> Explained {
+        let group = self.groups.iter().find(|group| group.fits(program, application_id));
+        let rules = group.map_or(&[][..], |group| &group.rules);
+        let rule = find(rules, false, role, local, remote);
+        let process = ProcessRules { rules: rules.to_vec(), sdp: false };
+        Explained {
+            accelerates: process.accelerates(role, local, remote),
+            line: rule.map(|rule| rule.line),
+            group: group.map(|group| (group.program.clone(), group.id.clone())),
         }
     }
 
@@ -190,11 +218,21 @@ impl Rules {
     }
 }
 
+/// See [`Rules::explain`].
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Explained {
+    /// Whether the rules let the socket be accelerated.
+    pub accelerates: bool,
+    /// The line of the rule that says so; none if no rule fits.
+    pub line: Option<usize>,
+    /// The group of the process, by its pattern of programs and its id; none if no group fits.
+    pub group: Option<(String, String)>,
+}
+
 /// The rules that hold in one process.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct ProcessRules {
     rules: Vec<Rule>,
-    id_is_known: bool,
     sdp: bool,
 }
 
@@ -218,6 +256,12 @@ impl ProcessRules {
         }
     }
 
+    /// Whether a rule names the socket as one that is to be accelerated (`use vma`): then it is at once, and does not
+    /// have to show first that it gains.
+    pub fn demands(&self, role: Role, local: Option<SocketAddrV4>, remote: Option<SocketAddrV4>) -> bool {
+        find(&self.rules, self.sdp, role, local, remote).is_some_and(|rule| rule.transport == Transport::Vma)
+    }
+
     /// Whether no TCP socket can be accelerated whatever its addresses, so that none need be looked at.
     pub fn leaves_all_tcp(&self) -> bool {
         self.leaves_all(Role::TcpServer) && self.leaves_all(Role::TcpClient)
@@ -228,9 +272,18 @@ impl ProcessRules {
         self.leaves_all(Role::UdpReceiver) && self.leaves_all(Role::UdpSender)
     }
 
-    /// Whether the file has a group for the process's VMA_APPLICATION_ID.
-    pub fn id_is_known(&self) -> bool {
-        self.id_is_known
+    /// Adds a `use` line before all others, as the extra API's `add_conf_rule` does. A message if it is none.
+    pub fn add_first(&mut self, line: &str) -> Result<(), String> {
+        match parse::line(line)? {
+            Statement::Use(rule) => {
+                self.rules.insert(0, rule);
+                Ok(())
+            }
+            Statement::Nothing => Err("there is no rule in it".to_owned()),
+            Statement::Application { .. } => {
+                Err("an application-id decides when a program starts; give a use line".to_owned())
+            }
+        }
     }
 
     /// True if an all-covering `os` rule comes before anything that could accelerate.
@@ -261,6 +314,17 @@ fn decide(
     local: Option<SocketAddrV4>,
     remote: Option<SocketAddrV4>,
 ) -> Transport {
+    find(rules, sdp, role, local, remote).map_or(Transport::Vma, |rule| rule.transport)
+}
+
+/// The first rule that fits.
+fn find(
+    rules: &[Rule],
+    sdp: bool,
+    role: Role,
+    local: Option<SocketAddrV4>,
+    remote: Option<SocketAddrV4>,
+) -> Option<&Rule> {
     let (first, second) = if role.remote_first() { (remote, local) } else { (local, remote) };
     let fits = |rule: &&Rule| {
         rule.role == role
@@ -268,5 +332,5 @@ fn decide(
             && rule.first.covers(first)
             && rule.second.filter(|_| role.has_second()).is_none_or(|half| half.covers(second))
     };
-    rules.iter().find(fits).map_or(Transport::Vma, |rule| rule.transport)
+    rules.iter().find(fits)
 }

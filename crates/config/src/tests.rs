@@ -1,7 +1,7 @@
 //! The environment as programs meet it: profile, explicit values, junk, slips; and what the table promises.
 
 use crate::choice::*;
-use crate::{Notice, Parameters, ROWS, Rules, banner, profile};
+use crate::{Notice, Parameters, ROWS, Role, Rules, banner, profile};
 use proptest::prelude::*;
 
 fn read(environment: &[(&str, &str)]) -> (Parameters, Vec<Notice>) {
@@ -54,30 +54,224 @@ fn explicit_values_override_the_profile() {
     assert_eq!(notices, []);
     assert_eq!((read.spec, read.rx_poll, read.select_poll), (Spec::Latency, 5, -1));
     assert!(read.tcp_nodelay && !read.cq_moderation_enable);
-    assert_eq!((read.cq_aim_max_count, read.cq_aim_interval_msec), (128, 0), "as VMA derives them");
+    assert_eq!(read.cq_aim_interval_msec, 0, "as VMA derives it");
+}
+
+/// All profiles, VMA's first.
+fn specs() -> impl Iterator<Item = Spec> {
+    Spec::ALL.iter().copied().filter(|spec| *spec != Spec::None)
 }
 
 #[test]
-fn profiles_say_what_vma_documents_and_give_a_reason_on_each_line() {
-    for row in [Spec::UltraLatency, Spec::Latency, Spec::West29, Spec::WombatFh, Spec::Mcd, Spec::McdIrq]
-        .into_iter()
-        .chain([Spec::Rti, Spec::Sr7750, Spec::MultiRingLatency])
-    {
-        let text = profile::text(row);
+fn each_setting_of_a_profile_acts_or_is_left_out_with_the_reason() {
+    for spec in specs() {
+        let text = profile::text(spec);
         for line in text.lines().filter(|line| !line.starts_with('#')) {
             let (_, reason) = line.split_once('#').expect(line);
             assert!(!reason.trim().is_empty(), "{line}");
         }
-        for (name, value) in profile::settings(row) {
-            let notices = Parameters::default().set(name, value);
-            assert!(notices.iter().all(|notice| notice.level == TraceLevel::Debug), "{row:?}: {notices:?}");
+        let defaults = Parameters::default();
+        for (name, value) in profile::settings(spec) {
+            let row = Parameters::row(name).unwrap();
+            assert!(row.unused.is_none(), "{spec:?}: {name} has no effect");
+            let mut set = Parameters::default();
+            assert_eq!(set.set(name, value), [], "{spec:?}");
+            // The default of VMA_MEM_ALLOC_TYPE means the same by another number.
+            assert_ne!(row.value(&set), row.value(&defaults), "{spec:?}: {name}={value} is the default");
         }
-        let (read, notices) = read(&[("VMA_SPEC", row.name())]);
-        assert_eq!((read.spec, notices.iter().any(|n| n.level == TraceLevel::Warning)), (row, false));
+        for (setting, reason) in profile::left_out(spec) {
+            let (name, value) = setting.split_once('=').expect(setting);
+            let notices = Parameters::default().set(name, value);
+            assert!(notices.iter().all(|notice| notice.level == TraceLevel::Debug), "{spec:?}: {notices:?}");
+            assert!(!reason.is_empty(), "{setting}");
+            let is_idle = Parameters::row(name).unwrap().unused.is_some();
+            assert!(is_idle || !reason.contains("of no effect"), "{spec:?}: {name} has an effect");
+        }
+        assert!(profile::settings(spec).next().is_some(), "{spec:?}");
+        let (read, told) = read(&[("VMA_SPEC", spec.name())]);
+        assert_eq!((read.spec, told), (spec, vec![]));
+        let wants_wire = !spec.is_ours() || spec == Spec::Throughput;
+        assert_eq!(read.is_on_wire_at_once(), wants_wire, "{spec:?}");
     }
-    assert_eq!(profile::settings(Spec::Latency).count(), 18);
-    assert_eq!(profile::settings(Spec::UltraLatency).count(), 24);
-    assert_eq!(profile::settings(Spec::Sr7750).count(), 12);
+}
+
+#[test]
+fn profiles_know_all_that_vma_documents() {
+    let all = |spec| {
+        let names = profile::settings(spec).map(|(name, _)| name);
+        let of_vma = names.chain(profile::left_out(spec).map(|(setting, _)| setting));
+        // What stands in for rings is ours.
+        of_vma
+            .filter(|name| name.starts_with("VMA_") && (spec != Spec::Mcd || !name.contains("YIELD")))
+            .count()
+    };
+    let counts: Vec<usize> = specs().filter(|spec| !spec.is_ours()).map(all).collect();
+    assert_eq!(counts, [24, 18, 7, 6, 2, 5, 1, 12, 9]);
+}
+
+/// A number drawn from a seed: SplitMix64.
+fn draw(state: &mut u64) -> u64 {
+    *state = state.wrapping_add(0x9e37_79b9_7f4a_7c15);
+    let mut mixed = *state;
+    mixed = (mixed ^ mixed >> 30).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+    mixed = (mixed ^ mixed >> 27).wrapping_mul(0x94d0_49bb_1331_11eb);
+    mixed ^ mixed >> 31
+}
+
+fn below(state: &mut u64, end: usize) -> usize {
+    (draw(state) % end as u64) as usize
+}
+
+/// A value that may be one, or nearly.
+fn some_value(state: &mut u64, row: &crate::Row) -> String {
+    let accepted = row.accepted();
+    match below(state, 8) {
+        0 => draw(state).to_string(),
+        1 => (draw(state) as i64 >> below(state, 64)).to_string(),
+        2 => below(state, 40).to_string(),
+        3 => accepted.split([',', '|', ' ']).nth(below(state, 9)).unwrap_or("").to_owned(),
+        4 => String::new(),
+        5 => format!("0x{:x}", draw(state)),
+        6 => (0..below(state, 300))
+            .map(|_| char::from_u32(below(state, 0x500) as u32).unwrap_or('?'))
+            .collect(),
+        _ => row.value(&Parameters::default()),
+    }
+}
+
+/// What a value is when its own parameter reads it again.
+fn reread(row: &crate::Row, parameters: &Parameters) -> Result<(), String> {
+    let shown = row.value(parameters);
+    // The name behind a number is for people.
+    let text = match shown.split_once('(') {
+        Some((number, _)) if number.trim().parse::<i32>().is_ok() => number.trim(),
+        _ => shown.trim(),
+    };
+    (row.set)(&mut Parameters::default(), text)
+}
+
+#[test]
+fn ten_thousand_random_environments_leave_values_that_can_be_used() {
+    let mut state = 2026;
+    for round in 0..10_000 {
+        let environment: Vec<(String, String)> = (0..below(&mut state, 12))
+            .map(|_| {
+                let row = &ROWS[below(&mut state, ROWS.len())];
+                let mut name = row.name.to_owned();
+                if below(&mut state, 20) == 0 {
+                    name.insert(below(&mut state, name.len()), '_');
+                }
+                (name, some_value(&mut state, row))
+            })
+            .collect();
+        let (read, notices) = Parameters::from_env(environment.iter().map(|(n, v)| (n.as_str(), v.as_str())));
+        // Those that nobody set follow from the others at the most: now and then is enough.
+        let is_set = |row: &&crate::Row| environment.iter().any(|(name, _)| row.is_named(name));
+        for row in ROWS.iter().filter(|row| round % 50 == 0 || is_set(row)) {
+            assert_eq!(reread(row, &read), Ok(()), "round {round}: {} by {environment:?}", row.name);
+        }
+        assert!(notices.iter().all(|notice| !notice.text.contains(char::is_control)), "{notices:?}");
+        crate::Interfaces::parse(&read.interfaces).0.choice("eth0");
+        assert_eq!(banner::lines(&read).len(), ROWS.len());
+    }
+}
+
+#[test]
+fn ten_thousand_mutated_rule_files_are_read_and_each_bad_line_is_told() {
+    const FILE: &str = include_str!("../../../conf/libvma.conf");
+    let mut state = 7;
+    for round in 0..10_000 {
+        let mut bytes = FILE.as_bytes().to_vec();
+        for _ in 0..=below(&mut state, 30) {
+            let at = below(&mut state, bytes.len());
+            match below(&mut state, 4) {
+                0 => bytes[at] = draw(&mut state) as u8,
+                1 => drop(bytes.remove(at)),
+                2 => bytes.insert(at, b" :*/-.#\n0"[below(&mut state, 9)]),
+                _ => {
+                    let end = (at + below(&mut state, 40)).min(bytes.len());
+                    let piece = bytes[at..end].to_vec();
+                    let to = below(&mut state, bytes.len());
+                    bytes.splice(to..to, piece);
+                }
+            }
+        }
+        let text = String::from_utf8_lossy(&bytes);
+        let (rules, notices) = Rules::parse("/etc/libvma.conf", &text);
+        let lines = text.lines().count();
+        for notice in &notices {
+            let number =
+                notice.text.strip_prefix("/etc/libvma.conf:").and_then(|rest| rest.split(':').next());
+            let number: usize = number.and_then(|number| number.parse().ok()).expect(&notice.text);
+            assert!((1..=lines).contains(&number), "round {round}: {}", notice.text);
+        }
+        let process = rules.compile("program", "VMA_DEFAULT_APPLICATION_ID");
+        for role in [Role::TcpServer, Role::TcpClient, Role::UdpReceiver, Role::UdpSender, Role::UdpConnect] {
+            let local = Some("10.0.0.1:80".parse().unwrap());
+            let decided = process.decide(role, local, local);
+            let same = rules.decide(role, "program", "VMA_DEFAULT_APPLICATION_ID", local, local);
+            assert_eq!(decided, same, "round {round}");
+        }
+    }
+}
+
+#[test]
+fn every_parameter_is_parsed_bounded_and_reported() {
+    for row in ROWS {
+        let default = row.value(&Parameters::default());
+        let accepted = row.accepted();
+        let tells = |value: &str, part: &str| {
+            let told = warnings(&[(row.name, value)]);
+            let told = told.iter().find(|text| text.starts_with(&format!("{}: ", row.name)));
+            let told = told.unwrap_or_else(|| panic!("{}={value} is not told", row.name));
+            assert!(told.contains(part) && told.contains("using "), "{told}");
+            assert_eq!(told.contains("of no effect here"), row.unused.is_some(), "{told}");
+        };
+        if accepted != "text" {
+            tells("rubbish!", "'rubbish!' is not understood; accepted: ");
+            let read = read(&[(row.name, "rubbish!")]).0;
+            assert_eq!(row.value(&read), default, "{}", row.name);
+        }
+        let bounds =
+            accepted.split_once(" from ").map(|(_, bounds)| bounds.split(" to ").collect::<Vec<_>>());
+        let bounds: Vec<i64> = bounds.unwrap_or_default().iter().filter_map(|end| end.parse().ok()).collect();
+        if let [low, high] = bounds[..] {
+            tells(&(high + 1).to_string(), &format!("out of range {low}..{high}"));
+            if low < 0 || accepted.contains("from -") {
+                tells(&(low - 1).to_string(), &format!("out of range {low}..{high}"));
+            }
+        }
+        // Another value is shown, as of no effect where it is.
+        let others =
+            ["0", "1", "2", "3", "77", "100", "512", "/x"].into_iter().chain(accepted.split([',', '|', ' ']));
+        let other = others.into_iter().find(|value| {
+            let mut set = Parameters::default();
+            (row.set)(&mut set, value).is_ok() && row.value(&set) != default
+        });
+        let mut set = Parameters::default();
+        (row.set)(&mut set, other.unwrap_or_else(|| panic!("no other value of {}", row.name))).unwrap();
+        let line =
+            banner::lines(&set).into_iter().find(|line| line.text.contains(&format!("[{}]", row.name)));
+        let line = line.unwrap();
+        assert!(line.changed && line.text.contains(row.value(&set).trim()), "{}", line.text);
+        assert_eq!(line.text.ends_with("no effect"), row.unused.is_some(), "{}", line.text);
+    }
+}
+
+#[test]
+fn buffers_and_rings_in_vmas_words_size_ours() {
+    let sizes = |environment: &[(&str, &str)]| {
+        let read = read(environment).0;
+        (read.frames, read.rx_ring, read.tx_ring)
+    };
+    assert_eq!(sizes(&[]), (16_384, 2048, 2048));
+    assert_eq!(sizes(&[("VMA_RX_BUFS", "1024")]), (8192 + 1024, 2048, 2048));
+    assert_eq!(sizes(&[("VMA_RX_BUFS", "1024"), ("VMA_TX_BUFS", "512")]), (1536, 2048, 2048));
+    assert_eq!(sizes(&[("VMA_RX_BUFS", "1"), ("VMA_TX_BUFS", "1")]).0, 256);
+    assert_eq!(sizes(&[("VMA_RX_BUFS", "4294967295")]).0, 1_048_576);
+    assert_eq!(sizes(&[("VMA_RX_BUFS", "1024"), ("SIDESTEP_FRAMES", "4096")]).0, 4096);
+    assert_eq!(sizes(&[("VMA_RX_WRE", "256"), ("VMA_TX_WRE", "512")]), (16_384, 256, 512));
+    assert_eq!(sizes(&[("VMA_RX_WRE", "256"), ("SIDESTEP_RX_RING", "1024")]).1, 1024);
 }
 
 #[test]
@@ -197,6 +391,63 @@ fn the_manual_page_names_our_parameters_and_no_others() {
     }
 }
 
+/// The rows of a table in a page: three cells each, without those of headings.
+fn rows_of(page: &str) -> Vec<[&str; 3]> {
+    page.lines()
+        .filter_map(|line| line.strip_prefix("| ")?.strip_suffix(" |"))
+        .filter_map(|row| row.split(" | ").collect::<Vec<_>>().try_into().ok())
+        .filter(|cells: &[&str; 3]| ["acts", "partly", "no"].contains(&cells[1]))
+        .collect()
+}
+
+#[test]
+fn the_page_on_compatibility_counts_and_names_rightly() {
+    let page = include_str!("../../../docs/vma-compatibility.md");
+    let rows = rows_of(page);
+    let count = |state: &str| rows.iter().filter(|row| row[1] == state).count();
+    let by_hand = rows.iter().filter(|row| row[1] == "acts" && row[2].starts_with("hand: ")).count();
+    let head = format!(
+        "{} rows: {} act, {} act partly, {} are not here. Of those that act, {by_hand} were seen by hand",
+        rows.len(),
+        count("acts"),
+        count("partly"),
+        count("no")
+    );
+    assert!(page.contains(&head), "docs/vma-compatibility.md is to say: {head}");
+
+    // Each variable of VMA has one row, which says what the table says.
+    let of_vma = || ROWS.iter().filter(|row| row.name.starts_with("VMA_"));
+    let (all, idle) = (of_vma().count(), of_vma().filter(|row| row.unused.is_some()).count());
+    let counts = format!(
+        "{all} variables of VMA are known, with their old names: {} act, {idle} are accepted",
+        all - idle
+    );
+    assert!(page.contains(&counts), "docs/vma-compatibility.md is to say: {counts}");
+    for row in of_vma() {
+        let found: Vec<_> = rows.iter().filter(|cells| cells[0] == row.name).collect();
+        let [cells] = found[..] else { panic!("{} rows of {}", found.len(), row.name) };
+        match row.unused {
+            Some(why) => assert_eq!((cells[1], cells[2]), ("no", why), "{}", row.name),
+            None => assert_eq!(cells[1], "acts", "{}", row.name),
+        }
+    }
+
+    // Every test that is named is there.
+    let root = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
+    let mut text = String::new();
+    for folder in ["crates", "tools", "tests"] {
+        source(&root.join(folder), &mut text);
+    }
+    for named in page.split('`').skip(1).step_by(2) {
+        let is_test = named.contains('_')
+            && named.chars().all(|c| c.is_ascii_lowercase() || c.is_ascii_digit() || c == '_');
+        let is_there =
+            text.contains(&format!("fn {named}(")) || root.join(format!("tests/api/{named}.c")).exists();
+        assert!(!is_test || is_there || ["vma_stats"].contains(&named), "no test is called {named}");
+        assert!(!named.ends_with(".rs") || root.join(named).exists(), "{named} is not there");
+    }
+}
+
 /// Text that has a chance of being almost right.
 fn nearly_rules() -> impl Strategy<Value = String> {
     let token = prop_oneof![
@@ -252,7 +503,7 @@ fn source(folder: &std::path::Path, into: &mut String) {
         let path = entry.unwrap().path();
         if path.is_dir() {
             source(&path, into);
-        } else {
+        } else if path.extension().is_some_and(|end| end == "rs") {
             *into += &std::fs::read_to_string(path).unwrap();
         }
     }
@@ -279,8 +530,8 @@ fn every_parameter_is_read_somewhere_or_says_why_not() {
             row.lines().find(|line| !line.trim_start().starts_with("///") && line.contains(": ")).unwrap();
         let field = line.trim().split(':').next().unwrap();
         rows += 1;
-        // The profile is applied by this crate.
-        if field != "spec" {
+        // This crate applies the profile, and sizes our buffers and rings by VMA's.
+        if !["spec", "rx_bufs", "tx_bufs", "rx_wre", "tx_wre"].contains(&field) {
             assert_ne!(
                 is_read(field),
                 row.contains("unused \""),

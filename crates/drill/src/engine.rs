@@ -1,9 +1,9 @@
 //! The engine's side: frames in, frames out, virtual time. The calls are answered as the socket layer answers them.
 
 use crate::world::{Answer, HOST, HOST_PORT, PEER, PEER_PORT, STATES, Tolerance, World};
-use stack::tcp::{Close, Congestion, ConnectError, MtuProbes, Options, Push, State, Take};
+use stack::tcp::{Close, Congestion, MtuProbes, Options, Push, State, Take};
 use stack::testing::{Host, VecOutlet, mac_of};
-use stack::{Endpoint, Instant, Ready, RecvError, SendError, SocketError, SocketId};
+use stack::{Endpoint, Instant, Ready, SocketError, SocketId};
 use std::collections::{HashMap, VecDeque};
 use std::time::Duration;
 use wire::ethernet;
@@ -74,8 +74,7 @@ impl Engine {
                 socket.id = Some(id);
                 Answer::Errno(libc::EINPROGRESS)
             }
-            Err(ConnectError::InUse) => Answer::Errno(libc::EADDRNOTAVAIL),
-            Err(ConnectError::Full) => Answer::Errno(libc::ENOBUFS),
+            Err(why) => Answer::Errno(why.errno()),
         }
     }
 
@@ -112,6 +111,9 @@ impl Engine {
         if let Some(id) = id {
             let change = |options: &mut Options| _ = configure(options, option, value);
             self.host.stack.tcp_configure(now, id, change, out);
+            if option == "nodelay" && value != "0" {
+                self.host.stack.tcp_push(now, id, out);
+            }
         }
         Ok(Answer::Number(0))
     }
@@ -128,13 +130,13 @@ impl Engine {
                     (0..bytes).map(|i| crate::packet::content(socket.written + i + 1)).collect();
                 let answer = stack.tcp_send(now, id, &mut &data[..], push(words), out);
                 socket.written += *answer.as_ref().unwrap_or(&0) as u32;
-                answer.map_or_else(|why| Answer::Errno(of_send(why)), |n| Answer::Number(n as i64))
+                answer.map_or_else(|why| Answer::Errno(why.errno()), |n| Answer::Number(n as i64))
             }
             "recv" => {
                 let mut room = vec![0; bytes as usize];
                 match stack.tcp_recv(now, id, &mut &mut room[..], take(words), out) {
                     Ok(n) => Answer::Number(n as i64),
-                    Err(why) => Answer::Errno(of_recv(why)),
+                    Err(why) => Answer::Errno(why.errno()),
                 }
             }
             "shutdown" => shutdown(stack, now, id, words, out)?,
@@ -144,7 +146,7 @@ impl Engine {
                 self.sockets.remove(name);
                 Answer::Number(0)
             }
-            "error" => Answer::Errno(stack.take_error(id).map_or(0, of_socket)),
+            "error" => Answer::Errno(stack.take_error(id).map_or(0, SocketError::errno)),
             "poll" => Answer::Words(readiness(stack.ready(id))),
             "state" => Answer::Words(state(stack.tcp_state(id)).into()),
             "atmark" => Answer::Number(i64::from(stack.tcp_at_mark(id))),
@@ -152,6 +154,21 @@ impl Engine {
             "outq" => Answer::Number(stack.tcp_queued(id).unwrap_or_default().send as i64),
             "ato" => Answer::Number(stack.tcp_info(now, id).unwrap_or_default().ato.as_millis() as i64),
             "mss" => Answer::Number(stack.tcp_info(now, id).unwrap_or_default().snd_mss.into()),
+            "info" => {
+                let info = stack.tcp_info(now, id).unwrap_or_default();
+                let halves = |span: Duration| (span.as_millis() as i64 + 250) / 500;
+                Answer::Number(match words {
+                    ["ca_state"] => info.ca_state.into(),
+                    ["last_data_recv"] => halves(info.last_data_recv),
+                    ["snd_ssthresh"] => info.snd_ssthresh.map_or(i64::from(i32::MAX), i64::from),
+                    ["reordering"] => info.reordering.into(),
+                    ["busy_time"] => halves(info.busy_time),
+                    ["rwnd_limited"] => halves(info.rwnd_limited),
+                    ["sndbuf_limited"] => halves(info.sndbuf_limited),
+                    ["total_rto"] => info.total_rto.into(),
+                    _ => return Err(format!("info {words:?}: unknown")),
+                })
+            }
             _ => return Err(format!("no call {call}")),
         })
     }
@@ -211,10 +228,6 @@ impl World for Engine {
     fn tolerance(&self) -> Tolerance {
         Tolerance { at_once: Duration::from_millis(1), late: 1.0, late_by: Duration::ZERO, early: 1.0 }
     }
-
-    fn was_held_up(&self) -> bool {
-        false
-    }
 }
 
 fn set(config: &mut stack::Config, name: &str, value: &str) -> Result<(), String> {
@@ -257,6 +270,10 @@ fn configure(options: &mut Options, name: &str, value: &str) -> Result<(), Strin
         "keepcnt" => options.keepalive_count = number()? as u8,
         "user_timeout" => options.user_timeout = Duration::from_millis(number()?.into()),
         "maxseg" => options.mss_max = number()? as u16,
+        "syncnt" => options.syn_retries = number()? as u8,
+        "linger2" => options.set_linger2(value.parse().map_err(|_| "linger2: a number")?),
+        "window_clamp" => options.window_clamp = number()?,
+        "notsent_lowat" => options.not_sent_low_water = number()?,
         "rcvbuf" => options.receive_buffer = Some(number()?),
         "sndbuf" => options.send_buffer = Some(number()?),
         "rcvlowat" => options.receive_low_water = number()?,
@@ -277,6 +294,7 @@ fn push(words: &[&str]) -> Push {
     match () {
         _ if words.contains(&"oob") => Push::Urgent,
         _ if words.contains(&"more") => Push::More,
+        _ if words.contains(&"eor") => Push::Record,
         _ => Push::Now,
     }
 }
@@ -309,10 +327,10 @@ fn shutdown(
         return Ok(Answer::Errno(libc::ENOTCONN));
     }
     if read && let Err(why) = stack.tcp_shutdown_read(now, id) {
-        return Ok(Answer::Errno(of_recv(why)));
+        return Ok(Answer::Errno(why.errno()));
     }
     if write && let Err(why) = stack.tcp_shutdown_write(now, id, out) {
-        return Ok(Answer::Errno(of_send(why)));
+        return Ok(Answer::Errno(why.errno()));
     }
     Ok(Answer::Number(0))
 }
@@ -331,53 +349,7 @@ fn readiness(ready: Ready) -> String {
 }
 
 fn state(state: Option<State>) -> &'static str {
-    STATES[match state {
-        Some(State::Established) => 0,
-        Some(State::SynSent) => 1,
-        Some(State::SynReceived) => 2,
-        Some(State::FinWait1) => 3,
-        Some(State::FinWait2) => 4,
-        Some(State::TimeWait) => 5,
-        Some(State::Closed) | None => 6,
-        Some(State::CloseWait) => 7,
-        Some(State::LastAck) => 8,
-        Some(State::Listen) => 9,
-        Some(State::Closing) => 10,
-    }]
-}
-
-fn of_socket(error: SocketError) -> i32 {
-    match error {
-        SocketError::Refused => libc::ECONNREFUSED,
-        SocketError::Reset => libc::ECONNRESET,
-        SocketError::BrokenPipe => libc::EPIPE,
-        SocketError::TimedOut => libc::ETIMEDOUT,
-        SocketError::HostUnreachable => libc::EHOSTUNREACH,
-        SocketError::NetUnreachable => libc::ENETUNREACH,
-        SocketError::ProtocolUnreachable => libc::ENOPROTOOPT,
-        SocketError::MessageTooBig => libc::EMSGSIZE,
-        SocketError::Aborted => libc::ECONNABORTED,
-    }
-}
-
-fn of_send(error: SendError) -> i32 {
-    match error {
-        SendError::WouldBlock => libc::EAGAIN,
-        SendError::Closed => libc::EPIPE,
-        SendError::NotConnected => libc::ENOTCONN,
-        SendError::NoSocket => libc::EBADF,
-        SendError::Failed(error) => of_socket(error),
-    }
-}
-
-fn of_recv(error: RecvError) -> i32 {
-    match error {
-        RecvError::WouldBlock => libc::EAGAIN,
-        RecvError::NotConnected => libc::ENOTCONN,
-        RecvError::NoUrgentData => libc::EINVAL,
-        RecvError::NoSocket => libc::EBADF,
-        RecvError::Failed(error) => of_socket(error),
-    }
+    STATES[usize::from(state.unwrap_or(State::Closed).number()) - 1]
 }
 
 /// When the engine's time begins, ns.

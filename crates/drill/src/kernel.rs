@@ -1,7 +1,7 @@
 //! The kernel's side: a network namespace of its own for each script, whose only device is a TUN on which the peer is
 //! played, and real system calls. The namespace has no name and ends with the thread that plays in it.
 
-use crate::world::{Answer, HOST, HOST_PORT, PEER, PEER_PORT, STATES, Tolerance, World};
+use crate::world::{Answer, HOST, HOST_PORT, INFO, PEER, PEER_PORT, STATES, Tolerance, World};
 use std::collections::HashMap;
 use std::fs::OpenOptions;
 use std::io;
@@ -17,9 +17,16 @@ pub struct Kernel {
     sockets: HashMap<String, Socket>,
     began: Instant,
     tolerance: Tolerance,
-    /// When the world was asked last, and whether it was not asked for too long or slept for too long.
-    asked: Duration,
-    held_up: bool,
+}
+
+/// struct tcp_info.
+#[repr(C)]
+struct Info([u8; 280]);
+
+impl Default for Info {
+    fn default() -> Info {
+        Info([0; 280])
+    }
 }
 
 struct Socket {
@@ -61,14 +68,7 @@ impl Kernel {
             late_by: Duration::from_millis(20).mul_f64(factor),
             early: 0.8,
         };
-        Ok(Kernel {
-            tun,
-            sockets: HashMap::new(),
-            began: Instant::now(),
-            tolerance,
-            asked: Duration::ZERO,
-            held_up: false,
-        })
+        Ok(Kernel { tun, sockets: HashMap::new(), began: Instant::now(), tolerance })
     }
 
     fn fresh(&mut self, name: &str) -> io::Result<()> {
@@ -110,7 +110,7 @@ impl Kernel {
         let len: u32 = bytes(words)?;
         let data: Vec<u8> = (0..len).map(|i| crate::packet::content(socket.written + i + 1)).collect();
         let mut flags = libc::MSG_NOSIGNAL;
-        for (word, flag) in [("more", libc::MSG_MORE), ("oob", libc::MSG_OOB)] {
+        for (word, flag) in [("more", libc::MSG_MORE), ("oob", libc::MSG_OOB), ("eor", libc::MSG_EOR)] {
             if words.contains(&word) {
                 flags |= flag;
             }
@@ -153,8 +153,16 @@ impl Kernel {
         Ok(set.map_or_else(|_| answer(-1), |()| Answer::Number(0)))
     }
 
-    fn ask(&self, call: &str, name: &str) -> Result<Answer, String> {
+    fn ask(&self, call: &str, name: &str, words: &[&str]) -> Result<Answer, String> {
         let fd = self.fd(name)?;
+        if call == "info" {
+            let known = INFO.iter().find(|(known, ..)| words == [*known]);
+            let (_, at, len, unit) = known.ok_or_else(|| format!("info {words:?}: unknown"))?;
+            let info = get_option::<Info>(fd, libc::IPPROTO_TCP, libc::TCP_INFO).unwrap_or_default();
+            let mut value = [0; 8];
+            value[..*len].copy_from_slice(&info.0[*at..at + len]);
+            return Ok(Answer::Number(((u64::from_ne_bytes(value) + unit / 2) / unit) as i64));
+        }
         let integer = |level, option| get_option::<i32>(fd, level, option).unwrap_or(-1);
         let ioctl = |request| {
             let mut value = 0i32;
@@ -186,10 +194,7 @@ impl Kernel {
 
 impl World for Kernel {
     fn now(&mut self) -> Duration {
-        let now = self.began.elapsed();
-        self.held_up |= now > self.asked + HELD_UP;
-        self.asked = now;
-        now
+        self.began.elapsed()
     }
 
     fn inject(&mut self, packet: &[u8]) {
@@ -205,18 +210,14 @@ impl World for Kernel {
             let n = unsafe { libc::read(self.tun.as_raw_fd(), packet.as_mut_ptr().cast(), packet.len()) };
             if n > 0 {
                 packet.truncate(n as usize);
-                let now = self.now();
-                self.held_up |= now > until + HELD_UP;
-                return Some((now, packet));
+                return Some((self.now(), packet));
             }
             let left = until.checked_sub(self.now()).filter(|left| !left.is_zero())?;
             let timeout =
                 libc::timespec { tv_sec: left.as_secs() as i64, tv_nsec: left.subsec_nanos().into() };
             let mut entry = libc::pollfd { fd: self.tun.as_raw_fd(), events: libc::POLLIN, revents: 0 };
             // SAFETY: one live entry, a live span of time, no signal mask.
-            let ready = unsafe { libc::ppoll(&raw mut entry, 1, &raw const timeout, std::ptr::null()) };
-            // A packet may come at any moment; a timeout has its own.
-            self.asked = if ready == 0 { until } else { self.began.elapsed() };
+            unsafe { libc::ppoll(&raw mut entry, 1, &raw const timeout, std::ptr::null()) };
         }
     }
 
@@ -256,16 +257,12 @@ impl World for Kernel {
                 closed.map(|_| Answer::Number(0)).ok_or_else(|| format!("no socket {name}"))
             }
             "option" => self.option(name, rest),
-            _ => self.ask(call, name),
+            _ => self.ask(call, name, rest),
         }
     }
 
     fn tolerance(&self) -> Tolerance {
         self.tolerance
-    }
-
-    fn was_held_up(&self) -> bool {
-        self.held_up
     }
 }
 
@@ -376,14 +373,14 @@ fn check(outcome: libc::c_int) -> io::Result<()> {
 }
 
 const SOCKADDR_LEN: u32 = size_of::<libc::sockaddr_in>() as u32;
-/// A player that is this late may have missed what a timer did.
-const HELD_UP: Duration = Duration::from_millis(15);
 /// linux/if_tun.h.
 const TUNSETIFF: libc::Ioctl = 0x4004_54ca;
 /// asm-generic/sockios.h.
 const SIOCATMARK: libc::Ioctl = 0x8905;
+/// linux/tcp.h.
+const TCP_NOTSENT_LOWAT: i32 = 25;
 
-const OPTIONS: [(&str, i32, i32); 13] = [
+const OPTIONS: [(&str, i32, i32); 17] = [
     ("nodelay", libc::IPPROTO_TCP, libc::TCP_NODELAY),
     ("cork", libc::IPPROTO_TCP, libc::TCP_CORK),
     ("quickack", libc::IPPROTO_TCP, libc::TCP_QUICKACK),
@@ -393,6 +390,10 @@ const OPTIONS: [(&str, i32, i32); 13] = [
     ("keepcnt", libc::IPPROTO_TCP, libc::TCP_KEEPCNT),
     ("user_timeout", libc::IPPROTO_TCP, libc::TCP_USER_TIMEOUT),
     ("maxseg", libc::IPPROTO_TCP, libc::TCP_MAXSEG),
+    ("syncnt", libc::IPPROTO_TCP, libc::TCP_SYNCNT),
+    ("linger2", libc::IPPROTO_TCP, libc::TCP_LINGER2),
+    ("window_clamp", libc::IPPROTO_TCP, libc::TCP_WINDOW_CLAMP),
+    ("notsent_lowat", libc::IPPROTO_TCP, TCP_NOTSENT_LOWAT),
     ("rcvbuf", libc::SOL_SOCKET, libc::SO_RCVBUF),
     ("sndbuf", libc::SOL_SOCKET, libc::SO_SNDBUF),
     ("rcvlowat", libc::SOL_SOCKET, libc::SO_RCVLOWAT),

@@ -15,8 +15,6 @@ pub struct Difference {
     pub what: String,
     /// Everything that happened until then.
     pub trace: String,
-    /// Whether the moment may be to blame: a busy machine does that to the kernel's side.
-    pub late: bool,
 }
 
 /// Plays `script` on `world`, whose lines are those of `side`.
@@ -36,18 +34,6 @@ pub fn play(script: &Script, side: Side, world: &mut impl World) -> Result<(), D
     player.silent(Duration::ZERO).map_err(|wrong| player.difference(last, wrong))
 }
 
-/// What went wrong at a step.
-struct Wrong {
-    why: String,
-    late: bool,
-}
-
-impl From<String> for Wrong {
-    fn from(why: String) -> Wrong {
-        Wrong { why, late: false }
-    }
-}
-
 struct Player<'a, W> {
     world: &'a mut W,
     /// By the peer's port.
@@ -60,12 +46,12 @@ struct Player<'a, W> {
 }
 
 impl<W: World> Player<'_, W> {
-    fn difference(&self, step: &Step, wrong: Wrong) -> Difference {
-        let what = format!("line {}: {}: {}", step.line, step.text, wrong.why);
-        Difference { what, trace: self.trace.clone(), late: wrong.late || self.world.was_held_up() }
+    fn difference(&self, step: &Step, wrong: String) -> Difference {
+        let what = format!("line {}: {}: {}", step.line, step.text, wrong);
+        Difference { what, trace: self.trace.clone() }
     }
 
-    fn step(&mut self, step: &Step) -> Result<(), Wrong> {
+    fn step(&mut self, step: &Step) -> Result<(), String> {
         if !step.wait.is_zero() {
             let until = self.world.now() + step.wait;
             self.gather(until)?;
@@ -92,18 +78,18 @@ impl<W: World> Player<'_, W> {
         }
     }
 
-    fn call(&mut self, text: &str, words: &[String], wanted: Option<&str>) -> Result<(), Wrong> {
+    fn call(&mut self, text: &str, words: &[String], wanted: Option<&str>) -> Result<(), String> {
         self.last = self.world.now();
         let words: Vec<&str> = words.iter().map(String::as_str).collect();
         let answer = self.world.call(&words)?.to_string();
         self.note_now(&format!("{} = {answer}", text.split(" = ").next().unwrap_or(text)));
         match wanted {
-            Some(wanted) if wanted != answer => Err(format!("answered {answer}").into()),
+            Some(wanted) if wanted != answer => Err(format!("answered {answer}")),
             _ => Ok(()),
         }
     }
 
-    fn expect(&mut self, pattern: &Pattern, range: Option<(Duration, Duration)>) -> Result<(), Wrong> {
+    fn expect(&mut self, pattern: &Pattern, range: Option<(Duration, Duration)>) -> Result<(), String> {
         let tolerance = self.world.tolerance();
         let latest = self.last
             + match range {
@@ -111,26 +97,26 @@ impl<W: World> Player<'_, W> {
                 Some((_, to)) => to.mul_f64(tolerance.late) + tolerance.late_by,
             };
         let Some((when, seen)) = self.next(latest)? else {
-            return Err(Wrong { why: "nothing came".into(), late: true });
+            return Err("nothing came".into());
         };
         let base = self.base(seen.port);
         if let Some(why) = pattern.mismatch(&seen, &base) {
-            return Err(format!("{why}: {}", seen.show(&base)).into());
+            return Err(format!("{why}: {}", seen.show(&base)));
         }
         let after = when.saturating_sub(self.last);
         if let Some((from, _)) = range
             && after < from.mul_f64(tolerance.early)
         {
-            return Err(Wrong { why: format!("came already after {after:?}"), late: true });
+            return Err(format!("came already after {after:?}"));
         }
         if when > latest {
-            return Err(Wrong { why: format!("came only after {after:?}"), late: true });
+            return Err(format!("came only after {after:?}"));
         }
         self.last = self.last.max(when);
         Ok(())
     }
 
-    fn silent(&mut self, span: Duration) -> Result<(), Wrong> {
+    fn silent(&mut self, span: Duration) -> Result<(), String> {
         // What was sent before this line is no less unexpected.
         let until = self.world.now() + span;
         let Some((when, seen)) = self.next(until)? else {
@@ -139,11 +125,10 @@ impl<W: World> Player<'_, W> {
         };
         let base = self.base(seen.port);
         let after = when.saturating_sub(self.last);
-        let why = format!("but {after:?} after the line before came: {}", seen.show(&base));
-        Err(Wrong { why, late: true })
+        Err(format!("but {after:?} after the line before came: {}", seen.show(&base)))
     }
 
-    fn next(&mut self, until: Duration) -> Result<Option<(Duration, Seen)>, Wrong> {
+    fn next(&mut self, until: Duration) -> Result<Option<(Duration, Seen)>, String> {
         if self.waiting.is_empty() {
             self.take(until)?;
         }
@@ -151,12 +136,12 @@ impl<W: World> Player<'_, W> {
     }
 
     /// Takes what comes until then.
-    fn gather(&mut self, until: Duration) -> Result<(), Wrong> {
+    fn gather(&mut self, until: Duration) -> Result<(), String> {
         while self.take(until)? {}
         Ok(())
     }
 
-    fn take(&mut self, until: Duration) -> Result<bool, Wrong> {
+    fn take(&mut self, until: Duration) -> Result<bool, String> {
         while let Some((when, bytes)) = self.world.next(until) {
             let bases = &self.bases;
             let Some(seen) = Seen::read(&bytes, |port| bases.get(&port).copied().unwrap_or(Base::of(port)))

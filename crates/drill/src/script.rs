@@ -15,7 +15,8 @@
 //!
 //! Numbers are relative to each side's initial sequence number. A packet: `[@port] FLAGS [seq A | A:B] [ack N] [win N]
 //! [urg N] [<options>]`, flags of `S F R P . U E W`. In what must follow, what is not said is not compared, except:
-//! without options none but timestamps may be there, and what is not pushed here may be pushed. `win` takes `N`, `>N`, `!>N` there.
+//! without options none but timestamps may be there, and what is not pushed here may be pushed. `win` takes `N`, `>N`,
+//! `!>N` there.
 
 use crate::packet::Pattern;
 use std::time::Duration;
@@ -182,8 +183,9 @@ fn action(text: &str) -> Result<Action, String> {
 
 fn icmp(text: &str) -> Result<Action, String> {
     let words: Vec<&str> = text.split_whitespace().collect();
-    let number =
-        |at: usize| words.get(at).and_then(|word| word.parse::<u32>().ok()).ok_or("< icmp KIND [MTU] seq N");
+    let number = |at: usize| {
+        words.get(at).and_then(|word| word.parse::<u32>().ok()).ok_or("< icmp KIND [MTU or CODE] seq N")
+    };
     let (kind, code) = match words.first().copied() {
         Some("net") => (3, 0),
         Some("host") => (3, 1),
@@ -195,7 +197,17 @@ fn icmp(text: &str) -> Result<Action, String> {
         }
         Some("admin") => (3, 13),
         Some("ttl") => (11, 0),
-        _ => return Err("ICMP: net, host, proto, port, fragneeded MTU, admin, ttl".into()),
+        Some("reassembly") => (11, 1),
+        Some("parameter") => (12, 0),
+        Some("unreachable") => {
+            let (code, seq) = (number(1)? as u8, number(3)?);
+            return Ok(Action::Icmp { kind: 3, code, mtu: 0, seq });
+        }
+        _ => {
+            let known =
+                "net, host, proto, port, fragneeded MTU, admin, ttl, reassembly, parameter, unreachable CODE";
+            return Err(format!("ICMP: {known}"));
+        }
     };
     Ok(Action::Icmp { kind, code, mtu: 0, seq: number(2)? })
 }

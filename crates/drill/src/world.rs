@@ -7,7 +7,7 @@
 //! listen L BACKLOG                 made, bound and listening
 //! connect C [PORT]                 to 10.0.0.2:PORT (6000); makes the socket if need be; never blocks
 //! accept L C
-//! send C BYTES [more] [oob]        recv C BYTES [peek] [oob] [trunc]
+//! send C BYTES [more] [oob] [eor]  recv C BYTES [peek] [oob] [trunc]
 //! shutdown C rd|wr|rdwr            close C
 //! option C NAME VALUE              see OPTIONS
 //! error C                          SO_ERROR by name
@@ -15,6 +15,7 @@
 //! state C    ato C                 of TCP_INFO; milliseconds
 //! atmark C    inq C    outq C      sockatmark, SIOCINQ, SIOCOUTQ
 //! mss C                            TCP_MAXSEG
+//! info C FIELD                     of TCP_INFO, see INFO; times in half seconds, rounded
 //! ```
 
 use std::net::Ipv4Addr;
@@ -45,9 +46,6 @@ pub trait World {
 
     /// How much longer than written a packet may take, and how much sooner it may come.
     fn tolerance(&self) -> Tolerance;
-
-    /// Whether the machine held the player up, so that what was seen says nothing.
-    fn was_held_up(&self) -> bool;
 }
 
 /// What a system call answered.
@@ -90,6 +88,19 @@ pub fn errno_name(errno: i32) -> String {
     known.map_or_else(|| format!("errno {errno}"), |(_, name)| (*name).to_owned())
 }
 
+/// Fields of TCP_INFO that scripts may ask for: where they are, how long, and how many of their units make one that is
+/// told.
+pub const INFO: [(&str, usize, usize, u64); 8] = [
+    ("ca_state", 1, 1, 1),
+    ("last_data_recv", 52, 4, 500),
+    ("snd_ssthresh", 76, 4, 1),
+    ("reordering", 88, 4, 1),
+    ("busy_time", 168, 8, 500_000),
+    ("rwnd_limited", 176, 8, 500_000),
+    ("sndbuf_limited", 184, 8, 500_000),
+    ("total_rto", 240, 2, 1),
+];
+
 /// States as TCP_INFO numbers them, beginning at 1.
 pub const STATES: [&str; 12] = [
     "ESTABLISHED",
@@ -106,7 +117,7 @@ pub const STATES: [&str; 12] = [
     "NEW_SYN_RECV",
 ];
 
-const ERRNOS: [(i32, &str); 22] = [
+const ERRNOS: [(i32, &str); 25] = [
     (0, "0"),
     (libc::EAGAIN, "EAGAIN"),
     (libc::EINPROGRESS, "EINPROGRESS"),
@@ -120,6 +131,9 @@ const ERRNOS: [(i32, &str); 22] = [
     (libc::ETIMEDOUT, "ETIMEDOUT"),
     (libc::EHOSTUNREACH, "EHOSTUNREACH"),
     (libc::ENETUNREACH, "ENETUNREACH"),
+    (libc::EHOSTDOWN, "EHOSTDOWN"),
+    (libc::ENONET, "ENONET"),
+    (libc::ENOBUFS, "ENOBUFS"),
     (libc::EMSGSIZE, "EMSGSIZE"),
     (libc::EINVAL, "EINVAL"),
     (libc::EBADF, "EBADF"),

@@ -2,9 +2,13 @@
 //!
 //! Constructors of other libraries call hooks before ours has run, so each function is looked up at its first use.
 //! Two threads may both look it up; they find the same.
+//!
+//! `syscall` is found earlier than the others, by [`settle`]: allocators call it while they prepare themselves
+//! (jemalloc, mimalloc), holding a lock that dlsym of a C library before 2.34 would wait for, because it allocates.
+//! Until then it is the bare call.
 
 use core::ffi::CStr;
-use core::sync::atomic::{AtomicPtr, Ordering::Relaxed};
+use core::sync::atomic::{AtomicBool, AtomicPtr, Ordering::Relaxed};
 use libc::{c_long, c_void};
 
 /// A function of libc (or of a library preloaded after us), found when first needed.
@@ -27,6 +31,9 @@ impl Genuine {
 
     #[cold]
     fn find(&self) -> *mut c_void {
+        if !SETTLED.load(Relaxed) && self.name == SYSCALL {
+            return bare_syscall as *const () as *mut c_void;
+        }
         // SAFETY: the name is a C string; RTLD_NEXT is relative to this library.
         let mut found = unsafe { libc::dlsym(libc::RTLD_NEXT, self.name.as_ptr()) };
         if found.is_null() {
@@ -34,6 +41,40 @@ impl Genuine {
         }
         self.found.store(found, Relaxed);
         found
+    }
+}
+
+const SYSCALL: &CStr = c"syscall";
+
+/// Whether `syscall` may be looked up.
+static SETTLED: AtomicBool = AtomicBool::new(false);
+
+/// Finds what must not be looked up later. Called by the constructor, where no allocator is in the middle of something.
+pub(crate) fn settle() {
+    // What dlsym allocates it does at its first use in a thread.
+    // SAFETY: as in `find`.
+    unsafe { libc::dlsym(libc::RTLD_NEXT, SYSCALL.as_ptr()) };
+    SETTLED.store(true, Relaxed);
+    crate::hooks::find_syscall();
+}
+
+/// syscall(2) without the C library.
+unsafe extern "C-unwind" fn bare_syscall(
+    number: c_long,
+    a: usize,
+    b: usize,
+    c: usize,
+    d: usize,
+    e: usize,
+    f: usize,
+) -> c_long {
+    // SAFETY: the caller vouches for the arguments.
+    match unsafe { sys::raw::syscall(number, [a, b, c, d, e, f]) } {
+        Ok(value) => value as c_long,
+        Err(errno) => {
+            set_errno(errno);
+            -1
+        }
     }
 }
 

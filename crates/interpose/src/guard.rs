@@ -62,7 +62,6 @@ unsafe extern "C" {
 
 // The frame. Where the personality lands, the stack pointer is as after the call, and the register that returns a
 // value holds the exception.
-#[cfg(target_arch = "x86_64")]
 core::arch::global_asm!(
     ".text",
     ".hidden sidestep_guard",
@@ -88,38 +87,6 @@ core::arch::global_asm!(
     ".section .data.rel.ro.sidestep_guard,\"aw\"",
     ".balign 8",
     "sidestep_personality_address: .quad {personality}",
-    ".text",
-    personality = sym personality,
-);
-
-#[cfg(target_arch = "aarch64")]
-core::arch::global_asm!(
-    ".text",
-    ".hidden sidestep_guard",
-    ".globl sidestep_guard",
-    ".type sidestep_guard,@function",
-    "sidestep_guard:",
-    ".cfi_startproc",
-    ".cfi_personality 0x9b, sidestep_personality_address",
-    "stp x29, x30, [sp, #-16]!",
-    ".cfi_def_cfa_offset 16",
-    ".cfi_offset x29, -16",
-    ".cfi_offset x30, -8",
-    "mov x9, x0",
-    "mov x0, x1",
-    "blr x9",
-    "mov x0, xzr",
-    ".hidden sidestep_guard_caught",
-    ".globl sidestep_guard_caught",
-    "sidestep_guard_caught:",
-    "ldp x29, x30, [sp], #16",
-    ".cfi_def_cfa_offset 0",
-    "ret",
-    ".cfi_endproc",
-    ".size sidestep_guard, . - sidestep_guard",
-    ".section .data.rel.ro.sidestep_guard,\"aw\"",
-    ".balign 8",
-    "sidestep_personality_address: .xword {personality}",
     ".text",
     personality = sym personality,
 );

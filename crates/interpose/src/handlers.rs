@@ -8,7 +8,7 @@
 //! All of this runs inside signal handlers too: no lock, no allocation, no thread-local that is made on first use.
 
 use crate::thread::thread;
-use crate::{farewell, inside};
+use crate::{crash, farewell, inside};
 use core::sync::atomic::{AtomicU64, Ordering::SeqCst};
 use libc::{SA_RESETHAND, SA_RESTART, SA_SIGINFO, c_int, c_void, siginfo_t};
 use sockets::os::Handled;
@@ -37,6 +37,9 @@ fn marks(flags: c_int) -> u64 {
 /// The application's handlers: address and marks in one word, so that the relay reads all at once.
 static HANDLERS: [AtomicU64; SIGNALS] = [const { AtomicU64::new(0) }; SIGNALS];
 
+/// What a pointer that leads nowhere causes.
+const FAULTS: [c_int; 2] = [libc::SIGSEGV, libc::SIGBUS];
+
 /// Whether `action` is a function, not SIG_DFL, SIG_IGN, SIG_ERR or SIG_HOLD.
 pub(crate) fn is_function(action: usize) -> bool {
     action > 2 && action != libc::SIG_ERR
@@ -50,12 +53,13 @@ pub(crate) fn own(signal: c_int, installed: usize) -> usize {
     }
 }
 
-/// Changes a signal's action and flags (those of sigaction(2)) by `install`, which asks the kernel with the address that it
-/// is given, and returns whether it agreed and the address that was there. Returns the application's previous address.
+/// Changes a signal's action and flags (those of sigaction(2)) by `install`, which asks the kernel with the address
+/// that it is given, and returns whether it agreed and the address that was there. Returns the application's previous
+/// address.
 ///
 /// The table is written first, so that the relay never runs without its handler; SIG_DFL (but for the signals of
-/// `farewell`) and SIG_IGN leave the table alone, for a delivery that is under way on another thread. A refusal puts the
-/// old handler back.
+/// `farewell`) and SIG_IGN leave the table alone, for a delivery that is under way on another thread. A refusal puts
+/// the old handler back.
 pub(crate) fn change(
     signal: c_int,
     action: usize,
@@ -73,6 +77,9 @@ pub(crate) fn change(
     };
     let before = slot.swap(word, SeqCst);
     let (agreed, previous) = install(relay as *const () as usize);
+    if agreed && FAULTS.contains(&signal) {
+        sockets::calls::faults_are_caught();
+    }
     if !agreed {
         let _ = slot.compare_exchange(word, before, SeqCst, SeqCst);
     }
@@ -93,17 +100,25 @@ pub(crate) fn set_restart(signal: c_int, restart: bool) {
 /// What the kernel calls. All three arguments are always there in registers on the architectures that we support;
 /// a handler without SA_SIGINFO takes the first.
 unsafe extern "C-unwind" fn relay(signal: c_int, info: *mut siginfo_t, context: *mut c_void) {
+    // SAFETY: what the kernel passed.
+    if FAULTS.contains(&signal) && unsafe { sys::foreign::mended(context) } {
+        return;
+    }
     let word = HANDLERS[signal as usize % SIGNALS].load(SeqCst);
     // One that is gone from the kernel with its first delivery cannot be delivered again later.
+    if word == FAREWELL {
+        if crash::stands_for(signal) {
+            // SAFETY: what the kernel passed.
+            return unsafe { crash::come(signal, context) };
+        }
+        return farewell::come(signal);
+    }
     if word & ONCE == 0 {
         // SAFETY: what the kernel passed; with SA_SIGINFO it filled in the information.
         let waits = unsafe { inside::postpone(signal, word & INFORMED != 0, info, context) };
         if waits {
             return;
         }
-    }
-    if word == FAREWELL {
-        return farewell::say(signal);
     }
     let mut handled = thread().handled.get();
     handled.all = handled.all.wrapping_add(1);
@@ -118,8 +133,8 @@ unsafe extern "C-unwind" fn relay(signal: c_int, info: *mut siginfo_t, context: 
     // SAFETY: the application installed this address as a signal handler.
     let handler: unsafe extern "C-unwind" fn(c_int, *mut siginfo_t, *mut c_void) =
         unsafe { core::mem::transmute(address) };
-    // The handler stands outside of our calls, even when it could not be postponed.
-    inside::opening(|| {
+    // Even when it could not be postponed.
+    inside::outside(|| {
         // SAFETY: with what the kernel passed.
         unsafe { handler(signal, info, context) }
     });

@@ -1,21 +1,31 @@
-//! The rows, by what they are about. Files in reading order: [`socket`], [`data`], [`wait`], [`descriptor`],
-//! [`process`], [`signal`], [`stream`], [`variadic`]; then the same functions under other names: [`fortified`], [`aliases`].
+//! The rows, by what they are about. Files in reading order: [`socket`] (with [`sdp`], libsdp.so's view), [`data`],
+//! [`wait`], [`descriptor`], [`process`], [`confine`], [`signal`], [`stream`], [`uring`], [`variadic`]; then the same
+//! functions under other names: [`fortified`], [`aliases`].
 
 mod aliases;
+mod confine;
 pub(crate) mod data;
 pub(crate) mod descriptor;
 mod fortified;
 mod process;
+mod sdp;
 pub(crate) mod signal;
 pub(crate) mod socket;
 mod stream;
-#[cfg(all(target_arch = "x86_64", target_env = "gnu"))]
+pub(crate) mod uring;
 mod variadic;
 pub(crate) mod wait;
+
+/// Looks `syscall` up, by a call that asks for nothing.
+pub(crate) fn find_syscall() {
+    // SAFETY: getpid has no arguments.
+    unsafe { process::genuine::syscall(libc::SYS_getpid, 0, 0, 0, 0, 0, 0) };
+}
 
 /// Every exported name; a test compares it with what the linker exported.
 pub fn symbols() -> impl Iterator<Item = &'static str> {
     [
+        crate::extra::SYMBOLS,
         socket::first::SYMBOLS,
         socket::SYMBOLS,
         data::SYMBOLS,
@@ -26,11 +36,11 @@ pub fn symbols() -> impl Iterator<Item = &'static str> {
         process::first::SYMBOLS,
         process::SYMBOLS,
         process::exec::SYMBOLS,
+        confine::SYMBOLS,
         signal::SYMBOLS,
         stream::SYMBOLS,
-        #[cfg(all(target_arch = "x86_64", target_env = "gnu"))]
+        uring::SYMBOLS,
         variadic::SYMBOLS,
-        #[cfg(all(target_arch = "x86_64", target_env = "gnu"))]
         variadic::IN_ASSEMBLY,
         fortified::SYMBOLS,
         aliases::SYMBOLS,

@@ -10,6 +10,7 @@
 //! Postponing is left to the kernel: the relay sends the signal once more to its own thread, with the same information,
 //! and returns with it blocked; unblocking it delivers it, in a frame of its own.
 
+use crate::farewell;
 use crate::thread::thread;
 use core::ffi::c_int;
 use libc::{c_void, siginfo_t, sigset_t, ucontext_t};
@@ -43,6 +44,7 @@ impl Inside {
         if depth == 0 && thread().postponed.get() != 0 {
             thread().postponed.set(0);
             thread().due.set(false);
+            farewell::say_if_waiting();
         }
         thread().inside.set(depth + 1);
         Inside(())
@@ -70,6 +72,7 @@ impl Drop for Inside {
         if depth == 0 && thread().postponed.get() != 0 {
             let signals = thread().postponed.replace(0);
             thread().due.set(false);
+            farewell::say_if_waiting();
             change_mask(libc::SIG_UNBLOCK, signals);
         }
     }
@@ -91,6 +94,7 @@ pub(crate) fn opening<R>(body: impl FnOnce() -> R) -> R {
 /// `mask` is null or valid.
 pub(crate) unsafe fn opening_masked<R>(mask: *const sigset_t, body: impl FnOnce(*const sigset_t) -> R) -> R {
     let _closed = Opening::open();
+    farewell::say_if_waiting();
     let postponed = thread().postponed.get();
     if mask.is_null() || postponed == 0 {
         run_due();
@@ -117,6 +121,7 @@ pub(crate) fn look() {
 /// Signals stay out of the mask of a caller that has blocked all of them for its own purpose.
 fn run_due() {
     if thread().due.replace(false) {
+        farewell::say_if_waiting();
         let before = change_mask(libc::SIG_UNBLOCK, thread().postponed.get());
         if before & ALL == ALL {
             change_mask(libc::SIG_SETMASK, before);
@@ -124,23 +129,51 @@ fn run_due() {
     }
 }
 
-/// Everything that can be blocked, other than libc's own 32 and 33.
-const ALL: u64 = !(bit(libc::SIGKILL) | bit(libc::SIGSTOP) | bit(32) | bit(33));
+/// What the socket layer blocks, as far as it can be blocked, other than libc's own 32 and 33.
+const ALL: u64 = sys::thread::ALL_BUT_FAULTS & !(bit(libc::SIGKILL) | bit(libc::SIGSTOP) | bit(32) | bit(33));
 
 struct Opening {
     depth: u32,
+    was_open: bool,
 }
 
 impl Opening {
     fn open() -> Opening {
-        Opening { depth: thread().inside.replace(0) }
+        Opening::with(true)
+    }
+
+    fn with(open: bool) -> Opening {
+        Opening { depth: thread().inside.replace(0), was_open: thread().open.replace(open) }
     }
 }
 
 impl Drop for Opening {
     fn drop(&mut self) {
+        thread().open.set(self.was_open);
         thread().inside.set(self.depth);
     }
+}
+
+/// In the relay: runs the application's handler, outside of all calls of ours. One that this thread is in the middle of
+/// is over for others: the handler may never return to it.
+pub(crate) fn outside(handler: impl FnOnce()) {
+    if thread().open.get() && thread().inside.get() == 0 {
+        crate::guard::run(sockets::calls::leave);
+    }
+    let _closed = Opening::with(false);
+    run_due();
+    handler();
+}
+
+/// In the relay: a signal ends the process. Whether it waits until this thread is outside; it is not blocked meanwhile.
+pub(crate) fn postpone_end(signal: c_int) -> bool {
+    if thread().inside.get() == 0 {
+        return false;
+    }
+    thread().farewell.set(signal as u8);
+    thread().postponed.set(thread().postponed.get() | bit(signal));
+    thread().due.set(true);
+    true
 }
 
 /// In the relay: whether this signal waits. If so, the relay returns at once.
@@ -276,7 +309,7 @@ mod tests {
         install(54, 0);
         let inside = Inside::enter();
         send(54, 5);
-        let mask = sys::thread::set_mask(u64::MAX);
+        let mask = sys::thread::set_mask(sys::thread::ALL_BUT_FAULTS);
         assert!(mask & bit(54) != 0);
         // SAFETY: the kernel's mask is the first word of a sigset_t, which all zero is; no descriptor is passed.
         let woken = unsafe {
@@ -297,7 +330,7 @@ mod tests {
         install(55, 0);
         let inside = Inside::enter();
         send(55, 6);
-        let mask = sys::thread::set_mask(u64::MAX);
+        let mask = sys::thread::set_mask(sys::thread::ALL_BUT_FAULTS);
         handled();
         assert_eq!(RAN.get(), (1, 6));
         assert!(is_blocked(55) && is_blocked(libc::SIGUSR2));

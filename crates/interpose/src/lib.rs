@@ -4,13 +4,15 @@
 //! One call, in reading order: [`hooks`] holds a row per libc function; the macro in `table` makes of a row the
 //! exported symbol, the genuine function, and an entry of [`symbols`]; `guard` runs the row's body and stops panics;
 //! `outcome` turns its answer into libc's return value; `genuine` finds what the next library in line defines.
-//! Around them: `start` (constructor, first socket, fork, exit), `handlers`, `inside`, `farewell` and
-//! `thread` (signals), `os` (what is handed down).
+//! Around them: `start` (constructor, first socket, fork, exit), `handlers`, `inside`, `farewell`, `crash`
+//! and `thread` (signals), `os` (what is handed down).
 //! docs/design/interposition.md tells the story and the traps.
 
 // The tests' own binary exports no hooks: it would intercept itself.
 #![cfg_attr(test, allow(dead_code))]
 
+mod crash;
+mod extra;
 mod farewell;
 mod genuine;
 mod guard;

@@ -3,7 +3,7 @@
 
 use crate::genuine::{errno, genuine, set_errno};
 use crate::hooks::{data, descriptor, socket, wait};
-use crate::inside::opening_masked;
+use crate::inside::{opening, opening_masked};
 use crate::{farewell, handlers};
 use libc::{c_int, c_void, epoll_event, fd_set, nfds_t, pollfd, sigset_t, size_t, ssize_t, timespec};
 use sockets::os::Os;
@@ -78,6 +78,29 @@ unsafe extern "C-unwind" fn epoll_pwait(
     }
 }
 
+unsafe extern "C-unwind" fn epoll_pwait2(
+    epoll: c_int,
+    events: *mut epoll_event,
+    max: c_int,
+    timeout: *const timespec,
+    mask: *const sigset_t,
+) -> c_int {
+    // SAFETY: the caller's promise.
+    unsafe {
+        match is_zero(timeout) {
+            true => wait::genuine::epoll_pwait2(epoll, events, max, timeout, mask),
+            false => {
+                opening_masked(mask, |mask| wait::genuine::epoll_pwait2(epoll, events, max, timeout, mask))
+            }
+        }
+    }
+}
+
+/// The application's own code, as if it had not called us.
+fn outside(body: &mut dyn FnMut()) {
+    opening(body);
+}
+
 pub(crate) const OS: Os = Os {
     socket: socket::first::genuine::socket,
     close: descriptor::genuine::close,
@@ -88,7 +111,7 @@ pub(crate) const OS: Os = Os {
     shutdown: socket::genuine::shutdown,
     getsockname: socket::genuine::getsockname,
     getpeername: socket::genuine::getpeername,
-    getsockopt: socket::genuine::getsockopt,
+    getsockopt: socket::first::genuine::getsockopt,
     setsockopt: socket::genuine::setsockopt,
     fcntl: descriptor::genuine::fcntl,
     ioctl: descriptor::genuine::ioctl,
@@ -104,9 +127,11 @@ pub(crate) const OS: Os = Os {
     epoll_create1: wait::first::genuine::epoll_create1,
     epoll_ctl: wait::genuine::epoll_ctl,
     epoll_pwait,
+    epoll_pwait2,
     set_errno: write_errno,
     errno: read_errno,
     testcancel: pthread_testcancel,
     handled: handlers::handled,
+    outside,
     opened: farewell::arm,
 };

@@ -3,11 +3,13 @@
 use crate::genuine::{errno, set_errno};
 use crate::inside::Inside;
 use libc::c_int;
-use sockets::{Answer, Stop};
+use sockets::{Answer, Stop, Why};
 
 /// What a libc function returns, and what it returns when it fails.
 pub(crate) trait Outcome: Copy + PartialEq {
     const FAILED: Self;
+    /// What a call on a connection that has ended may return, beside failures.
+    const ENDED: Option<Self> = None;
 }
 
 impl Outcome for c_int {
@@ -17,6 +19,7 @@ impl Outcome for c_int {
 /// `ssize_t`, `c_long`.
 impl Outcome for isize {
     const FAILED: Self = -1;
+    const ENDED: Option<Self> = Some(0);
 }
 
 impl Outcome for i64 {
@@ -38,7 +41,9 @@ pub(crate) fn settle<R: Outcome>(body: impl FnOnce() -> Answer<R>) -> Option<R> 
     let before = errno();
     let _inside = Inside::enter();
     let answer = crate::guard::run(body);
-    crate::start::stay_if_ending();
+    if crate::start::is_ending() {
+        stay(&answer);
+    }
     match answer {
         Some(Ok(value)) => {
             // A body that called the genuine function itself may return its failure, and errno says why.
@@ -62,11 +67,27 @@ pub(crate) fn settle<R: Outcome>(body: impl FnOnce() -> Answer<R>) -> Option<R> 
     }
 }
 
+/// Another thread ends the process: no thread gets to see how the connections of the process end, as none would on the
+/// kernel. What does not tell of that goes on, at the latest when our part of the end is over: a destructor of another
+/// library may wait for this thread.
+#[cold]
+fn stay<R: Outcome>(answer: &Option<Answer<R>>) {
+    let (stays, shows_end) = match answer {
+        // What is there of a connection of ours for the kernel is a socket without one.
+        Some(Err(Stop::Kernel(why))) => (*why != Why::NotOurs, true),
+        Some(Err(Stop::Errno(libc::EAGAIN | libc::EINTR))) => (true, false),
+        Some(Ok(value)) => (true, Some(*value) == R::ENDED),
+        _ => (true, true),
+    };
+    if stays {
+        crate::start::stay(shows_end);
+    }
+}
+
 #[cfg(test)]
 mod tests {
-    use super::settle;
+    use super::*;
     use crate::genuine::{errno, set_errno};
-    use sockets::{Stop, Why};
 
     #[test]
     fn success_leaves_errno_as_it_was() {

@@ -3,23 +3,23 @@
 /// Turns rows into exported symbols, the genuine functions behind them (`genuine::name`) and the list `SYMBOLS`.
 ///
 /// The gate comes first: a function without arguments that says whether bodies run at all. While it says no, a hook is
-/// a load, a branch and a jump.
+/// a load, a branch and a jump. Rows with another gate follow after a semicolon.
 macro_rules! hooks {
-    ($gate:path: $(
+    ($($gate:path: $(
         $(#[$meta:meta])*
         fn $name:ident ( $($argument:ident : $kind:ty),* $(,)? ) $(-> $result:ty)? $body:block
-    )*) => {
+    )*);+) => {
         /// The next definitions in line.
         pub(crate) mod genuine {
             #[allow(unused_imports)]
             use super::*;
-            $crate::genuine::genuine! { $( fn $name ( $($argument : $kind),* ) $(-> $result)?; )* }
+            $crate::genuine::genuine! { $($( fn $name ( $($argument : $kind),* ) $(-> $result)?; )*)+ }
         }
 
         /// The exports of this file.
-        pub(in crate::hooks) const SYMBOLS: &[&str] = &[$(stringify!($name)),*];
+        pub(in crate::hooks) const SYMBOLS: &[&str] = &[$($(stringify!($name)),*),+];
 
-        $(
+        $($(
             $(#[$meta])*
             #[cfg_attr(not(test), unsafe(no_mangle))]
             // The names are C's.
@@ -30,13 +30,18 @@ macro_rules! hooks {
                     #[allow(unused_unsafe)]
                     let settled = $crate::outcome::settle(|| unsafe { $body });
                     if let Some(value) = settled {
+                        logger::fine!(
+                            concat!(stringify!($name), "(" $(, stringify!($argument), " {:?} ")*, ") = {:?}"),
+                            $($argument,)*
+                            value
+                        );
                         return value;
                     }
                 }
                 // SAFETY: the same arguments.
                 unsafe { genuine::$name($($argument),*) }
             }
-        )*
+        )*)+
     };
 }
 

@@ -18,8 +18,12 @@ pub(crate) struct Thread {
     pub(crate) inside: Volatile<u32>,
     /// Whether some of `postponed` have not been let in yet.
     pub(crate) due: Volatile<bool>,
+    /// In an opening of a call of ours, outside of which `inside` counts.
+    pub(crate) open: Volatile<bool>,
     /// Between the two halves of a fork, with the socket layer's locks.
     pub(crate) forking: Volatile<bool>,
+    /// The signal that ends the process once this thread is outside; 0: none.
+    pub(crate) farewell: Volatile<u8>,
 }
 
 /// A cell that is read and written where the program says, because a signal handler may come in between.
@@ -55,26 +59,12 @@ const _: () = assert!(size_of::<Thread>() == SIZE && align_of::<Thread>() == 8);
 pub(crate) fn thread() -> &'static Thread {
     let cell: *const Thread;
     // SAFETY: computes an address and touches nothing.
-    #[cfg(target_arch = "x86_64")]
     unsafe {
         core::arch::asm!(
             "mov {cell}, qword ptr [rip + sidestep_thread@GOTTPOFF]",
             "add {cell}, qword ptr fs:[0]",
             cell = out(reg) cell,
             options(pure, readonly, nostack)
-        );
-    }
-    // SAFETY: computes an address and touches nothing.
-    #[cfg(target_arch = "aarch64")]
-    unsafe {
-        core::arch::asm!(
-            "adrp {offset}, :gottprel:sidestep_thread",
-            "ldr {offset}, [{offset}, :gottprel_lo12:sidestep_thread]",
-            "mrs {cell}, tpidr_el0",
-            "add {cell}, {cell}, {offset}",
-            offset = out(reg) _,
-            cell = out(reg) cell,
-            options(pure, readonly, nostack, preserves_flags)
         );
     }
     // SAFETY: the thread's own storage, as large as `Thread`, zero when the thread begins (valid for all fields), alive

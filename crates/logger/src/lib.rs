@@ -2,13 +2,14 @@
 //! fork. No lock, no allocation, one write(2) per line, no errno touched, no SIGPIPE raised, and never a byte into a
 //! descriptor that the application has given another meaning (see [`target`]).
 //!
-//! The format is VMA's: ` VMA WARNING: text`, with thread, process and time before it by VMA_LOG_DETAILS. What is
-//! logged at which level: `docs/design/logging.md`.
+//! The format is VMA's: ` VMA WARNING: text`, with thread, process and time before it by VMA_LOG_DETAILS; or that of
+//! libsdp ([`libsdp`]). What is logged at which level: `docs/design/logging.md`.
 #![cfg_attr(not(test), forbid(unsafe_code))]
 
 #[macro_use]
 mod macros;
 pub mod banner;
+pub mod libsdp;
 mod line;
 pub mod target;
 #[cfg(test)]
@@ -132,7 +133,10 @@ pub fn write(level: Level, text: fmt::Arguments<'_>) {
     let Some(target) = target::current() else { return };
     let colors = COLORS.load(Ordering::Relaxed) && target.is_terminal();
     let mut line = Line::new(if colors { color(level) } else { "" });
-    prefix(&mut line, level);
+    match libsdp::program() {
+        Some(program) => libsdp::prefix(&mut line, program, target::is_syslog()),
+        None => prefix(&mut line, level),
+    }
     let _ = fmt::Write::write_fmt(&mut line, text);
     target.write(line.finish());
 }

@@ -15,6 +15,8 @@ const STDERR: i32 = 2;
 static OWN: AtomicI32 = AtomicI32::new(-1);
 /// Whether lines go to [`OWN`].
 static TO_FILE: AtomicBool = AtomicBool::new(false);
+/// Whether [`OWN`] is a socket of the system's log.
+static TO_SYSLOG: AtomicBool = AtomicBool::new(false);
 /// Whether the two values below are those of the start; they stay zero if descriptor 2 was closed then.
 static REMEMBERED: AtomicBool = AtomicBool::new(false);
 /// Device and inode of descriptor 2 at the start.
@@ -46,6 +48,17 @@ pub(crate) fn open(path: Option<&CStr>) -> Result<(), i32> {
     TO_FILE.store(false, Ordering::Relaxed);
     let Some(path) = path.filter(|path| !path.is_empty()) else { return Ok(()) };
     let file = sys::file::open(path, OPEN_FLAGS, 0o644)?;
+    adopt(Some(file), false)
+}
+
+/// From now on lines go to this file or socket, or to standard error.
+pub(crate) fn adopt(file: Option<sys::Fd>, is_syslog: bool) -> Result<(), i32> {
+    remember_stderr();
+    TO_SYSLOG.store(is_syslog, Ordering::Relaxed);
+    let Some(file) = file else {
+        TO_FILE.store(false, Ordering::Relaxed);
+        return Ok(());
+    };
     match OWN.load(Ordering::Relaxed) {
         // Another thread may be writing: its number must stay valid.
         number @ 0.. => identity::replace(number, file)?,
@@ -62,6 +75,17 @@ pub(crate) fn open(path: Option<&CStr>) -> Result<(), i32> {
 /// A named pipe without a reader is an error (ENXIO), not a wait.
 const OPEN_FLAGS: i32 =
     libc::O_WRONLY | libc::O_CREAT | libc::O_TRUNC | libc::O_APPEND | libc::O_NOCTTY | libc::O_NONBLOCK;
+
+/// Whether somebody reads lines as they come: in a log file, or at a terminal. Other programs read pipes and files.
+pub fn is_for_people() -> bool {
+    TO_FILE.load(Ordering::Relaxed)
+        || identity::identity(STDERR).is_ok_and(|kind| Target { fd: STDERR, kind }.is_terminal())
+}
+
+/// Whether lines go to the system's log.
+pub(crate) fn is_syslog() -> bool {
+    TO_SYSLOG.load(Ordering::Relaxed)
+}
 
 /// Where a line may go now.
 #[derive(Clone, Copy, Debug)]
@@ -101,7 +125,14 @@ impl Target {
     /// One write(2); a line that cannot be written at once is lost and counted.
     pub(crate) fn write(&self, line: &[u8]) {
         let written = if self.kind.is(libc::S_IFSOCK) {
-            sys::socket::send(self.fd, line, libc::MSG_NOSIGNAL | libc::MSG_DONTWAIT)
+            let send = || sys::socket::send(self.fd, line, libc::MSG_NOSIGNAL | libc::MSG_DONTWAIT);
+            match send() {
+                // The system's log was started anew.
+                Err(libc::ECONNREFUSED | libc::ENOTCONN) if is_syslog() => {
+                    crate::libsdp::connect(self.fd).and_then(|()| send())
+                }
+                sent => sent,
+            }
         } else if self.kind.is(libc::S_IFIFO) {
             self.write_to_pipe(line)
         } else {

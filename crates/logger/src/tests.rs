@@ -69,11 +69,12 @@ fn once_speaks_once() {
 #[test]
 fn the_banner_shows_changed_parameters_at_info_and_all_at_details() {
     let lines = || [(true, "changed"), (false, "default")].into_iter();
-    let short = logged(3, 0, || crate::banner::print("1.0", "prog -x", lines()));
+    let short = logged(3, 0, || crate::banner::print("1.0", "prog -x", &[], lines()));
     assert!(short.contains(" VMA INFO: VMA_VERSION: 1.0\n VMA INFO: Cmd Line: prog -x\n"), "{short}");
     assert!(short.contains("changed") && !short.contains("default"));
     assert!(
-        logged(4, 0, || crate::banner::print("1.0", "prog -x", lines())).contains(" VMA DETAILS: default\n")
+        logged(4, 0, || crate::banner::print("1.0", "prog -x", &[], lines()))
+            .contains(" VMA DETAILS: default\n")
     );
 }
 

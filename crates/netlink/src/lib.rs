@@ -7,10 +7,12 @@
 //! Of IPv6 nothing is reported yet.
 
 mod address;
+mod conf;
 mod link;
 mod message;
 mod monitor;
 mod neighbour;
+mod policy;
 mod route;
 mod socket;
 
@@ -18,6 +20,7 @@ pub use address::Address;
 pub use link::Link;
 pub use monitor::{Monitor, Update};
 pub use neighbour::NeighbourState;
+pub use policy::{Policy, PolicyMonitor};
 pub use route::{Route, RouteKind, RouteQuery};
 pub use socket::Netlink;
 
@@ -29,6 +32,7 @@ pub fn parse_all(mut bytes: &[u8]) -> usize {
         let _ = (address::Address::parse(&message), link::Link::parse(&message), link::Link::index(&message));
         let _ =
             (neighbour::Neighbour::parse(&message), route::Route::parse(&message), monitor::update(&message));
+        let _ = policy::Policy::parse(&message);
         bytes = rest;
         count += 1;
     }

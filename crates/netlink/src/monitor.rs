@@ -5,6 +5,7 @@ use core::net::Ipv4Addr;
 use sys::Fd;
 
 use crate::address::{RTM_DELADDR, RTM_NEWADDR};
+use crate::conf::RTM_NEWNETCONF;
 use crate::link::{RTM_DELLINK, RTM_NEWLINK};
 use crate::message::Message;
 use crate::neighbour::{Neighbour, RTM_DELNEIGH, RTM_NEWNEIGH};
@@ -20,6 +21,7 @@ const NEIGHBOUR: u32 = 4;
 const IPV4_ADDRESS: u32 = 0x10;
 const IPV4_ROUTE: u32 = 0x40;
 const IPV4_RULE: u32 = 0x80;
+const IPV4_CONF: u32 = 0x80_0000;
 
 /// Room for notifications that wait for us, in bytes; a routing daemon's update is thousands of routes at once.
 const BACKLOG: i32 = 1 << 20;
@@ -40,6 +42,8 @@ pub enum Update {
     AddressGone(Address),
     /// Routes or policy rules changed.
     Routes,
+    /// A sysctl of net.ipv4.conf changed.
+    Conf,
     /// What the kernel knows of a neighbour changed.
     Neighbour {
         /// The interface's index.
@@ -73,7 +77,7 @@ impl Monitor {
         let _ = sys::socket::set_option(socket.raw(), libc::SOL_SOCKET, SO_RCVBUFFORCE, &BACKLOG);
         // struct sockaddr_nl: family and padding (u16 each), port, groups.
         let family = u32::from_ne_bytes([libc::AF_NETLINK as u8, 0, 0, 0]);
-        let groups = LINK | NEIGHBOUR | IPV4_ADDRESS | IPV4_ROUTE | IPV4_RULE;
+        let groups = LINK | NEIGHBOUR | IPV4_ADDRESS | IPV4_ROUTE | IPV4_RULE | IPV4_CONF;
         sys::socket::bind(socket.raw(), &[family, 0, groups])?;
         Ok(Monitor { socket, buffer: vec![0; BUFFER], start: 0, end: 0 })
     }
@@ -112,6 +116,7 @@ pub(crate) fn update(message: &Message<'_>) -> Option<Update> {
         RTM_NEWADDR => Address::parse(message).map(Update::Address),
         RTM_DELADDR => Address::parse(message).map(Update::AddressGone),
         RTM_NEWROUTE | RTM_DELROUTE | RTM_NEWRULE | RTM_DELRULE => Some(Update::Routes),
+        RTM_NEWNETCONF => Some(Update::Conf),
         RTM_NEWNEIGH => Neighbour::parse(message).map(|neighbour| neighbour_update(neighbour, false)),
         RTM_DELNEIGH => Neighbour::parse(message).map(|neighbour| neighbour_update(neighbour, true)),
         _ => None,

@@ -53,7 +53,7 @@ pub struct Route {
 }
 
 /// What the choice of a route may depend on besides the destination.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub struct RouteQuery {
     /// The address that the socket is bound to.
     pub source: Option<Ipv4Addr>,

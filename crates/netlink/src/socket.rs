@@ -22,8 +22,17 @@ pub struct Netlink {
 impl Netlink {
     /// Opens a socket in the network namespace of this thread.
     pub fn open() -> Result<Netlink, i32> {
-        let socket = sys::socket::socket(libc::AF_NETLINK, libc::SOCK_RAW, libc::NETLINK_ROUTE)?;
+        Self::open_for(libc::NETLINK_ROUTE)
+    }
+
+    pub(crate) fn open_for(protocol: i32) -> Result<Netlink, i32> {
+        let socket = sys::socket::socket(libc::AF_NETLINK, libc::SOCK_RAW, protocol)?;
         Ok(Netlink { socket, sequence: 0, buffer: vec![0; BUFFER] })
+    }
+
+    /// The socket's number.
+    pub fn descriptor(&self) -> i32 {
+        self.socket.raw()
     }
 
     /// Asks until a dump came whole, collecting with `each`.

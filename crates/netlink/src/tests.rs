@@ -73,7 +73,7 @@ fn in_namespaces(name: &str, body: impl FnOnce(&str) + Send) {
 
 /// Waits for an update that `wanted` likes.
 fn wait_for(monitor: &mut Monitor, wanted: impl Fn(&Update) -> bool) -> Update {
-    let end = Instant::now() + Duration::from_secs(5);
+    let end = Instant::now() + Duration::from_secs(60);
     while Instant::now() < end {
         while let Some(update) = monitor.next() {
             if wanted(&update) {
@@ -165,5 +165,33 @@ fn neighbours_are_resolved_by_the_kernel_and_changes_are_followed() {
         assert!(ip(&["-n", a, "link", "delete", "veth"]));
         wait_for(&mut monitor, |update| *update == Update::LinkGone(link));
         assert_eq!(monitor.next(), None);
+    });
+}
+
+#[test]
+fn policies_are_told_and_followed_and_those_that_let_pass_are_none() {
+    in_namespaces("xfrm", |a| {
+        let mut netlink = Netlink::open_xfrm().unwrap();
+        assert_eq!(netlink.policies(), Ok(Vec::new()));
+        let monitor = PolicyMonitor::open().unwrap();
+        let add = |words: &str| {
+            let all = format!("-n {a} xfrm policy add {words}");
+            assert!(ip(&all.split(' ').collect::<Vec<_>>()), "{words}");
+        };
+        add(
+            "src 10.66.0.0/24 dst 10.9.0.0/16 dir out tmpl src 10.66.0.1 dst 10.66.0.2 proto esp mode tunnel",
+        );
+        add("src 10.66.0.7/32 dst 10.66.0.8/32 dir out action allow");
+        add("src 10.9.0.0/16 dst 10.66.0.1/32 dir fwd action block");
+        let all = netlink.policies().unwrap();
+        assert_eq!(all, monitor.changed().unwrap());
+        assert_eq!(monitor.changed(), None);
+        let [policy] = all[..] else { panic!("{all:?}") };
+        let inside = Ipv4Addr::new(10, 9, 200, 1);
+        assert!(policy.could_select(Some(OURS), Some(inside)) && policy.could_select(None, None));
+        assert!(!policy.could_select(Some(OURS), Some(PEER)) && !policy.could_select(Some(inside), None));
+        add("src 10.66.0.2/32 dst 10.66.0.1/32 dir in action block");
+        let blocked = netlink.policies().unwrap();
+        assert!(blocked.iter().any(|policy| policy.could_select(Some(OURS), Some(PEER))), "{blocked:?}");
     });
 }

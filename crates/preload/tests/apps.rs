@@ -22,6 +22,14 @@ fn the_hooks_stand_before_libc() {
 }
 
 #[test]
+fn the_extra_api_has_the_layout_of_its_header_and_is_found_in_both_ways() {
+    let program = compile("extra_layout", &["-ldl"]);
+    for (preload, said) in [(false, "absent\n"), (true, "there\n")] {
+        assert_eq!(String::from_utf8(succeeds(command(&program, preload)).stdout).unwrap(), said);
+    }
+}
+
+#[test]
 fn variadic_calls_get_their_third_argument() {
     alike("variadics", &[]);
 }
@@ -85,6 +93,17 @@ fn fortified_calls_work_and_still_stop_overflows() {
 fn sockets_work_in_constructors_that_run_before_ours() {
     let early = compile("early_library", &["-shared", "-fPIC"]);
     alike("early", &[early.to_str().unwrap()]);
+}
+
+#[test]
+fn a_thread_that_a_later_destructor_waits_for_goes_on() {
+    let late = compile("late_library", &["-shared", "-fPIC", "-pthread"]);
+    alike("late", &[late.to_str().unwrap()]);
+}
+
+#[test]
+fn an_allocator_that_prepares_itself_does_not_wait_for_dlsym() {
+    alike("allocator", &["-rdynamic"]);
 }
 
 #[test]

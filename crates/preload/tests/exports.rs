@@ -2,11 +2,10 @@
 
 mod common;
 
-use common::library;
-use std::collections::{BTreeMap, BTreeSet};
-use std::path::{Path, PathBuf};
+use common::{library, linked};
+use std::collections::BTreeSet;
+use std::path::Path;
 use std::process::Command;
-use std::time::SystemTime;
 
 /// Names that `nm` prints with these options.
 fn names(options: &[&str], file: &Path) -> BTreeSet<String> {
@@ -63,6 +62,8 @@ fn the_library_imports_only_what_is_known_to_be_harmless() {
         "fopencookie",
         // Of `interpose`: the text that dprintf writes to a socket.
         "vasprintf __vasprintf_chk",
+        // Of `interpose`: the backtrace of VMA_HANDLE_SIGSEGV.
+        "backtrace dladdr",
         // The program's name, for the log.
         "program_invocation_short_name",
         // Of std's report of a panic, which `start` replaces; linked, never run.
@@ -81,29 +82,24 @@ fn the_library_imports_only_what_is_known_to_be_harmless() {
     );
 }
 
-/// The objects of these crates, as last compiled for this library.
-fn objects(crates: &[&str]) -> Vec<(String, PathBuf)> {
-    let mut newest: BTreeMap<String, (SystemTime, PathBuf)> = BTreeMap::new();
-    for entry in std::fs::read_dir(library().with_file_name("deps")).unwrap() {
-        let entry = entry.unwrap();
-        let name = entry.file_name().into_string().unwrap();
-        let Some((krate, _)) = name.strip_prefix("lib").and_then(|rest| rest.split_once('-')) else {
-            continue;
-        };
-        if !name.ends_with(".rlib") || !crates.contains(&krate) {
-            continue;
-        }
-        let time = entry.metadata().unwrap().modified().unwrap();
-        if newest.get(krate).is_none_or(|(known, _)| *known < time) {
-            newest.insert(krate.to_owned(), (time, entry.path()));
-        }
+/// The objects of these crates, as they are in the library.
+fn objects(crates: &[&str]) -> Vec<(String, &'static Path)> {
+    let found: Vec<_> = linked()
+        .iter()
+        .filter_map(|path| {
+            let name = path.file_name()?.to_str()?.strip_prefix("lib")?.split_once('-')?.0;
+            crates.contains(&name).then(|| (name.to_owned(), path.as_path()))
+        })
+        .collect();
+    for name in crates {
+        assert!(found.iter().any(|(krate, _)| krate == name), "{name} is not in the library");
     }
-    assert!(newest.contains_key("sockets"), "no objects found to look at");
-    newest.into_iter().map(|(krate, (_, path))| (krate, path)).collect()
+    found
 }
 
 /// Every crate that runs inside the process.
-const INSIDE: [&str; 8] = ["wire", "stats", "sys", "logger", "stack", "xdp", "netlink", "sockets"];
+const INSIDE: [&str; 10] =
+    ["wire", "stats", "sys", "logger", "stack", "xdp", "netlink", "keeper", "memory", "sockets"];
 
 /// A call of ours to a hooked name would bind to our own hook. So the objects of every crate inside the process, other
 /// than std's, must not refer to one: hook entries during our own work are zero.

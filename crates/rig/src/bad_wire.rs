@@ -5,10 +5,9 @@
 //! ```
 
 use std::path::Path;
-use std::time::Duration;
 
 use crate::two_hosts::{INTERFACE, Options, TwoHosts, host, join};
-use crate::{Error, Namespace, Program, Result, Running};
+use crate::{Namespace, PATIENCE, Program, Result, Running};
 
 /// Two hosts and the box between them, which bridges nothing until [`BadWire::begin`].
 #[derive(Debug)]
@@ -41,13 +40,9 @@ impl BadWire {
         self.end()?;
         let program = Program::new(&self.middle, middlebox).words("--left left --right right").words(words);
         let mut running = program.start()?;
-        let end = std::time::Instant::now() + Duration::from_secs(10);
-        while !running.stderr().contains("ready") {
-            if std::time::Instant::now() > end {
-                return Err(Error::new(format!("middlebox {words}: {}", running.stderr())));
-            }
-            let _ = running.wait_for_output("never", Duration::from_millis(5));
-        }
+        running.wait_until("word that it is ready", PATIENCE, |middlebox| {
+            middlebox.stderr().contains("ready")
+        })?;
         self.running = Some(running);
         Ok(())
     }
@@ -56,6 +51,6 @@ impl BadWire {
     pub fn end(&mut self) -> Result<String> {
         let Some(running) = self.running.take() else { return Ok(String::new()) };
         running.signal(libc::SIGTERM)?;
-        Ok(running.finish(Duration::from_secs(10))?.stdout)
+        Ok(running.finish(PATIENCE)?.stdout)
     }
 }

@@ -5,8 +5,8 @@
 //! removed by the next one. Nothing outside such a namespace is ever reconfigured.
 //!
 //! Reading order: [`two_hosts`] builds the world, [`Program`] starts something in it, [`Running`] is the process,
-//! [`KernelCounters`] says what the kernel saw, [`sockperf`] and [`apps`] put these together. [`requirements`] comes
-//! before all.
+//! [`KernelCounters`] and [`KernelFlows`] say what the kernel saw, [`sockperf`] and [`apps`] put these together.
+//! [`requirements`] comes before all.
 
 pub mod apps;
 mod bad_wire;
@@ -14,8 +14,11 @@ mod bpf;
 mod cleanup;
 mod counters;
 mod error;
+mod kernel_flows;
 mod namespace;
 mod packages;
+mod patience;
+mod ports;
 mod process;
 mod requirements;
 pub mod skip;
@@ -28,8 +31,10 @@ pub use bpf::{ForeignProgram, attach_foreign_program};
 pub use cleanup::{on_signals, remove_leftovers};
 pub use counters::KernelCounters;
 pub use error::{Context, Error, Result};
+pub use kernel_flows::KernelFlows;
 pub use namespace::{Namespace, run_tool};
-pub use packages::{Package, install};
+pub use packages::{Package, TOOLS, install};
+pub use patience::{PATIENCE, eventually, eventually_some};
 pub use process::{Finished, Program, Running};
 pub use requirements::{Missing, Requirements, is_root, requirements};
 pub use syn_flood::syn_flood;

@@ -58,7 +58,8 @@ impl Namespace {
         run_tool(&mut command)
     }
 
-    /// Runs `work` in a thread of its own inside the namespace: sockets and `/proc/thread-self/net` are the namespace's.
+    /// Runs `work` in a thread of its own inside the namespace: sockets and `/proc/thread-self/net` are the
+    /// namespace's.
     pub fn inside<T: Send>(&self, work: impl FnOnce() -> T + Send) -> Result<T> {
         let handle = self.handle.as_raw_fd();
         std::thread::scope(|scope| {

@@ -15,6 +15,14 @@ pub struct Package {
     pub package: &'static str,
 }
 
+/// What makes namespaces, links and rules: without these nothing here can run ([`crate::requirements`]).
+pub const TOOLS: [Package; 4] = [
+    Package { program: "ip", package: "iproute2" },
+    Package { program: "ethtool", package: "ethtool" },
+    Package { program: "nft", package: "nftables" },
+    Package { program: "sysctl", package: "procps" },
+];
+
 /// Installs those whose program is missing. Needs root for that; without it, the error says what to type.
 pub fn install(wanted: &[Package]) -> Result<()> {
     let missing: Vec<&str> =
@@ -31,7 +39,8 @@ pub fn install(wanted: &[Package]) -> Result<()> {
     let apt = |words: &[&str]| {
         run_tool(Command::new("apt-get").env("DEBIAN_FRONTEND", "noninteractive").args(words))
     };
-    let mut words = vec!["install", "-y", "--no-install-recommends"];
+    // Somebody else may be installing: waits for the lock, seconds.
+    let mut words = vec!["-o", "DPkg::Lock::Timeout=300", "install", "-y", "--no-install-recommends"];
     words.extend(&missing);
     // The package lists may be older than the archive; fetch them only when the first attempt fails.
     if apt(&words).is_err() {

@@ -11,8 +11,9 @@ use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
 use crate::namespace::{check, enter};
+use crate::ports::has_port;
 use crate::two_hosts::Protocol;
-use crate::{Context, Error, Namespace, POLL_INTERVAL, Result, cleanup};
+use crate::{Context, Error, Namespace, PATIENCE, POLL_INTERVAL, Result, cleanup};
 
 /// What is to be started, and how.
 #[derive(Clone, Debug)]
@@ -22,6 +23,7 @@ pub struct Program {
     arguments: Vec<OsString>,
     environment: Vec<(OsString, OsString)>,
     preload: Option<PathBuf>,
+    may_fall_back: bool,
     cpu: Option<usize>,
     user: Option<u32>,
     directory: Option<PathBuf>,
@@ -37,6 +39,7 @@ impl Program {
             arguments: Vec::new(),
             environment: Vec::new(),
             preload: None,
+            may_fall_back: false,
             cpu: None,
             user: None,
             directory: None,
@@ -62,9 +65,16 @@ impl Program {
         self
     }
 
-    /// Under `LD_PRELOAD=library`; `None` leaves it to the kernel.
+    /// Under `LD_PRELOAD=library`; `None` leaves it to the kernel. Strict: what is expected to be accelerated and is
+    /// not fails, and what is accelerated stays so, so that no test passes by way of the kernel.
     pub fn preload(mut self, library: Option<&Path>) -> Program {
         self.preload = library.map(Path::to_owned);
+        self
+    }
+
+    /// Under the preload, but what cannot be accelerated goes by the kernel, as a user's programs do.
+    pub fn may_fall_back(mut self) -> Program {
+        self.may_fall_back = true;
         self
     }
 
@@ -104,10 +114,14 @@ impl Program {
         let mut command = Command::new(&self.name);
         let stdin = if self.piped { Stdio::piped() } else { Stdio::null() };
         command.args(&self.arguments).stdin(stdin).stdout(Stdio::piped()).stderr(Stdio::piped());
-        command.env_remove("LD_PRELOAD").envs(self.environment.iter().map(|(name, value)| (name, value)));
+        command.env_remove("LD_PRELOAD");
         if let Some(library) = &self.preload {
-            command.env("LD_PRELOAD", library);
+            command
+                .env("LD_PRELOAD", library)
+                .env("SIDESTEP_STRICT", if self.may_fall_back { "0" } else { "1" })
+                .env("SIDESTEP_CARRIER", "wire");
         }
+        command.envs(self.environment.iter().map(|(name, value)| (name, value)));
         if let Some(directory) = &self.directory {
             command.current_dir(directory);
         }
@@ -207,7 +221,7 @@ impl Running {
         check(unsafe { libc::kill(self.pid() as i32, signal) }).context(format_args!("signal {}", self.shown))
     }
 
-    /// Waits until the process has the port bound (UDP) or listening (TCP), as its namespace's tables say.
+    /// Waits until the port is bound (UDP) or listening (TCP) in its namespace, by a process that lives.
     pub fn wait_for_port(&mut self, protocol: Protocol, port: u16, deadline: Duration) -> Result<()> {
         let what = format!("{protocol:?} port {port}");
         self.wait_until(&what, deadline, |running| has_port(running.pid(), protocol, port))
@@ -218,7 +232,12 @@ impl Running {
         self.wait_until(&format!("output {text:?}"), deadline, |running| running.stdout().contains(text))
     }
 
-    fn wait_until(&mut self, what: &str, deadline: Duration, ready: impl Fn(&Running) -> bool) -> Result<()> {
+    pub(crate) fn wait_until(
+        &mut self,
+        what: &str,
+        deadline: Duration,
+        ready: impl Fn(&Running) -> bool,
+    ) -> Result<()> {
         let end = Instant::now() + deadline;
         while !ready(self) {
             if self.ended_within(POLL_INTERVAL)? && !ready(self) {
@@ -229,6 +248,14 @@ impl Running {
             }
         }
         Ok(())
+    }
+
+    /// Waits for its end alone: what it started may hold its output open. Its descriptors are closed then.
+    pub fn wait_for_end(&mut self, deadline: Duration) -> Result<()> {
+        match self.ended_within(deadline)? {
+            true => Ok(()),
+            false => Err(self.error(&format!("still running after {deadline:?}"))),
+        }
     }
 
     /// Waits for its end; past the deadline it is killed and that is an error.
@@ -246,7 +273,7 @@ impl Running {
     /// SIGKILL and reap.
     pub fn kill(self) -> Result<Finished> {
         self.signal(libc::SIGKILL)?;
-        self.finish(Duration::from_secs(10))
+        self.finish(PATIENCE)
     }
 
     fn ended_within(&self, limit: Duration) -> Result<bool> {
@@ -345,22 +372,4 @@ impl Capture {
         }
         self.text()
     }
-}
-
-/// `/proc/<pid>/net/{tcp,udp}` show the namespace of the process: `sl local_address rem_address st ...`.
-fn has_port(pid: u32, protocol: Protocol, port: u16) -> bool {
-    const LISTEN: &str = "0A";
-    let files = match protocol {
-        Protocol::Tcp => ["tcp", "tcp6"],
-        Protocol::Udp => ["udp", "udp6"],
-    };
-    files.iter().any(|file| {
-        let text = std::fs::read_to_string(format!("/proc/{pid}/net/{file}")).unwrap_or_default();
-        text.lines().skip(1).any(|line| {
-            let columns: Vec<&str> = line.split_whitespace().collect();
-            let local = columns.get(1).and_then(|address| address.rsplit_once(':'));
-            let matches = local.is_some_and(|(_, hex)| u16::from_str_radix(hex, 16) == Ok(port));
-            matches && (protocol == Protocol::Udp || columns.get(3) == Some(&LISTEN))
-        })
-    })
 }

@@ -3,6 +3,8 @@
 use std::fmt;
 use std::process::{Command, Stdio};
 
+use crate::packages::TOOLS;
+
 /// One thing that is missing; its `Display` says what and what to do.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Missing {
@@ -51,10 +53,8 @@ pub fn requirements() -> Requirements {
         missing.push(Missing::Root);
         return Requirements { missing };
     }
-    for tool in ["ip", "ethtool", "nft", "sysctl"] {
-        if !installed(tool) {
-            missing.push(Missing::Tool(tool));
-        }
+    for tool in TOOLS.iter().filter(|tool| !installed(tool.program)) {
+        missing.push(Missing::Tool(tool.program));
     }
     if installed("ip") && crate::Namespace::create("probe").is_err() {
         missing.push(Missing::Namespaces);
@@ -73,6 +73,9 @@ pub fn is_root() -> bool {
 
 /// Whether a program of this name is on the PATH.
 pub(crate) fn installed(tool: &str) -> bool {
+    if tool.starts_with('/') {
+        return std::path::Path::new(tool).exists();
+    }
     let found = Command::new("sh").arg("-c").arg(format!("command -v {tool}")).stdout(Stdio::null()).status();
     found.is_ok_and(|status| status.success())
 }

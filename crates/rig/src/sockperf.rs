@@ -12,7 +12,7 @@ const PORT: u16 = 11111;
 /// sockperf waits two seconds before it starts, whatever it is asked to do.
 const SETTLE: Duration = Duration::from_secs(2);
 /// For start and end of a process on a busy machine.
-const GRACE: Duration = Duration::from_secs(20);
+const GRACE: Duration = crate::PATIENCE;
 
 /// The way one end's packets take.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -185,6 +185,11 @@ impl Router {
         Program::new(&self.namespace, name)
     }
 
+    /// From now on an interface of its (`net0` leads left) takes IP packets of so many bytes.
+    pub fn set_mtu(&self, interface: &str, mtu: u32) -> Result<()> {
+        self.namespace.ip(&format!("link set {interface} mtu {mtu}")).map(drop)
+    }
+
     /// From now on drops `permille` of 1000 forwarded packets in each direction.
     pub fn drop_permille(&self, permille: u32) -> Result<()> {
         let nft = |words: &str| self.namespace.tool("nft", words);

@@ -2,6 +2,7 @@
 //! seen at the end.
 
 pub mod listener;
+mod mover;
 pub mod talker;
 pub mod writer;
 

@@ -69,7 +69,7 @@ impl Host {
         };
         let ahead = plan.clock_start;
         let mut stack = Stack::new(config, Instant(ahead));
-        stack.set_addresses(&[address(index)]);
+        stack.set_addresses(&[address(index)], &[]);
         let device = Rc::new(Device::default());
         let ring = TxRing::new(&device, plan.tx_ring, plan.cuts);
         Host {

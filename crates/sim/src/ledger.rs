@@ -28,6 +28,8 @@ pub struct End {
     pub read: u64,
     /// It read the end of the stream.
     pub saw_end: bool,
+    /// How often its connection went out of the engine: what TCP_REPAIR cannot say was forgotten then.
+    pub moves: u32,
     /// It has no congestion control.
     pub unlimited: bool,
     /// It is done with its socket.
@@ -55,7 +57,8 @@ pub struct Conversation {
 
 impl Conversation {
     /// Whether nobody can know that it hangs. The last ACK of a handshake by SYN cookie was lost: the server remembers
-    /// nothing that it could repeat, and the client has nothing to say that would bring the proof again (RFC 4987, 3.6).
+    /// nothing that it could repeat, and the client has nothing to say that would bring the proof again (RFC 4987,
+    /// 3.6).
     pub fn is_lost_cookie(&self) -> bool {
         let [client, server] = &self.ends;
         self.crowded && !server.begun && client.begun && client.accepted == 0 && !client.finished
@@ -139,8 +142,8 @@ impl Ledger {
         }
     }
 
-    /// The engine has gone on to `position` of the stream without giving `side` what is between: only urgent bytes, which
-    /// are read apart.
+    /// The engine has gone on to `position` of the stream without giving `side` what is between: only urgent bytes,
+    /// which are read apart.
     pub fn on_skipped_to(&mut self, conversation: usize, side: usize, position: u64, inline: bool) {
         let ends = &self.conversations[conversation].ends;
         let read = ends[side].read;
@@ -173,8 +176,8 @@ impl Ledger {
         }
     }
 
-    /// Whether the server's connection may begin anew with the numbers of one that it gave up: a segment of long ago proves
-    /// the same SYN cookie once more (RFC 4987, 3.6).
+    /// Whether the server's connection may begin anew with the numbers of one that it gave up: a segment of long ago
+    /// proves the same SYN cookie once more (RFC 4987, 3.6).
     pub fn may_begin_again(&self, conversation: usize) -> bool {
         let c = &self.conversations[conversation];
         c.crowded && c.rude && c.ends[1].done

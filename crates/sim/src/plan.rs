@@ -4,7 +4,7 @@
 mod draw;
 mod rare;
 
-use self::draw::{endings, host, options, talk};
+use self::draw::{endings, host, talk};
 use self::rare::Rare;
 use crate::app::App;
 use crate::app::listener::Listener;
@@ -210,6 +210,10 @@ impl Plan {
         if scope != Scope::Tcp && (scope == Scope::Udp || c.one_in(3)) {
             plan.add_writers(&mut c, &swarm);
         }
+        if !plan.attacks.is_empty() {
+            // Whoever guesses every number is kept out by the peer's latest timestamp, which does not move.
+            plan.rare.stay();
+        }
         if scope != Scope::Udp {
             plan.add_conversations(&mut c, &swarm);
         }
@@ -274,6 +278,7 @@ impl Plan {
                     multicast_ttl: 1,
                     multicast_all: true,
                     mtu_discover: c.one_of(&[MtuDiscover::Dont, MtuDiscover::Want, MtuDiscover::Want]),
+                    bound_to_interface: false,
                 },
             };
             self.apps[host].push(App::Writer(Box::new(Writer::new(plan, self.senders))));
@@ -349,7 +354,7 @@ impl Plan {
         let listener = Listener {
             local: Endpoint::new(address(host), port),
             backlog,
-            options: options(),
+            options: stack::tcp::Options::default(),
             delay_max,
             guests,
             served: Vec::new(),

@@ -324,9 +324,9 @@ impl World {
         let h = &mut self.hosts[host];
         let clock = h.stale_clock(self.now);
         match request {
-            Request::Path(to) => {
-                let path = Path { next_hop: to, mtu: h.plan.mtu };
-                h.stack.set_path(clock, to, Ok(path), &mut h.ring);
+            Request::Path(query) => {
+                let path = Path { next_hop: query.to, mtu: h.plan.mtu, elsewhere: false };
+                h.stack.set_path(clock, query, Ok(path), &mut h.ring);
             }
             Request::Neighbour(to) => {
                 let mac = host::mac(usize::from(to.octets()[3]) - 1);

@@ -1,7 +1,8 @@
 //! Every fault that is planted in the engine (stack/src/mutation.rs) is noticed by the simulator. A mutation that lives
 //! is a hole in the checkers or in the worlds.
 //!
-//! `cargo test -p sim --release --features mutations --test mutations -- --nocapture` prints how many seeds each took.
+//! `cargo test -p sim --profile sim --features mutations --test mutations -- --nocapture` prints how many seeds each
+//! took.
 #![cfg(feature = "mutations")]
 
 use sim::plan::{Plan, Scope};

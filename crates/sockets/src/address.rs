@@ -4,7 +4,7 @@ use crate::answer::{Answer, Stop, Why};
 use crate::errno::fail;
 use crate::message;
 use core::net::{Ipv4Addr, SocketAddrV4};
-use libc::{sockaddr, sockaddr_in, socklen_t};
+use libc::{sockaddr, sockaddr_in, sockaddr_in6, socklen_t};
 
 /// What an application named as an address.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -61,6 +61,11 @@ impl Wanted {
     /// Both are null or valid, and `address` has room for `*len` bytes, for as long as this lives.
     pub(crate) unsafe fn new(address: *mut sockaddr, len: *mut socklen_t) -> Wanted {
         Wanted { address, len }
+    }
+
+    /// For a caller that does not ask.
+    pub(crate) fn nothing() -> Wanted {
+        Wanted { address: core::ptr::null_mut(), len: core::ptr::null_mut() }
     }
 
     /// Whether an address can be written: EFAULT, or EINVAL for a negative length. Before anything is taken that would
@@ -124,6 +129,37 @@ pub(crate) fn to_sockaddr(endpoint: SocketAddrV4) -> sockaddr_in {
     }
 }
 
+/// The form of an endpoint in an AF_INET6 socket (RFC 4291, 2.5.5.2).
+pub(crate) fn to_mapped(endpoint: SocketAddrV4) -> sockaddr_in6 {
+    sockaddr_in6 {
+        sin6_family: libc::AF_INET6 as libc::sa_family_t,
+        sin6_port: endpoint.port().to_be(),
+        sin6_flowinfo: 0,
+        sin6_addr: libc::in6_addr { s6_addr: endpoint.ip().to_ipv6_mapped().octets() },
+        sin6_scope_id: 0,
+    }
+}
+
+/// bind(2) of a socket of either family.
+pub(crate) fn bind(fd: i32, endpoint: SocketAddrV4) -> sys::Result<()> {
+    match is_inet6(fd)? {
+        true => sys::socket::bind(fd, &to_mapped(endpoint)),
+        false => sys::socket::bind(fd, &to_sockaddr(endpoint)),
+    }
+}
+
+/// connect(2) of a socket of either family.
+pub(crate) fn connect(fd: i32, endpoint: SocketAddrV4) -> sys::Result<()> {
+    match is_inet6(fd)? {
+        true => sys::socket::connect(fd, &to_mapped(endpoint)),
+        false => sys::socket::connect(fd, &to_sockaddr(endpoint)),
+    }
+}
+
+fn is_inet6(fd: i32) -> sys::Result<bool> {
+    Ok(sys::socket::option(fd, libc::SOL_SOCKET, libc::SO_DOMAIN, 0i32)? == libc::AF_INET6)
+}
+
 /// Writes an endpoint where the application wants an address: at most `*len` bytes, then the true length into `*len`.
 /// Nothing if `address` is null.
 ///
@@ -134,51 +170,78 @@ pub(crate) unsafe fn write(
     address: *mut sockaddr,
     len: *mut socklen_t,
 ) -> Answer<()> {
+    // SAFETY: the caller's contract.
+    unsafe { put(&to_sockaddr(endpoint), address, len) }
+}
+
+/// As [`write`], for an AF_INET6 socket.
+///
+/// # Safety
+/// As [`write`].
+pub(crate) unsafe fn write_mapped(
+    endpoint: SocketAddrV4,
+    address: *mut sockaddr,
+    len: *mut socklen_t,
+) -> Answer<()> {
+    // SAFETY: the caller's contract.
+    unsafe { put(&to_mapped(endpoint), address, len) }
+}
+
+/// # Safety
+/// As [`write`].
+unsafe fn put<A>(name: &A, address: *mut sockaddr, len: *mut socklen_t) -> Answer<()> {
     if address.is_null() {
         return Ok(());
     }
     // SAFETY: the caller's contract.
     unsafe { Wanted::new(address, len) }.check()?;
-    // SAFETY: it was read by `check`.
-    let room = unsafe { len.read_unaligned() };
-    let inet = to_sockaddr(endpoint);
-    let copied = (room as usize).min(size_of::<sockaddr_in>());
-    // SAFETY: `address` has `room` bytes and `inet` has its own size.
+    // SAFETY: `check` read `len`; `address` has as many bytes as it says, and `name` has its own size.
     unsafe {
-        core::ptr::copy_nonoverlapping((&raw const inet).cast::<u8>(), address.cast::<u8>(), copied);
-        len.write_unaligned(size_of::<sockaddr_in>() as socklen_t);
+        let copied = (len.read_unaligned() as usize).min(size_of::<A>());
+        core::ptr::copy_nonoverlapping(core::ptr::from_ref(name).cast::<u8>(), address.cast::<u8>(), copied);
+        len.write_unaligned(size_of::<A>() as socklen_t);
     }
     Ok(())
 }
 
 /// The shadow's bound address, asked from the kernel.
 pub(crate) fn of_shadow(os: &crate::os::Os, fd: i32) -> Answer<SocketAddrV4> {
-    let mut inet = to_sockaddr(SocketAddrV4::new(Ipv4Addr::UNSPECIFIED, 0));
-    let mut len = size_of::<sockaddr_in>() as socklen_t;
-    // SAFETY: both pointers are to locals of the stated size.
-    let result = unsafe { (os.getsockname)(fd, (&raw mut inet).cast(), &raw mut len) };
-    if result != 0 {
-        return fail(os.errno());
-    }
-    // SAFETY: the kernel filled in `len` bytes.
-    match unsafe { read((&raw const inet).cast(), len) } {
-        Named::Inet(endpoint) => Ok(endpoint),
-        _ => Err(Stop::Kernel(Why::NotOurs)),
+    match kernel_name(os.getsockname, fd) {
+        Some(Some(endpoint)) => Ok(endpoint),
+        Some(None) => Err(Stop::Kernel(Why::NotOurs)),
+        None => fail(os.errno()),
     }
 }
 
-/// The peer of a kernel connection; `None` if it has none.
+/// The peer of a kernel connection; `None` if it has none, or none that IPv4 reaches.
 pub(crate) fn peer_of_shadow(os: &crate::os::Os, fd: i32) -> Option<SocketAddrV4> {
-    let mut inet = to_sockaddr(SocketAddrV4::new(Ipv4Addr::UNSPECIFIED, 0));
-    let mut len = size_of::<sockaddr_in>() as socklen_t;
+    kernel_name(os.getpeername, fd)?
+}
+
+/// What getsockname(2) or getpeername(2) says. `None`: it fails; `Some(None)`: it is not an IPv4 endpoint, mapped or
+/// not.
+fn kernel_name(
+    ask: unsafe extern "C-unwind" fn(i32, *mut sockaddr, *mut socklen_t) -> i32,
+    fd: i32,
+) -> Option<Option<SocketAddrV4>> {
+    // Of the larger form, the beginning is the smaller one's.
+    let mut name = to_mapped(SocketAddrV4::new(Ipv4Addr::UNSPECIFIED, 0));
+    let mut len = size_of::<sockaddr_in6>() as socklen_t;
     // SAFETY: both pointers are to locals of the stated size.
-    if unsafe { (os.getpeername)(fd, (&raw mut inet).cast(), &raw mut len) } != 0 {
+    if unsafe { ask(fd, (&raw mut name).cast(), &raw mut len) } != 0 {
         return None;
     }
+    if i32::from(name.sin6_family) == libc::AF_INET6 {
+        let address = core::net::Ipv6Addr::from(name.sin6_addr.s6_addr);
+        let port = u16::from_be(name.sin6_port);
+        // An unbound or unconnected socket has the unspecified address, whatever its family.
+        let v4 = address.to_ipv4_mapped().or(address.is_unspecified().then_some(Ipv4Addr::UNSPECIFIED));
+        return Some(v4.map(|v4| SocketAddrV4::new(v4, port)));
+    }
     // SAFETY: the kernel filled in `len` bytes.
-    match unsafe { read((&raw const inet).cast(), len) } {
-        Named::Inet(endpoint) => Some(endpoint),
-        _ => None,
+    match unsafe { read((&raw const name).cast(), len) } {
+        Named::Inet(endpoint) => Some(Some(endpoint)),
+        _ => Some(None),
     }
 }
 

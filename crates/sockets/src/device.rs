@@ -1,6 +1,7 @@
 //! Opening a device for a lane: is the interface chosen, and why could it not be opened.
 
 use crate::answer::Why;
+use crate::keeper;
 use crate::runtime::Runtime;
 use config::XdpMode;
 use config::interfaces::Choice;
@@ -17,6 +18,14 @@ pub(crate) fn open(runtime: &Runtime, link: &Link) -> Result<Device, Why> {
         Choice::Yes => {}
         Choice::Auto => {
             if let Err(because) = xdp::caps::worth_it(&link.name) {
+                if crate::settings::is_wanted() && is_only_choice(runtime, link) {
+                    logger::once!(
+                        Info,
+                        "{}: left to the kernel: {because} (SIDESTEP_INTERFACES={})",
+                        link.name,
+                        link.name
+                    );
+                }
                 logger::debug!("{}: not chosen by itself: {because}", link.name);
                 return Err(Why::InterfaceNotChosen);
             }
@@ -32,16 +41,75 @@ pub(crate) fn open(runtime: &Runtime, link: &Link) -> Result<Device, Why> {
         rx_ring: runtime.parameters.rx_ring,
         tx_ring: runtime.parameters.tx_ring,
         large: runtime.parameters.tso,
+        huge_pages: runtime.parameters.mem_alloc_type != config::MemoryType::Anonymous,
         answer_mss: answer_mss(runtime, link),
     };
-    let opened = match runtime.inherited(link.index) {
+    let inherited = runtime.inherited(link.index);
+    let by_keeper = match &inherited {
+        Some(inherited) if !inherited.is_kept() => Err(None),
+        _ => keeper::attach(runtime, link),
+    };
+    let said = match by_keeper {
+        Ok(device) => return Ok(device),
+        Err(said) => said,
+    };
+    runtime.policies.begin();
+    let opened = match inherited {
         Some(inherited) => Device::attach(&inherited),
         None => Device::open(&link.name, &options),
     };
     opened.map_err(|refusal| {
-        logger::debug!("{}: {refusal}", link.name);
-        why(&refusal)
+        let why = why(&refusal);
+        if let Some(said) = said
+            && runtime.tell_now(why)
+        {
+            logger::warning!("{}: left to the kernel: {said}; and by itself: {refusal}", link.name);
+        } else if is_told_better_by(&refusal) && runtime.tell_now(why) {
+            let advice = match options.mode {
+                Mode::Auto | Mode::Native if why == Why::DeviceFailed => {
+                    "; SIDESTEP_XDP_MODE=generic needs nothing of the driver"
+                }
+                _ => "",
+            };
+            logger::warning!("{}: left to the kernel: {refusal}{advice}", link.name);
+        } else {
+            logger::debug!("{}: {refusal}", link.name);
+        }
+        why
     })
+}
+
+/// Whether the refusal knows more than the reason that it is counted as: who, which, how.
+fn is_told_better_by(refusal: &Refusal) -> bool {
+    matches!(why(refusal), Why::DeviceFailed | Why::QueueBusy | Why::ForeignProgram)
+}
+
+/// Whether nothing is accelerated, and no other interface of the host would be by itself: who runs a program under the
+/// library here waits for acceleration in vain.
+fn is_only_choice(runtime: &Runtime, link: &Link) -> bool {
+    let links = runtime.netlink(|netlink| netlink.links()).unwrap_or_default();
+    let would = |other: &Link| other.up && other.ethernet && xdp::caps::worth_it(&other.name).is_ok();
+    runtime.lanes().next().is_none() && !links.iter().any(|other| other.index != link.index && would(other))
+}
+
+/// Tells of names in SIDESTEP_INTERFACES that no interface has, or none that could be accelerated. Asks the kernel only
+/// if the user named any.
+pub(crate) fn look_for_named(runtime: &Runtime) {
+    if runtime.interfaces.chosen().is_empty() {
+        return;
+    }
+    let Ok(links) = runtime.netlink(|netlink| netlink.links()) else { return };
+    for pattern in runtime.interfaces.chosen() {
+        let mut fitting = links.iter().filter(|link| config::glob::matches(pattern, &link.name)).peekable();
+        if fitting.peek().is_none() {
+            let names = links.iter().map(|link| link.name.as_str()).collect::<Vec<_>>().join(", ");
+            logger::warning!("SIDESTEP_INTERFACES: no interface is called {pattern}; there are: {names}");
+        } else if fitting.all(|link| !link.ethernet) {
+            logger::warning!(
+                "SIDESTEP_INTERFACES: {pattern} cannot be accelerated: loopback, or not Ethernet; its traffic is the kernel's"
+            );
+        }
+    }
 }
 
 /// A listener whose requests have a limit must see them all.
@@ -60,6 +128,7 @@ fn why(refusal: &Refusal) -> Why {
         Refusal::QueueBusy { .. } | Refusal::Owned { .. } => Why::QueueBusy,
         Refusal::ForeignProgram { .. } => Why::ForeignProgram,
         Refusal::NoMemory => Why::NoMemory,
+        Refusal::OtherPidNamespace => Why::Namespace,
         _ => Why::DeviceFailed,
     }
 }

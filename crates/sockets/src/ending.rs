@@ -1,9 +1,10 @@
-//! The end of the process: what only it knows is told to peers while it can. Afterwards their packets find nobody, and one
-//! that only waits would wait for ever.
+//! The end of the process: what only it knows is told to peers while it can. Afterwards their packets find nobody, and
+//! one that only waits would wait for ever.
 //!
-//! The background thread does it. The thread that ends the process may be in a signal handler that interrupted anything,
-//! malloc or a turn of a lane; so it asks, and waits as long as the other gets on.
+//! The background thread does it. The thread that ends the process may be in a signal handler that interrupted
+//! anything, malloc or a turn of a lane; so it asks, and waits as long as the other gets on.
 
+use crate::carrier;
 use crate::counts;
 use crate::fd_table;
 use crate::lane::{Frame, Tx};
@@ -84,6 +85,7 @@ impl Ending {
 /// At exit of the process: nobody comes any more, pending data gets its bounded time to leave, and interfaces are left.
 pub fn exiting() {
     let Some(runtime) = runtime::get() else { return };
+    runtime.opening.wait();
     if !runtime.worker.is_running() {
         return end(runtime);
     }
@@ -100,6 +102,7 @@ fn end(runtime: &'static Runtime) {
             inner.device.ending();
         }
     }
+    sockets(runtime, Kind::Carried).chain(sockets(runtime, Kind::Udp)).for_each(carrier::leave);
     for object in sockets(runtime, Kind::Listener) {
         end_listener(runtime, object, patience);
     }
@@ -120,7 +123,8 @@ fn sockets(runtime: &Runtime, kind: Kind) -> impl Iterator<Item = &'static Objec
     all.filter(move |object| object.kind() == kind).inspect(|_| runtime.ending.step())
 }
 
-/// What comes for a socket without a connection is the kernel's from now on. True: or other processes' that have it too.
+/// What comes for a socket without a connection is the kernel's from now on. True: or other processes' that have it
+/// too.
 fn give_back(object: &Object, patience: u64) -> bool {
     let flows = object.control.lock_until(patience).map(|mut control| core::mem::take(&mut control.flows));
     let legs: Vec<_> = object.legs().collect();

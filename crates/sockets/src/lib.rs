@@ -5,8 +5,8 @@
 //!
 //! # The story of one `recv`
 //!
-//! `calls/data.rs` finds the [`object`] behind the descriptor (`fd_table.rs`, one load). `tcp/recv.rs` locks the lane of
-//! its leg and asks the engine. Nothing there: one turn (`lane/turn.rs`: frames in, timers, frames out, events), and
+//! `calls/data.rs` finds the [`object`] behind the descriptor (`fd_table.rs`, one load). `tcp/recv.rs` locks the lane
+//! of its leg and asks the engine. Nothing there: one turn (`lane/turn.rs`: frames in, timers, frames out, events), and
 //! the question again. Still nothing, and the call may block: `wait/block.rs` repeats that until it succeeds, the
 //! budget is spent and the thread sleeps, a signal arrives or the time is up.
 //!
@@ -17,9 +17,11 @@
 
 pub mod answer;
 pub mod calls;
+pub mod extra;
 pub mod os;
 
 mod address;
+mod carrier;
 mod counts;
 mod device;
 mod ending;
@@ -27,14 +29,18 @@ mod errno;
 mod fd_table;
 mod genuine;
 mod half_open;
+mod keeper;
 mod lane;
+mod memory;
 mod message;
 mod object;
 mod offload;
 mod options;
 mod peek;
+mod policies;
 mod relay;
 mod runtime;
+mod sdp;
 mod settings;
 mod tcp;
 mod tcp_info;

@@ -4,6 +4,7 @@
 use crate::answer::Answer;
 use crate::errno::fail;
 use core::marker::PhantomData;
+use core::sync::atomic::{AtomicBool, Ordering};
 use libc::{c_void, iovec};
 
 /// UIO_MAXIOV: more pieces than this are EMSGSIZE (msghdr) or EINVAL (readv, writev).
@@ -13,11 +14,31 @@ pub(crate) const PIECES_MAX: usize = 1024;
 const LOWEST: usize = 4096;
 const HIGHEST: usize = 1 << 47;
 
+/// The program has a handler for faults, which would get ours: where memory is not there it must not hear of it.
+static FAULTS_ARE_CAUGHT: AtomicBool = AtomicBool::new(false);
+
+/// The program installed a handler for SIGSEGV or SIGBUS, behind one that knows [`sys::foreign`].
+pub fn faults_are_caught() {
+    FAULTS_ARE_CAUGHT.store(true, Ordering::Relaxed);
+}
+
 /// Whether `count` values can be there: where they cannot it is EFAULT, as in the kernel. An address that looks like
-/// memory and is none ends the program, which the kernel would have told (`docs/design/interposition.md`).
+/// memory and is none ends a program that catches no faults (`docs/design/interposition.md`).
 #[inline]
 pub(crate) fn plausible<T>(start: *const T, count: usize) -> bool {
-    count == 0 || (start as usize).wrapping_sub(LOWEST) < HIGHEST - LOWEST
+    count == 0 || is_in_range(start) && is_there(start, count)
+}
+
+#[inline]
+fn is_in_range<T>(start: *const T) -> bool {
+    (start as usize).wrapping_sub(LOWEST) < HIGHEST - LOWEST
+}
+
+/// Whether all of it can be read, in a program that catches faults; asked by one load a page.
+#[inline]
+fn is_there<T>(start: *const T, count: usize) -> bool {
+    !FAULTS_ARE_CAUGHT.load(Ordering::Relaxed)
+        || sys::foreign::can_be_read(start.cast(), size_of::<T>().max(1).saturating_mul(count))
 }
 
 /// [`plausible`], or EFAULT.
@@ -30,6 +51,12 @@ pub(crate) fn check<T>(start: *const T, count: usize) -> Answer<()> {
 #[inline]
 pub(crate) fn check_given<T>(start: *const T) -> Answer<()> {
     if start.is_null() { Ok(()) } else { check(start, 1) }
+}
+
+/// As [`check`] for a buffer, of which no more need be there than is used.
+#[inline]
+fn check_buffer(piece: &iovec) -> Answer<()> {
+    if piece.iov_len == 0 || is_in_range(piece.iov_base) { Ok(()) } else { fail(libc::EFAULT) }
 }
 
 /// A cursor over buffers of the application.
@@ -59,7 +86,7 @@ pub(crate) unsafe fn buffers<'a>(pieces: *const iovec, count: usize, too_many: i
         if piece.iov_len > isize::MAX as usize - left {
             return fail(libc::EINVAL);
         }
-        check(piece.iov_base, piece.iov_len)?;
+        check_buffer(&piece)?;
         left += piece.iov_len;
     }
     Ok(Buffers { next: pieces, pieces: count, passed: 0, left, _life: PhantomData })
@@ -76,7 +103,7 @@ pub(crate) fn piece(buffer: *const c_void, size: usize) -> iovec {
 /// As for [`buffers`].
 #[inline]
 pub(crate) unsafe fn one(piece: &iovec) -> Answer<Buffers<'_>> {
-    check(piece.iov_base, piece.iov_len)?;
+    check_buffer(piece)?;
     Ok(unfilled(piece))
 }
 
@@ -92,6 +119,108 @@ impl Buffers<'_> {
     #[inline]
     pub(crate) fn left(&self) -> usize {
         self.left
+    }
+
+    /// What is to be sent, all of which must be there.
+    #[inline]
+    pub(crate) fn readable(self) -> Answer<Self> {
+        if FAULTS_ARE_CAUGHT.load(Ordering::Relaxed) && !self.can_be_read() {
+            fail(libc::EFAULT)
+        } else {
+            Ok(self)
+        }
+    }
+
+    #[cold]
+    fn can_be_read(&self) -> bool {
+        let mut rest = self.clone();
+        while rest.left > 0 {
+            let (start, count) = rest.run(usize::MAX);
+            if !sys::foreign::can_be_read(start, count) {
+                return false;
+            }
+        }
+        true
+    }
+
+    /// [`stack::Sink::put`] where some of the room may not be there; then nothing of it is used up.
+    #[cold]
+    fn put_what_fits(&mut self, mut bytes: &[u8]) -> bool {
+        let mut rest = self.clone();
+        while !bytes.is_empty() {
+            let (to, n) = rest.run(bytes.len());
+            // SAFETY: the application's buffer by the contract of `buffers`, as far as it is there.
+            if !unsafe { sys::foreign::write(to, &bytes[..n]) } {
+                return false;
+            }
+            bytes = &bytes[n..];
+        }
+        *self = rest;
+        true
+    }
+
+    /// What is left, as far as `into` has room; how many pieces.
+    pub(crate) fn rest(&self, into: &mut [iovec]) -> usize {
+        let mut passed = self.passed;
+        let count = self.pieces.min(into.len());
+        for (i, slot) in into[..count].iter_mut().enumerate() {
+            // SAFETY: within the array that `buffers` or `one` was given: `pieces` of it remain.
+            let piece = unsafe { self.next.add(i).read_unaligned() };
+            *slot =
+                iovec { iov_base: piece.iov_base.wrapping_byte_add(passed), iov_len: piece.iov_len - passed };
+            passed = 0;
+        }
+        count
+    }
+
+    /// Moves past `n` bytes, which are left.
+    pub(crate) fn pass(&mut self, mut n: usize) {
+        while n > 0 && self.left > 0 {
+            n -= self.run(n).1;
+        }
+    }
+
+    /// Gives `put` the buffers in turn, each as far as it is left, to write to, and moves past what it wrote; ends when
+    /// it writes less than there is room for. How much that was. Not for a program that catches faults: see
+    /// [`Buffers::are_sure`].
+    pub(crate) fn fill(&mut self, mut put: impl FnMut(&mut [u8]) -> usize) -> usize {
+        let mut done = 0;
+        while self.left > 0 {
+            let mut rest = self.clone();
+            let (to, n) = rest.run(usize::MAX);
+            // SAFETY: `to` has n writable bytes by the contract of `buffers`, and nobody else writes there.
+            let wrote = put(unsafe { core::slice::from_raw_parts_mut(to, n) }).min(n);
+            self.pass(wrote);
+            done += wrote;
+            if wrote < n {
+                break;
+            }
+        }
+        done
+    }
+
+    /// Gives `take` the buffers in turn, to read from, and moves past what it took; ends when it takes less than all of
+    /// one. How much that was.
+    pub(crate) fn drain(&mut self, mut take: impl FnMut(&[u8]) -> usize) -> usize {
+        let mut done = 0;
+        while self.left > 0 {
+            let mut rest = self.clone();
+            let (from, n) = rest.run(usize::MAX);
+            // SAFETY: `from` has n readable bytes by the contract of `buffers`.
+            let took = take(unsafe { core::slice::from_raw_parts(from, n) }).min(n);
+            self.pass(took);
+            done += took;
+            if took < n {
+                break;
+            }
+        }
+        done
+    }
+
+    /// Whether the program means its buffers to be there: else what is to be written goes through
+    /// [`stack::Sink::put`], which finds out.
+    pub(crate) fn are_sure() -> bool {
+        !FAULTS_ARE_CAUGHT.load(Ordering::Relaxed)
     }
 
     /// The next contiguous run, at most `limit` bytes, and moves past it.
@@ -146,7 +275,10 @@ impl stack::Sink for Buffers<'_> {
     }
 
     #[inline]
-    fn put(&mut self, bytes: &[u8]) {
+    fn put(&mut self, bytes: &[u8]) -> bool {
+        if FAULTS_ARE_CAUGHT.load(Ordering::Relaxed) {
+            return self.put_what_fits(bytes);
+        }
         let mut done = 0;
         while done < bytes.len() {
             assert!(self.left > 0, "more bytes than room");
@@ -155,6 +287,7 @@ impl stack::Sink for Buffers<'_> {
             unsafe { core::ptr::copy_nonoverlapping(bytes.as_ptr().add(done), to, n) };
             done += n;
         }
+        true
     }
 }
 
@@ -176,8 +309,7 @@ mod tests {
         // SAFETY: the pieces are locals.
         let mut sink = unsafe { buffers(pieces.as_ptr(), 3, libc::EINVAL) }.unwrap_or_else(|_| panic!());
         assert_eq!(sink.room(), 8);
-        sink.put(b"ab");
-        sink.put(b"cdefgh");
+        assert!(sink.put(b"ab") && sink.put(b"cdefgh"));
         // SAFETY: as above.
         let mut source = unsafe { buffers(pieces.as_ptr(), 3, libc::EINVAL) }.unwrap_or_else(|_| panic!());
         let mut out = [0u8; 8];

@@ -3,8 +3,10 @@
 //! Objects are type-stable: allocated once, reused, never freed. A thread that looked one up just before another
 //! thread closed it finds a reused object at worst, as it would find a reused descriptor number in the kernel.
 
+use crate::carrier::Traffic;
 use crate::counts;
 use crate::lane::Lane;
+use crate::memory::Room;
 use crate::peek::Place;
 use crate::wait::watch::Watch;
 use core::ops::{Deref, DerefMut};
@@ -37,7 +39,18 @@ pub(crate) enum Kind {
     Lent,
     /// A connection that another process relays: the descriptor is a kernel socket, the names are the connection's.
     Relayed,
+    /// A TCP socket that the kernel carries, and whose connection may move to an engine (carrier/).
+    Carried,
+    /// One that moves right now.
+    Moving,
+    /// A connection inside the host that travels through memory, or is about to (memory/).
+    Memory,
 }
+
+/// It never had a leg; it had one, and the kernel carries it by now; it has one, or had one last.
+const NEVER: u8 = 0;
+const WAS: u8 = 1;
+const IS: u8 = 2;
 
 /// A socket of one lane's engine.
 #[derive(Default)]
@@ -93,7 +106,7 @@ pub(crate) struct Control {
     pub tcp: Option<Box<stack::tcp::Options>>,
     /// Options the application set that accepted sockets inherit on their shadows: level, name, value.
     pub inherited: Option<Arc<Inherited>>,
-    /// SO_REUSEADDR or other settings that the engine asks about on connect: set by the rules of options.rs.
+    /// The socket layer's own options of a UDP socket, for its legs to start with.
     pub udp: Option<Box<stack::udp::Options>>,
     /// A duplicate of the shadow, for calls that still wait on a closed descriptor.
     pub kept: Option<sys::Fd>,
@@ -105,6 +118,8 @@ pub(crate) struct Control {
     pub connecting: bool,
     /// The queue length of a listener.
     pub backlog: Option<u32>,
+    /// The shadow has SO_REUSEADDR for its port's sake (`tcp/port.rs`): the application did not ask for it.
+    pub port_shared: bool,
     /// The reason was counted and told already.
     pub told: bool,
 }
@@ -122,7 +137,22 @@ pub(crate) struct Object {
     pub receive_timeout: AtomicU64,
     /// See `receive_timeout`.
     pub send_timeout: AtomicU64,
-    /// Calls that wait on it (wait/using.rs).
+    /// How often its carrier changed (wait/carrier.rs). Never reset: a wait may outlive what the object was.
+    pub moves: AtomicU32,
+    /// Calls that are in the kernel with a connection that it carries (carrier/carried.rs).
+    pub in_flight: AtomicU32,
+    /// What the judge knows of a connection that may move (carrier/judge.rs).
+    pub traffic: Traffic,
+    /// Calls with little data after which it moves to the wire, beyond those that any connection needs; `u32::MAX`: it
+    /// stays on its carrier.
+    pub price: AtomicU32,
+    /// Where processes that have it are counted (carrier/holders.rs); 0: nowhere, this one has it alone.
+    pub holders_word: AtomicU32,
+    /// The descriptor is an AF_INET6 socket: its names are IPv4-mapped addresses.
+    pub is_mapped: AtomicBool,
+    /// How often it was given back: it was another socket before.
+    pub generation: AtomicU32,
+    /// Calls that wait on it (wait/presence.rs).
     pub users: AtomicU32,
     /// Its last descriptor was closed meanwhile.
     pub ending: AtomicBool,
@@ -140,6 +170,9 @@ pub(crate) struct Object {
     pub notice: AtomicI32,
     /// The shadow is known to hold something: look at once.
     pub shadow_ready: AtomicBool,
+    /// A UDP socket that came from the kernel: what waits in the shadow comes first, for as long as something may still
+    /// be on its way there, nanoseconds. 0: no longer.
+    pub shadow_first: AtomicU64,
     /// When the shadow was looked at last.
     pub shadow_looked: AtomicU64,
     /// Spin budget of blocking calls, nanoseconds (adaptive, see wait/spin.rs).
@@ -150,10 +183,14 @@ pub(crate) struct Object {
     pub last_route: AtomicU64,
     /// Destination of the last unconnected send and the source address chosen for it.
     pub last_source: AtomicU64,
+    /// What is known of its way through memory; null: it never could go there.
+    room: AtomicPtr<Room>,
+    /// What the extra API knows of it; null: it was never used on this socket.
+    extra: AtomicPtr<crate::extra::Extra>,
     /// Its statistics, see [`Object::counts`].
     counts: AtomicPtr<stats::Socket>,
-    /// It has had a leg, and is counted among the accelerated.
-    accelerated: AtomicBool,
+    /// Whether it is counted among the accelerated: [`NEVER`], [`WAS`], [`IS`].
+    accelerated: AtomicU8,
     /// The application did something to the shadow (options, flags), or another process has it too.
     pub shadow_changed: AtomicBool,
     /// A listener that was not asked for connections since this process forked: those who do ask come first.
@@ -207,6 +244,13 @@ impl Object {
             nonblocking: AtomicBool::new(false),
             receive_timeout: AtomicU64::new(0),
             send_timeout: AtomicU64::new(0),
+            moves: AtomicU32::new(0),
+            in_flight: AtomicU32::new(0),
+            traffic: Traffic::new(),
+            price: AtomicU32::new(0),
+            holders_word: AtomicU32::new(0),
+            is_mapped: AtomicBool::new(false),
+            generation: AtomicU32::new(0),
             users: AtomicU32::new(0),
             ending: AtomicBool::new(false),
             receive_low_water: AtomicU32::new(1),
@@ -216,13 +260,16 @@ impl Object {
             owner: AtomicI32::new(0),
             notice: AtomicI32::new(0),
             shadow_ready: AtomicBool::new(false),
+            shadow_first: AtomicU64::new(0),
             shadow_looked: AtomicU64::new(0),
             spin: AtomicU32::new(0),
             shut: AtomicU8::new(0),
             last_route: AtomicU64::new(0),
             last_source: AtomicU64::new(0),
+            room: AtomicPtr::new(core::ptr::null_mut()),
+            extra: AtomicPtr::new(core::ptr::null_mut()),
             counts: AtomicPtr::new(nobody()),
-            accelerated: AtomicBool::new(false),
+            accelerated: AtomicU8::new(NEVER),
             shadow_changed: AtomicBool::new(false),
             resting: AtomicBool::new(false),
             shared: AtomicBool::new(false),
@@ -239,7 +286,14 @@ impl Object {
 
     /// Gives the object back, after it was taken out of the table and its legs were closed.
     pub(crate) fn release(&'static self) {
+        if let Some(extra) = self.extra() {
+            extra.clear(self);
+        }
+        if let Some(room) = self.room() {
+            room.clear();
+        }
         self.kind.store(Kind::Free as u8, Ordering::Release);
+        self.generation.fetch_add(1, Ordering::SeqCst);
         self.leg_count.store(0, Ordering::Release);
         for atomic in [
             &self.receive_timeout,
@@ -250,7 +304,10 @@ impl Object {
         ] {
             atomic.store(0, Ordering::Relaxed);
         }
-        self.users.store(0, Ordering::Relaxed);
+        self.traffic.clear();
+        self.price.store(0, Ordering::Relaxed);
+        self.holders_word.store(0, Ordering::Relaxed);
+        self.is_mapped.store(false, Ordering::Relaxed);
         self.ending.store(false, Ordering::Relaxed);
         self.receive_low_water.store(1, Ordering::Relaxed);
         self.peek.set(-1);
@@ -259,9 +316,10 @@ impl Object {
         self.owner.store(0, Ordering::Relaxed);
         self.notice.store(0, Ordering::Relaxed);
         self.shadow_ready.store(false, Ordering::Relaxed);
+        self.shadow_first.store(0, Ordering::Relaxed);
         counts::release(self.counts());
         self.set_counts(&counts::NOBODY);
-        if self.accelerated.swap(false, Ordering::Relaxed) {
+        if self.accelerated.swap(NEVER, Ordering::Relaxed) == IS {
             counts::segment().process().sockets_open.subtract(1);
         }
         self.shadow_changed.store(false, Ordering::Relaxed);
@@ -284,8 +342,47 @@ impl Object {
         unsafe { &*self.counts.load(Ordering::Relaxed) }
     }
 
+    /// What is known of its way through memory, if it could ever go there.
+    #[inline]
+    pub(crate) fn room(&self) -> Option<&'static Room> {
+        // SAFETY: null, or leaked by `room_or_new`.
+        unsafe { self.room.load(Ordering::Acquire).as_ref() }
+    }
+
+    /// The same, made if there is none.
+    pub(crate) fn room_or_new(&self) -> &'static Room {
+        // SAFETY: `made_once` leaks what it stores.
+        unsafe { made_once(&self.room) }
+    }
+
+    /// What the extra API knows of it, if it was used on it.
+    #[inline]
+    pub(crate) fn extra(&self) -> Option<&'static crate::extra::Extra> {
+        // SAFETY: null, or leaked by `extra_or_new`.
+        unsafe { self.extra.load(Ordering::Acquire).as_ref() }
+    }
+
+    /// The same, made if there is none.
+    pub(crate) fn extra_or_new(&self) -> &'static crate::extra::Extra {
+        // SAFETY: `made_once` leaks what it stores.
+        unsafe { made_once(&self.extra) }
+    }
+
+    /// Whether the program looks at what arrives before it can be read (extra/filter.rs).
+    #[inline]
+    pub(crate) fn is_filtered(&self) -> bool {
+        self.extra().is_some_and(crate::extra::Extra::is_filtered)
+    }
+
     fn set_counts(&self, block: &'static stats::Socket) {
         self.counts.store(core::ptr::from_ref(block).cast_mut(), Ordering::Relaxed);
+    }
+
+    /// It counts from now on, if it did not: what came by a fork does not.
+    pub(crate) fn claim_counts(&self, fd: i32) {
+        if core::ptr::eq(self.counts(), &counts::NOBODY) {
+            self.set_counts(counts::claim(Kind::Carried, fd, self.nonblocking.load(Ordering::Relaxed)));
+        }
     }
 
     /// The socket is left to the kernel: its block stays with the descriptor, and is no longer this object's.
@@ -306,6 +403,9 @@ impl Object {
             5 => Kind::Inherited,
             6 => Kind::Lent,
             7 => Kind::Relayed,
+            8 => Kind::Carried,
+            9 => Kind::Moving,
+            10 => Kind::Memory,
             _ => Kind::Free,
         }
     }
@@ -313,6 +413,13 @@ impl Object {
     /// Becomes another kind; legs are in place before.
     pub(crate) fn set_kind(&self, kind: Kind) {
         self.kind.store(kind as u8, Ordering::Release);
+    }
+
+    /// The caller moves the connection from here on: true. False: the kernel does not carry it, or somebody else moves
+    /// it.
+    pub(crate) fn begin_move(&self) -> bool {
+        let (from, to) = (Kind::Carried as u8, Kind::Moving as u8);
+        self.kind.compare_exchange(from, to, Ordering::SeqCst, Ordering::Relaxed).is_ok()
     }
 
     /// The lanes and engine sockets it stands on.
@@ -362,8 +469,9 @@ impl Object {
         leg.id.store(id.to_bits(), Ordering::Relaxed);
         leg.lane.store(core::ptr::from_ref(lane).cast_mut(), Ordering::Release);
         self.leg_count.store(count + 1, Ordering::Release);
-        if !self.accelerated.swap(true, Ordering::Relaxed) {
-            counts::accelerated(self.counts());
+        let before = self.accelerated.swap(IS, Ordering::Relaxed);
+        if before != IS {
+            counts::accelerated(self.counts(), before == WAS);
         }
         Some(count as u8)
     }
@@ -371,6 +479,13 @@ impl Object {
     /// Removes all legs (the caller closed them in their engines). Callers hold `control`.
     pub(crate) fn drop_legs(&self) {
         self.leg_count.store(0, Ordering::Release);
+    }
+
+    /// Its connection went from its engine to the kernel, from where it may come back.
+    pub(crate) fn is_carried_again(&self) {
+        if self.accelerated.swap(WAS, Ordering::Relaxed) == IS {
+            counts::carried(self.counts());
+        }
     }
 
     /// The shadow, for a call that came with `fd`: that number may have been closed meanwhile and given out again.
@@ -398,25 +513,42 @@ impl Object {
         }
     }
 
-    /// In the child of a fork: the legs are the parent's, and only the shadow is left. The flows stay known, so that the
-    /// child can have them steered back to the kernel when it uses the shadow.
+    /// In the child of a fork: the legs are the parent's, and only the shadow is left. The flows stay known, so that
+    /// the child can have them steered back to the kernel when it uses the shadow.
     pub(crate) fn inherit(&self, child: &sys::InChild) {
-        self.control.force_unlock(child);
+        self.control.take_over(child);
         self.watch.after_fork(child);
+        if let Some(extra) = self.extra() {
+            extra.after_fork(child);
+        }
         self.set_counts(&counts::NOBODY);
-        self.accelerated.store(false, Ordering::Relaxed);
+        self.accelerated.store(NEVER, Ordering::Relaxed);
         self.resting.store(false, Ordering::Relaxed);
         self.users.store(0, Ordering::Relaxed);
         self.ending.store(false, Ordering::Relaxed);
         self.set_kind(Kind::Inherited);
     }
 
-    /// In the child of a fork: a connection of the parent.
-    pub(crate) fn lend(&self, child: &sys::InChild) {
-        self.control.force_unlock(child);
+    /// In the child of a fork: what the kernel carries is as it was.
+    pub(crate) fn keep(&self, child: &sys::InChild) {
+        self.control.take_over(child);
         self.watch.after_fork(child);
         self.set_counts(&counts::NOBODY);
-        self.accelerated.store(false, Ordering::Relaxed);
+        self.accelerated.store(NEVER, Ordering::Relaxed);
+        self.users.store(0, Ordering::Relaxed);
+        self.in_flight.store(0, Ordering::Relaxed);
+        self.ending.store(false, Ordering::Relaxed);
+    }
+
+    /// In the child of a fork: a connection of the parent.
+    pub(crate) fn lend(&self, child: &sys::InChild) {
+        self.control.take_over(child);
+        self.watch.after_fork(child);
+        if let Some(extra) = self.extra() {
+            extra.after_fork(child);
+        }
+        self.set_counts(&counts::NOBODY);
+        self.accelerated.store(NEVER, Ordering::Relaxed);
         self.holders.store(0, Ordering::Relaxed);
         self.drop_legs();
         self.control.lock().flows.clear();
@@ -436,6 +568,30 @@ impl Object {
     pub(crate) unsafe fn of_token(token: u64) -> Option<&'static Object> {
         // SAFETY: objects are never freed, and the caller vouches for the origin.
         unsafe { (token as *const Object).as_ref() }
+    }
+}
+
+/// What stands in a place that is null until this is first called, and never freed.
+///
+/// # Safety
+/// The place holds null, or what an earlier call stored there.
+unsafe fn made_once<T: Default>(place: &AtomicPtr<T>) -> &'static T {
+    let known = place.load(Ordering::Acquire);
+    if !known.is_null() {
+        // SAFETY: by the caller.
+        return unsafe { &*known };
+    }
+    let made = Box::into_raw(Box::<T>::default());
+    match place.compare_exchange(core::ptr::null_mut(), made, Ordering::AcqRel, Ordering::Acquire) {
+        // SAFETY: never freed from here on.
+        Ok(_) => unsafe { &*made },
+        Err(others) => {
+            // SAFETY: ours alone, and another thread's is in its place, which is never freed.
+            unsafe {
+                drop(Box::from_raw(made));
+                &*others
+            }
+        }
     }
 }
 

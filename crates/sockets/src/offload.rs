@@ -3,17 +3,48 @@
 use crate::answer::{Answer, Stop, Why};
 use crate::lane::Lane;
 use crate::object::{Kind, Object};
+use crate::relay::Patience;
 use crate::runtime::{Decision, Runtime};
 use crate::udp::ancillary;
-use crate::wait::epoll;
-use crate::{counts, errno, fd_table};
+use crate::wait::{carrier, epoll};
+use crate::{counts, errno, fd_table, memory, tcp, udp};
 use config::Role;
 use core::sync::atomic::Ordering;
+use netlink::RouteQuery;
+use stats::Verdict;
 use std::net::{Ipv4Addr, SocketAddrV4};
 
+/// What the way of a socket's packets depends on beside their destination.
+pub(crate) fn route_query(object: &Object, tos: u8) -> RouteQuery {
+    let bound = object.control.lock().local.map(|local| *local.ip());
+    RouteQuery {
+        source: bound.filter(|source| !source.is_unspecified() && !source.is_multicast()),
+        link: Some(object.device.load(Ordering::Relaxed)).filter(|link| *link != 0),
+        mark: 0,
+        tos,
+    }
+}
+
 /// The lane for packets to `to`, and the source address that the kernel would choose.
-pub(crate) fn lane_to(runtime: &'static Runtime, to: Ipv4Addr) -> Result<(&'static Lane, Ipv4Addr), Why> {
-    match runtime.decide(to) {
+pub(crate) fn lane_to(
+    runtime: &'static Runtime,
+    to: Ipv4Addr,
+    asked: RouteQuery,
+) -> Result<(&'static Lane, Ipv4Addr), Why> {
+    decided(runtime, runtime.decide(to, asked))
+}
+
+/// As [`lane_to`], and opens nothing. `Err`: this interface is not open (yet).
+pub(crate) fn lane_if_open(
+    runtime: &'static Runtime,
+    to: Ipv4Addr,
+    asked: RouteQuery,
+) -> Result<Result<(&'static Lane, Ipv4Addr), Why>, u32> {
+    runtime.decide_if_open(to, asked).map(|decision| decided(runtime, decision))
+}
+
+fn decided(runtime: &'static Runtime, decision: Decision) -> Result<(&'static Lane, Ipv4Addr), Why> {
+    match decision {
         Decision::Lane { slot, source } => match runtime.lane(usize::from(slot)) {
             Some(lane) if !lane.is_fenced() => Ok((lane, source)),
             _ => Err(Why::Fenced),
@@ -24,7 +55,17 @@ pub(crate) fn lane_to(runtime: &'static Runtime, to: Ipv4Addr) -> Result<(&'stat
 
 /// Lanes for a socket bound to `local`.
 pub(crate) fn lanes_at(runtime: &'static Runtime, local: Ipv4Addr) -> Result<Vec<&'static Lane>, Why> {
-    if local.is_unspecified() { runtime.lanes_for_any() } else { Ok(vec![runtime.lane_for_address(local)?]) }
+    if !local.is_unspecified() {
+        let lane = runtime.lane_for_address(local)?;
+        runtime.policies.check(Some(local), None)?;
+        return Ok(vec![lane]);
+    }
+    let mut lanes = runtime.lanes_for_any()?;
+    lanes.retain(|lane| {
+        let addresses = lane.lock().addresses.clone();
+        !addresses.into_iter().any(|address| runtime.policies.could_select(Some(address), None))
+    });
+    if lanes.is_empty() { Err(Why::Ipsec) } else { Ok(lanes) }
 }
 
 /// What the rules say.
@@ -142,6 +183,45 @@ pub(crate) fn give_back(object: &'static Object) {
     fd_table::each_of(object, |fd| _ = fd_table::remove(fd));
 }
 
+/// The interface of a lane was deleted: what is bound or listens there is the kernel's. Connections follow when there
+/// is a route for them ([`move_astray`]).
+pub(crate) fn leave_lane(runtime: &'static Runtime, lane: &'static Lane) {
+    for fd in 0..fd_table::end() {
+        let Some(object) = fd_table::socket(fd) else { continue };
+        if !object.leg().is_some_and(|(first, _)| core::ptr::eq(first, lane)) {
+            continue;
+        }
+        match object.kind() {
+            Kind::Udp => udp::detach(object),
+            Kind::Listener => tcp::detach(object),
+            _ => continue,
+        }
+        let _: Answer<()> = leave(runtime, object, Why::InterfaceGone, "socket");
+        object.watch.wake_all(object);
+    }
+}
+
+/// Connections whose route leads over another interface by now, or whose interface was deleted, move into the kernel.
+/// By the worker. Where that cannot be (it takes CAP_NET_ADMIN) they go on by the interface that they began on.
+pub(crate) fn move_astray(runtime: &'static Runtime) {
+    let mut is_left = false;
+    for fd in 0..fd_table::end() {
+        let Some(object) = fd_table::socket(fd).filter(|object| object.kind() == Kind::Stream) else {
+            continue;
+        };
+        let Some((lane, id)) = object.leg() else { continue };
+        let why = if lane.gone.load(Ordering::Acquire) { Why::InterfaceGone } else { Why::OtherInterface };
+        let is_astray = why == Why::InterfaceGone || lane.lock().stack.tcp_is_elsewhere(id);
+        if is_astray && !runtime.relays.to_kernel(runtime, object, why) {
+            logger::debug!("fd {fd}: {}, and it cannot move (yet)", why.text());
+            is_left |= why == Why::InterfaceGone;
+        }
+    }
+    if !is_left {
+        runtime.has_gone.store(false, Ordering::Release);
+    }
+}
+
 /// Leaves a socket to the kernel for good: every descriptor that names it becomes the kernel's alone. In strict mode
 /// the call fails instead, unless the user's own rule or switch asked for the kernel.
 pub(crate) fn leave<T>(
@@ -161,6 +241,37 @@ pub(crate) fn leave<T>(
     Err(Stop::Kernel(why))
 }
 
+/// Whatever is accelerated of a socket, it is the kernel's from now on: a connection moves there, who waits in a
+/// listener's queue is reset. False: a connection that cannot move, and is as it was.
+pub(crate) fn expel(runtime: &'static Runtime, object: &'static Object, why: Why) -> bool {
+    match object.kind() {
+        Kind::Udp => udp::detach(object),
+        Kind::Carried | Kind::Moving => {
+            crate::carrier::stays(object, Verdict::CallOfTheKernel);
+            if object.kind() == Kind::Carried {
+                return true;
+            }
+            return runtime.relays.to_kernel(runtime, object, why);
+        }
+        Kind::TcpIdle | Kind::Listener => tcp::detach(object),
+        Kind::Stream if !tcp::is_open(object) => return true,
+        Kind::Stream => return runtime.relays.to_kernel(runtime, object, why),
+        Kind::Lent => return runtime.relays.claim(runtime, object, Patience::Long) == Ok(false),
+        Kind::Inherited => {
+            give_back(object);
+            return true;
+        }
+        Kind::Memory => {
+            memory::leave(runtime, object, why.text());
+            return object.kind() != Kind::Memory;
+        }
+        Kind::Free | Kind::Relayed => return true,
+    }
+    runtime.count(why, format_args!("socket (fd {})", object.fd.load(Ordering::Relaxed)));
+    forget(runtime, object, why);
+    true
+}
+
 /// The shadow is all there is of a socket from now on, for every descriptor that names it.
 pub(crate) fn forget(runtime: &'static Runtime, object: &'static Object, why: Why) {
     epoll::follow(&runtime.os, object, Some(()));
@@ -174,6 +285,15 @@ pub(crate) fn forget(runtime: &'static Runtime, object: &'static Object, why: Wh
         }
     });
     if is_last {
+        release(object);
+    }
+}
+
+/// Calls that wait on the object look again, and find the kernel; the last of them lets go of it.
+fn release(object: &'static Object) {
+    object.ending.store(true, Ordering::SeqCst);
+    carrier::moved(object);
+    if object.users.load(Ordering::SeqCst) == 0 && object.ending.swap(false, Ordering::SeqCst) {
         object.release();
     }
 }

@@ -4,19 +4,25 @@
 mod table;
 
 use crate::answer::{Answer, Stop, Why};
-use crate::errno::{fail, of_socket};
+use crate::carrier;
+use crate::errno::fail;
+use crate::extra;
 use crate::lane::Tx;
 use crate::object::{Kind, Object};
 use crate::runtime::Runtime;
 use crate::udp::ancillary;
-use crate::{message, offload, tcp, tcp_info, udp};
+use crate::{memory, message, offload, tcp, tcp_info, udp};
 use core::sync::atomic::Ordering;
 use core::time::Duration;
 use libc::{c_int, c_void, socklen_t};
 use stack::Instant;
 use stack::tcp::{Congestion, Options};
+use stats::Verdict;
 use std::sync::Arc;
 use table::{Get, SO_BINDTOIFINDEX, SO_RCVTIMEO_NEW, SO_SNDTIMEO_NEW, Set};
+
+/// Why the kernel keeps a connection that has such an option.
+const KERNELS: Verdict = Verdict::OptionOfTheKernel;
 
 /// setsockopt(2).
 ///
@@ -31,6 +37,12 @@ pub(crate) unsafe fn set(
     value: *const c_void,
     len: socklen_t,
 ) -> Answer<c_int> {
+    if extra::is_option(level, name) {
+        // SAFETY: the caller's promise.
+        let bytes = (!value.is_null())
+            .then(|| unsafe { core::slice::from_raw_parts(value.cast::<u8>(), len as usize) });
+        return extra::set(runtime, object, fd, name, bytes);
+    }
     if table::find(level, name).is_some_and(|row| row.set == Set::Refused) && refuses(value, len) {
         return fail(libc::EOPNOTSUPP);
     }
@@ -57,7 +69,7 @@ pub(crate) unsafe fn set(
             udp::multicast::set(runtime, object, name, bytes);
             return Ok(0);
         }
-        return unknown(runtime, object, level, name);
+        return unsupported(runtime, object, level, name);
     };
     if row.inherited {
         remember(object, level, name, bytes);
@@ -71,7 +83,7 @@ pub(crate) unsafe fn set(
         }
         Set::Layer => return set_layer(runtime, object, fd, level, name, word, bytes),
         Set::Kernel if bytes.iter().any(|byte| *byte != 0) => {
-            return only_kernel(runtime, object, level, name);
+            return unsupported(runtime, object, level, name);
         }
         Set::Kernel => {}
         Set::Engine => match object.kind() {
@@ -79,35 +91,77 @@ pub(crate) unsafe fn set(
             Kind::TcpIdle | Kind::Listener | Kind::Stream => {
                 set_tcp(runtime, object, level, name, word, bytes)
             }
-            Kind::Free | Kind::Inherited | Kind::Lent | Kind::Relayed => {}
+            Kind::Carried | Kind::Moving if name == libc::SO_RCVLOWAT => carrier::stays(object, KERNELS),
+            Kind::Memory => set_in_memory(object, name, word),
+            _ => {}
         },
     }
     Ok(0)
 }
 
-/// An option that nobody here has heard of was set on the shadow; VMA_EXCEPTION_HANDLING says what to make of that.
+/// What the socket layer itself does for a connection in memory.
+fn set_in_memory(object: &Object, name: c_int, word: Option<c_int>) {
+    if name == libc::SO_RCVLOWAT {
+        object.receive_low_water.store(low_water(word.unwrap_or(0)), Ordering::Relaxed);
+    }
+}
+
+/// What parameters set on a new socket: the kernel's socket says and does the same, and so do those that are accepted
+/// by it.
+pub(crate) fn begin(runtime: &'static Runtime, object: &'static Object, fd: c_int) {
+    let (level, name, value): (c_int, c_int, c_int) = if object.kind() == Kind::Udp {
+        if runtime.parameters.tx_mc_loopback {
+            return;
+        }
+        (libc::IPPROTO_IP, libc::IP_MULTICAST_LOOP, 0)
+    } else {
+        if !runtime.parameters.tcp_nodelay {
+            return;
+        }
+        (libc::IPPROTO_TCP, libc::TCP_NODELAY, 1)
+    };
+    let size = size_of_val(&value) as socklen_t;
+    // SAFETY: a local of the stated size.
+    unsafe { (runtime.os.setsockopt)(fd, level, name, (&raw const value).cast(), size) };
+    remember(object, level, name, &value.to_ne_bytes());
+}
+
+/// An option that only the kernel can give, or that is not in the table: it was set on the shadow, and the socket is
+/// the kernel's from now on, unless VMA_EXCEPTION_HANDLING says to make something else of that.
 #[cold]
-fn unknown(runtime: &'static Runtime, object: &'static Object, level: c_int, name: c_int) -> Answer<c_int> {
+fn unsupported(
+    runtime: &'static Runtime,
+    object: &'static Object,
+    level: c_int,
+    name: c_int,
+) -> Answer<c_int> {
     use config::ExceptionHandling::*;
     let fd = object.fd.load(Ordering::Relaxed);
-    logger::debug!(
-        "setsockopt level {level} name {name} (fd {fd}): not known, passed to the kernel's socket"
-    );
-    match runtime.parameters.exception_handling {
-        Exit | Debug => Ok(0),
-        UnOffloadDebug | UnOffloadError => only_kernel(runtime, object, level, name),
+    let how = runtime.parameters.exception_handling;
+    let what = format_args!("setsockopt level {level} name {name} (fd {fd}): only the kernel can do it");
+    match how {
+        Exit | Debug => logger::debug!("{what}"),
+        UnOffloadDebug => {
+            // The user said how loud it is to be told.
+            let _ = runtime.tell_now(Why::Unsupported);
+            logger::debug!("{what}");
+        }
+        UnOffloadError | ReturnError | Abort => {
+            logger::error!("{what}, and VMA_EXCEPTION_HANDLING is {}", how.number());
+        }
+    }
+    match how {
+        Exit | Debug | UnOffloadDebug | UnOffloadError => only_kernel(runtime, object, level, name),
         ReturnError => fail(libc::EINVAL),
         Abort => {
-            logger::error!(
-                "setsockopt level {level} name {name}: not known, and VMA_EXCEPTION_HANDLING says abort"
-            );
             sys::process::signal_self(libc::SIGABRT);
             Ok(0)
         }
     }
 }
 
-/// What the option asks for only the kernel can do. A connection that runs here already cannot move.
+/// What the option asks for only the kernel can do: the socket is left to it, and a connection moves there. Fails with
+/// EOPNOTSUPP where a connection cannot move (without CAP_NET_ADMIN): a guard that does not hold must not seem to.
 #[cold]
 fn only_kernel(
     runtime: &'static Runtime,
@@ -118,11 +172,26 @@ fn only_kernel(
     match object.kind() {
         Kind::Udp => udp::detach(object),
         Kind::TcpIdle | Kind::Listener => tcp::detach(object),
+        Kind::Stream if !tcp::is_open(object) => return Ok(0),
         Kind::Stream => {
-            runtime.count(
-                Why::Unsupported,
-                format_args!("setsockopt level {level} name {name} on a connection"),
+            let moves = !runtime.parameters.strict;
+            if moves && runtime.relays.to_kernel(runtime, object, Why::Unsupported) {
+                return Ok(0);
+            }
+            let fd = object.fd.load(Ordering::Relaxed);
+            logger::warning!(
+                "setsockopt level {level} name {name} on a connection (fd {fd}): refused, since only the kernel can do it \
+                 and the connection {}; set it before connect or listen",
+                if moves { "cannot move there" } else { "may not move there (SIDESTEP_STRICT)" }
             );
+            return fail(libc::EOPNOTSUPP);
+        }
+        Kind::Carried | Kind::Moving => {
+            carrier::stays(object, KERNELS);
+            return Ok(0);
+        }
+        Kind::Memory => {
+            memory::leave(runtime, object, Why::Unsupported.text());
             return Ok(0);
         }
         Kind::Free | Kind::Inherited | Kind::Lent | Kind::Relayed => return Ok(0),
@@ -153,7 +222,16 @@ fn set_layer(
             object.send_timeout.store(span_of(bytes), Ordering::Relaxed);
         }
         (libc::SOL_SOCKET, libc::SO_LINGER) => set_linger(object, bytes),
-        (libc::SOL_SOCKET, libc::SO_PEEK_OFF) => object.peek.set(word.unwrap_or(-1)),
+        (libc::SOL_SOCKET, libc::SO_PEEK_OFF) => {
+            object.peek.set(word.unwrap_or(-1));
+            if object.room().is_some() {
+                let _ = offload::expel(runtime, object, Why::Unsupported);
+            }
+        }
+        // All bits set: no limit. The kernel paces, where it can.
+        (libc::SOL_SOCKET, libc::SO_MAX_PACING_RATE) if bytes.iter().any(|byte| *byte != u8::MAX) => {
+            return unsupported(runtime, object, level, name);
+        }
         (libc::SOL_SOCKET, libc::SO_BINDTODEVICE | SO_BINDTOIFINDEX) => {
             return set_device(runtime, object, fd, level, name);
         }
@@ -316,8 +394,14 @@ fn set_tcp(
         (libc::IPPROTO_TCP, libc::TCP_USER_TIMEOUT) => {
             options.user_timeout = Duration::from_millis(value.max(0) as u64);
         }
+        (libc::IPPROTO_TCP, libc::TCP_SYNCNT) => options.syn_retries = value as u8,
+        (libc::IPPROTO_TCP, libc::TCP_LINGER2) => options.set_linger2(value),
+        (libc::IPPROTO_TCP, libc::TCP_WINDOW_CLAMP) => options.window_clamp = value as u32,
         (libc::IPPROTO_TCP, libc::TCP_MAXSEG) => options.mss_max = value as u16,
-        (libc::IPPROTO_TCP, table::TCP_NOTSENT_LOWAT) => options.not_sent_low_water = value as u32,
+        (libc::IPPROTO_TCP, table::TCP_NOTSENT_LOWAT) => {
+            let by_sysctl = runtime.tcp_settings.options.not_sent_low_water;
+            options.not_sent_low_water = if value == 0 { by_sysctl } else { value as u32 };
+        }
         (libc::IPPROTO_TCP, libc::TCP_CONGESTION) => {
             // Others that the kernel knows (bbr, ...) are not had here: the nearest is the default.
             options.congestion = match bytes.split(|byte| *byte == 0).next() {
@@ -339,6 +423,9 @@ fn set_tcp(
         let mut guard = lane.lock();
         let inner = &mut *guard;
         inner.stack.tcp_configure(now, id, change, &mut Tx(&mut inner.device));
+        if (level, name, on) == (libc::IPPROTO_TCP, libc::TCP_NODELAY, true) {
+            inner.stack.tcp_push(now, id, &mut Tx(&mut inner.device));
+        }
         inner.hand_over(now);
         lane.note(inner, now.0);
     }
@@ -361,42 +448,63 @@ pub(crate) unsafe fn get(
     value: *mut c_void,
     len: *mut socklen_t,
 ) -> Answer<c_int> {
+    if extra::is_option(level, name) {
+        // SAFETY: the application's pointers.
+        return unsafe { extra::get(object, name, value, len) };
+    }
     let from_kernel = Err(Stop::Kernel(Why::NotOurs));
     let can_be = message::plausible(value, 1) && message::plausible(len, 1);
+    if can_be
+        && (level, name) == (libc::SOL_SOCKET, libc::SO_REUSEADDR)
+        && let Some(asked) = tcp::reuse_asked(object)
+    {
+        // SAFETY: the application's pointers.
+        return unsafe { put(&asked.to_ne_bytes(), value, len) };
+    }
     if !can_be || table::find(level, name).is_none_or(|row| row.get == Get::Shadow) {
         return from_kernel;
     }
-    match (level, name) {
+    // SAFETY: the application's pointers.
+    let mut put = |bytes: &[u8]| unsafe { put(bytes, value, len) };
+    tell(runtime, object, (level, name), &mut put)
+}
+
+/// Gives `put` what an engine knows about an option of a socket.
+fn tell(
+    runtime: &'static Runtime,
+    object: &'static Object,
+    option: (c_int, c_int),
+    put: &mut dyn FnMut(&[u8]) -> Answer<c_int>,
+) -> Answer<c_int> {
+    let from_kernel = Err(Stop::Kernel(Why::NotOurs));
+    match option {
         (libc::IPPROTO_TCP | libc::IPPROTO_IP, _) if object.kind() == Kind::Relayed => {
-            // SAFETY: the application's pointers.
-            unsafe { put(&0i32.to_ne_bytes(), value, len) }
+            put(&0i32.to_ne_bytes())
         }
         // A socket that is the kernel's still, or again, is told by the kernel.
         (libc::SOL_SOCKET, libc::SO_PEEK_OFF) if object.leg().is_some() => {
-            // SAFETY: the application's pointers.
-            unsafe { put(&object.peek.get().to_ne_bytes(), value, len) }
+            put(&object.peek.get().to_ne_bytes())
         }
         (libc::SOL_SOCKET, libc::SO_ERROR) => {
+            if object.kind() == Kind::Memory
+                && let Some(error) = memory::take_error(runtime, object)
+            {
+                return put(&error.to_ne_bytes());
+            }
             let Some(error) = pending(object) else {
-                return if object.kind() == Kind::Stream {
-                    // SAFETY: the application's pointers.
-                    unsafe { put(&0i32.to_ne_bytes(), value, len) }
-                } else {
-                    from_kernel
-                };
+                return if object.kind() == Kind::Stream { put(&0i32.to_ne_bytes()) } else { from_kernel };
             };
-            // SAFETY: as above.
-            unsafe { put(&error.to_ne_bytes(), value, len) }
+            put(&error.to_ne_bytes())
         }
         (libc::IPPROTO_TCP, libc::TCP_INFO) if object.kind() == Kind::Stream => {
             let Some((lane, id)) = object.leg() else { return from_kernel };
-            let inner = lane.lock();
+            let mut inner = lane.lock();
             let now = Instant(sys::clock::now());
+            inner.take_in(now.0);
             let (Some(info), Some(state)) = (inner.stack.tcp_info(now, id), inner.stack.tcp_state(id)) else {
                 return from_kernel;
             };
-            // SAFETY: as above.
-            unsafe { put(&tcp_info::bytes(&info, state), value, len) }
+            put(&tcp_info::bytes(&info, state))
         }
         (libc::IPPROTO_TCP, libc::TCP_CONGESTION) if object.kind() == Kind::Stream => {
             let control = object.control.lock();
@@ -408,24 +516,21 @@ pub(crate) unsafe fn get(
                 Congestion::None => b"none",
             };
             used[..name.len()].copy_from_slice(name);
-            // SAFETY: as above.
-            unsafe { put(&used, value, len) }
+            put(&used)
         }
         (libc::IPPROTO_IP, libc::IP_MTU) if object.kind() == Kind::Stream => {
             let Some((lane, id)) = object.leg() else { return from_kernel };
             let Some(info) = lane.lock().stack.tcp_info(Instant(sys::clock::now()), id) else {
                 return from_kernel;
             };
-            // SAFETY: as above.
-            unsafe { put(&info.pmtu.to_ne_bytes(), value, len) }
+            put(&info.pmtu.to_ne_bytes())
         }
         (libc::IPPROTO_TCP, libc::TCP_MAXSEG) if object.kind() == Kind::Stream => {
             let Some((lane, id)) = object.leg() else { return from_kernel };
             let Some(info) = lane.lock().stack.tcp_info(Instant(sys::clock::now()), id) else {
                 return from_kernel;
             };
-            // SAFETY: as above.
-            unsafe { put(&info.snd_mss.to_ne_bytes(), value, len) }
+            put(&info.snd_mss.to_ne_bytes())
         }
         _ => from_kernel,
     }
@@ -434,9 +539,14 @@ pub(crate) unsafe fn get(
 /// Takes the pending error of any leg.
 fn pending(object: &Object) -> Option<c_int> {
     for (lane, id) in object.legs() {
-        if let Some(error) = lane.lock().stack.take_error(id) {
+        let error = {
+            let mut inner = lane.lock();
+            inner.take_in(sys::clock::now());
+            inner.stack.take_error(id)
+        };
+        if let Some(error) = error {
             object.control.lock().connecting = false;
-            return Some(of_socket(error));
+            return Some(error.errno());
         }
     }
     None

@@ -7,6 +7,15 @@ use libc::{
     ssize_t, timespec,
 };
 
+/// Which library this is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Product {
+    /// libvma.so: sockets move to the wire.
+    Vma,
+    /// libsdp.so: rules say which stream sockets speak SDP; no interface is touched.
+    Sdp,
+}
+
 /// A table of genuine functions.
 #[allow(missing_docs)]
 #[derive(Clone, Copy)]
@@ -44,6 +53,13 @@ pub struct Os {
     pub epoll_ctl: unsafe extern "C-unwind" fn(c_int, c_int, c_int, *mut epoll_event) -> c_int,
     pub epoll_pwait:
         unsafe extern "C-unwind" fn(c_int, *mut epoll_event, c_int, c_int, *const sigset_t) -> c_int,
+    pub epoll_pwait2: unsafe extern "C-unwind" fn(
+        c_int,
+        *mut epoll_event,
+        c_int,
+        *const timespec,
+        *const sigset_t,
+    ) -> c_int,
     /// Sets errno of the calling thread.
     pub set_errno: unsafe extern "C-unwind" fn(c_int),
     /// Errno of the calling thread.
@@ -51,9 +67,12 @@ pub struct Os {
     /// pthread_testcancel(3): a wait that spins calls it now and then, holding no lock.
     pub testcancel: unsafe extern "C-unwind" fn(),
     /// Signal handlers of the application that have run in the calling thread. Handlers that came while this thread
-    /// was inside a call of ours run now, or in `ppoll`, `pselect` and `epoll_pwait` with time to wait, and may call
-    /// back into everything or never return: hold no lock and no borrow.
+    /// was inside a call of ours run now, or in `ppoll`, `pselect`, `epoll_pwait` and `epoll_pwait2` with time to wait,
+    /// and may call back into everything or never return: hold no lock and no borrow.
     pub handled: fn() -> Handled,
+    /// Runs the application's own code (a callback that it registered), in which signal handlers may run and which may
+    /// call back into everything or never return: hold no lock and no borrow.
+    pub outside: fn(&mut dyn FnMut()),
     /// The process has sockets whose peers must be told when it ends ([`crate::calls::exiting`]). May be called again.
     pub opened: fn(),
 }

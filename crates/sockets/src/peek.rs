@@ -1,5 +1,5 @@
-//! SO_PEEK_OFF: MSG_PEEK goes on where it ended, and what is read moves its place back (Linux's sk_peek_offset, and what
-//! moves it). The place is ours to keep: the shadow's own knows nothing of what passes by it.
+//! SO_PEEK_OFF: MSG_PEEK goes on where it ended, and what is read moves its place back (Linux's sk_peek_offset, and
+//! what moves it). The place is ours to keep: the shadow's own knows nothing of what passes by it.
 
 use core::sync::atomic::{AtomicI32, Ordering};
 use libc::c_int;

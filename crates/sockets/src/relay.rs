@@ -2,8 +2,8 @@
 //!
 //! A connection lives in the engine of the process that made it. A child that uses one it inherited claims it, with a
 //! message to its parent. The parent's worker moves it into the kernel (tcp/repair.rs): the shadow, which both have,
-//! becomes the connection, and both use it directly from then on. So the classic server (accept, fork, the child serves,
-//! the parent closes) is as fast as without us.
+//! becomes the connection, and both use it directly from then on. So the classic server (accept, fork, the child
+//! serves, the parent closes) is as fast as without us.
 //!
 //! Where that cannot be (the parent gave up CAP_NET_ADMIN, or waits on the connection just now), the child gets one end
 //! of a pair of Unix sockets in place of the shadow, and the worker pumps:
@@ -16,8 +16,8 @@
 //! listen: over a connection to the shadow, which they share. Whom it comes from in truth is told in the arena, and the
 //! one who accepts it shows that to the application. So a server may replace its workers under load.
 //!
-//! While a child may still claim a connection, or has, the parent's close does not end it, nor does its exit: what children
-//! hold then moves into the kernel.
+//! While a child may still claim a connection, or has, the parent's close does not end it, nor does its exit: what
+//! children hold then moves into the kernel.
 
 mod claim;
 mod forking;
@@ -32,6 +32,7 @@ use crate::object::{Kind, Object};
 use crate::runtime::Runtime;
 use crate::tcp::{self, Moved};
 use claim::Channel;
+pub(crate) use claim::Patience;
 use core::sync::atomic::{AtomicBool, Ordering};
 use handover::Leaving;
 use libc::c_int;
@@ -44,6 +45,8 @@ pub(crate) struct Relays {
     state: sys::Mutex<State>,
     /// In a child: where connections of the parent are claimed.
     parent: sys::Mutex<Option<Fd>>,
+    /// In a child: what was claimed and is not answered yet, with our end of the pair.
+    claims: sys::Mutex<Vec<(&'static Object, Fd)>>,
     /// That channel is shared with children of ours: only its end tells that a connection is not wanted.
     is_shared: AtomicBool,
     /// Something is in `state`: the worker has more to look at.
@@ -78,6 +81,7 @@ impl Relays {
         Relays {
             state: sys::Mutex::new(State::default()),
             parent: sys::Mutex::new(None),
+            claims: sys::Mutex::new(Vec::new()),
             is_shared: AtomicBool::new(false),
             busy: AtomicBool::new(false),
             pumping: AtomicBool::new(false),
@@ -130,7 +134,9 @@ impl Relays {
 
     /// In the child: what the parent relays is the parent's. True: connections can be claimed.
     pub(crate) fn after_fork(&self, child: &sys::InChild) -> bool {
-        self.parent.force_unlock(child);
+        self.parent.take_over(child);
+        self.claims.take_over(child);
+        self.claims.lock().clear();
         // With the rest go our copies of the parent's descriptors.
         let pending = core::mem::take(&mut *self.state.lock()).pending;
         self.busy.store(false, Ordering::Relaxed);
@@ -163,6 +169,18 @@ impl Relays {
     pub(crate) fn to_kernel(&self, runtime: &'static Runtime, object: &'static Object, why: Why) -> bool {
         self.busy.store(true, Ordering::Release);
         self.state.lock().move_to_kernel(runtime, object, why)
+    }
+
+    /// Moves a connection into the kernel, from where it may come back. False: it cannot be moved.
+    pub(crate) fn to_carried(&self, runtime: &'static Runtime, object: &'static Object, fd: i32) -> bool {
+        let mut state = self.state.lock();
+        if object.holders.load(Ordering::Acquire) != 0 {
+            return false;
+        }
+        let Some(moved) = tcp::to_carried(runtime, object, fd) else { return false };
+        self.busy.store(true, Ordering::Release);
+        state.remember(moved);
+        true
     }
 
     /// At the exit of the process: connections of children go to the kernel.

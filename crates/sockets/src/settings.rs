@@ -1,16 +1,63 @@
 //! What the runtime is made of: environment, configuration file, and the host's sysctls.
 
-use crate::os::Os;
+mod libsdp;
+
+use crate::os::{Os, Product};
 use crate::runtime::Runtime;
 use config::{Interfaces, Notice, Parameters, Rules};
 use core::ffi::CStr;
+use core::sync::atomic::{AtomicBool, Ordering};
 use core::time::Duration;
 use stack::tcp::{Congestion, Ecn, MtuProbes, MtuProbing, Options, Settings};
 use std::ffi::CString;
 
-/// The first socket is accelerated: the banner, in VMA's format (see docs/design/logging.md).
+/// What VMA's banner says of the host at DEBUG.
+fn host() -> [(&'static str, String); 5] {
+    let read = |path: &CStr| {
+        let text = sys::file::read_whole(path, 256).unwrap_or_default();
+        String::from_utf8_lossy(&text).trim().to_owned()
+    };
+    let release = read(c"/proc/sys/kernel/osrelease");
+    [
+        ("Current Time", utc(sys::clock::realtime() / 1_000_000_000)),
+        ("Pid", sys::process::pid().to_string()),
+        ("System", format!("{} {release}", read(c"/proc/sys/kernel/ostype"))),
+        ("Architecture", std::env::consts::ARCH.to_owned()),
+        ("Node", read(c"/proc/sys/kernel/hostname")),
+    ]
+}
+
+/// Seconds of the epoch as a date and time of the Gregorian calendar, UTC.
+fn utc(seconds: u64) -> String {
+    let (days, second) = (seconds / 86_400, seconds % 86_400);
+    // Years begin in March, so that a leap day is the last of its year; eras have 400 of them.
+    let shifted = days + 719_468;
+    let (era, of_era) = (shifted / 146_097, shifted % 146_097);
+    let year_of_era = (of_era - of_era / 1460 + of_era / 36_524 - of_era / 146_096) / 365;
+    let of_year = of_era - (365 * year_of_era + year_of_era / 4 - year_of_era / 100);
+    let from_march = (5 * of_year + 2) / 153;
+    let day = of_year - (153 * from_march + 2) / 5 + 1;
+    let month = if from_march < 10 { from_march + 3 } else { from_march - 9 };
+    let year = year_of_era + era * 400 + u64::from(month <= 2);
+    let (hour, minute, second) = (second / 3600, second / 60 % 60, second % 60);
+    format!("{year}-{month:02}-{day:02} {hour:02}:{minute:02}:{second:02} UTC")
+}
+
+/// A variable of ours is set.
+static ASKED: AtomicBool = AtomicBool::new(false);
+/// VMA_TRACELEVEL is.
+static LEVEL_ASKED: AtomicBool = AtomicBool::new(false);
+
+/// Whether somebody wants to hear that acceleration as such is not to be had: who asked for something, or reads the
+/// log. A program that merely runs under the library is to print what it prints without.
+pub(crate) fn is_wanted() -> bool {
+    ASKED.load(Ordering::Relaxed) || logger::target::is_for_people()
+}
+
+/// The first socket is accelerated: the banner, in VMA's format, for those who read it (see docs/design/logging.md).
 pub(crate) fn print_banner(parameters: &Parameters) {
-    if !logger::enabled(logger::Level::Info) {
+    let has_readers = LEVEL_ASKED.load(Ordering::Relaxed) || logger::target::is_for_people();
+    if !logger::enabled(logger::Level::Info) || !has_readers {
         return;
     }
     let lines = config::banner::lines(parameters);
@@ -18,6 +65,7 @@ pub(crate) fn print_banner(parameters: &Parameters) {
     logger::banner::print(
         version,
         &command_line(),
+        &host(),
         lines.iter().map(|line| (line.changed, line.text.as_str())),
     );
 }
@@ -39,8 +87,37 @@ unsafe extern "C" {
 }
 
 /// Reads everything; trouble is logged, never fatal.
-pub(crate) fn read(os: Os) -> Runtime {
+pub(crate) fn read(product: Product, os: Os) -> Runtime {
     let environment = environment();
+    match product {
+        Product::Vma => of_vma(os, &environment),
+        Product::Sdp => of_sdp(os, &environment),
+    }
+}
+
+/// libsdp.so: no interface is ours. What concerns statistics is as with libvma.so.
+fn of_sdp(os: Os, environment: &[(String, String)]) -> Runtime {
+    let pairs = environment.iter().map(|(name, value)| (name.as_str(), value.as_str()));
+    let (mut parameters, _) = Parameters::from_env(pairs.filter(|(name, _)| {
+        name.starts_with("VMA_STATS_") || matches!(*name, "SIDESTEP_MOVE_EVERY" | "SIDESTEP_LOCAL")
+    }));
+    parameters.expand_pid(sys::process::pid() as u32);
+    // There is no wire to move to.
+    parameters.carrier = config::Carrier::Kernel;
+    let sdp = libsdp::read(environment);
+    let (interfaces, _) = Interfaces::parse("!*");
+    let tcp = tcp_settings(&parameters, Sysctls::Usual);
+    let udp = udp_settings(&parameters, Sysctls::Usual);
+    let no_rules = Rules::default().compile("", "");
+    let mut runtime = Runtime::new(os, parameters, no_rules, interfaces, tcp, udp);
+    runtime.sdp = Some(sdp);
+    runtime
+}
+
+fn of_vma(os: Os, environment: &[(String, String)]) -> Runtime {
+    let is_ours = |name: &str| name.starts_with("VMA_") || name.starts_with("SIDESTEP_");
+    ASKED.store(environment.iter().any(|(name, _)| is_ours(name)), Ordering::Relaxed);
+    LEVEL_ASKED.store(environment.iter().any(|(name, _)| name == "VMA_TRACELEVEL"), Ordering::Relaxed);
     let pairs = environment.iter().map(|(name, value)| (name.as_str(), value.as_str()));
     let (mut parameters, mut notices) = Parameters::from_env(pairs);
     parameters.expand_pid(sys::process::pid() as u32);
@@ -49,14 +126,19 @@ pub(crate) fn read(os: Os) -> Runtime {
     notices.extend(more);
     let (rules, more) = rules(&parameters);
     notices.extend(more);
+    notices.extend(rules.unknown_id(&parameters));
     let rules = rules.compile(&program_name(), &parameters.application_id);
+    if parameters.thread_mode >= config::ThreadMode::Mutex {
+        sys::never_spin();
+    }
     for notice in notices {
         if notice.level as i32 <= logger::level() {
             logger::write(logger::Level::from_number(notice.level as i32), format_args!("{}", notice.text));
         }
     }
-    let tcp = tcp_settings(&parameters);
-    let udp = stack::udp::Settings { receive_buffer: sysctl(c"/proc/sys/net/core/rmem_default", 212_992) };
+    keeper::client::configure(keeper::place::Place::of(&parameters.keeper));
+    let tcp = tcp_settings(&parameters, Sysctls::Host);
+    let udp = udp_settings(&parameters, Sysctls::Host);
     Runtime::new(os, parameters, rules, interfaces, tcp, udp)
 }
 
@@ -130,82 +212,116 @@ fn rules(parameters: &Parameters) -> (Rules, Vec<Notice>) {
     Rules::parse(path, text.as_deref().unwrap_or(""))
 }
 
-/// The first number of a sysctl, or what it usually is.
-fn sysctl<T: TryFrom<i64>>(path: &CStr, otherwise: T) -> T {
-    sys::file::read_number(path).ok().and_then(|n| T::try_from(n).ok()).unwrap_or(otherwise)
+/// Where the engine's settings are from.
+#[derive(Clone, Copy)]
+enum Sysctls {
+    /// The host's.
+    Host,
+    /// What they usually are: no engine runs, and /proc is left alone.
+    Usual,
 }
 
-/// Three numbers of a sysctl.
-fn triple(path: &CStr, otherwise: [u32; 3]) -> [u32; 3] {
-    let Ok(bytes) = sys::file::read_whole(path, 256) else { return otherwise };
-    let text = String::from_utf8_lossy(&bytes).into_owned();
-    let numbers: Vec<u32> = text.split_whitespace().filter_map(|word| word.parse().ok()).collect();
-    numbers.try_into().unwrap_or(otherwise)
+impl Sysctls {
+    /// The first number of a sysctl, or what it usually is.
+    fn number<T: TryFrom<i64>>(self, path: &CStr, otherwise: T) -> T {
+        match self {
+            Sysctls::Host => {
+                sys::file::read_number(path).ok().and_then(|n| T::try_from(n).ok()).unwrap_or(otherwise)
+            }
+            Sysctls::Usual => otherwise,
+        }
+    }
+
+    /// Three numbers of a sysctl.
+    fn triple(self, path: &CStr, otherwise: [u32; 3]) -> [u32; 3] {
+        let Sysctls::Host = self else { return otherwise };
+        let Ok(bytes) = sys::file::read_whole(path, 256) else { return otherwise };
+        let text = String::from_utf8_lossy(&bytes).into_owned();
+        let numbers: Vec<u32> = text.split_whitespace().filter_map(|word| word.parse().ok()).collect();
+        numbers.try_into().unwrap_or(otherwise)
+    }
 }
 
-fn tcp_settings(parameters: &Parameters) -> Settings {
+fn udp_settings(parameters: &Parameters, from: Sysctls) -> stack::udp::Settings {
+    let usual = from.number(c"/proc/sys/net/core/rmem_default", 212_992);
+    stack::udp::Settings { receive_buffer: usual.max(parameters.rx_bytes_min) }
+}
+
+fn tcp_settings(parameters: &Parameters, from: Sysctls) -> Settings {
     use config::{CongestionControl, Timestamps};
-    let seconds = |path, otherwise: u64| Duration::from_secs(sysctl(path, otherwise));
+    let seconds = |path, otherwise: u64| Duration::from_secs(from.number(path, otherwise));
     let options = Options {
         nodelay: parameters.tcp_nodelay,
-        cork: false,
         quickack: parameters.tcp_quickack,
-        keepalive: false,
         keepalive_idle: seconds(c"/proc/sys/net/ipv4/tcp_keepalive_time", 7200),
         keepalive_interval: seconds(c"/proc/sys/net/ipv4/tcp_keepalive_intvl", 75),
-        keepalive_count: sysctl(c"/proc/sys/net/ipv4/tcp_keepalive_probes", 9),
-        user_timeout: Duration::ZERO,
+        keepalive_count: from.number(c"/proc/sys/net/ipv4/tcp_keepalive_probes", 9),
         mss_max: u16::try_from(parameters.mss).unwrap_or(0),
-        receive_buffer: None,
-        send_buffer: None,
-        receive_low_water: 1,
-        not_sent_low_water: u32::MAX,
         congestion: match parameters.tcp_cc_algo {
             CongestionControl::Cubic => Congestion::Cubic,
             CongestionControl::NewReno => Congestion::NewReno,
             CongestionControl::None => Congestion::None,
         },
-        urgent_inline: false,
-        tos: 0,
-        ttl: sysctl(c"/proc/sys/net/ipv4/ip_default_ttl", 64),
-        discover_mtu: true,
+        not_sent_low_water: match from.number(c"/proc/sys/net/ipv4/tcp_notsent_lowat", u32::MAX) {
+            0 => u32::MAX,
+            bytes => bytes,
+        },
+        ttl: from.number(c"/proc/sys/net/ipv4/ip_default_ttl", 64),
+        ..Options::default()
     };
     Settings {
-        rmem: triple(c"/proc/sys/net/ipv4/tcp_rmem", [4096, 131_072, 6_291_456]),
-        wmem: triple(c"/proc/sys/net/ipv4/tcp_wmem", [4096, 16_384, 4_194_304]),
+        rmem: from.triple(c"/proc/sys/net/ipv4/tcp_rmem", [4096, 131_072, 6_291_456]),
+        wmem: from.triple(c"/proc/sys/net/ipv4/tcp_wmem", [4096, 16_384, 4_194_304]),
         options,
-        syn_retries: sysctl(c"/proc/sys/net/ipv4/tcp_syn_retries", 6),
-        synack_retries: sysctl(c"/proc/sys/net/ipv4/tcp_synack_retries", 5),
-        retries2: sysctl(c"/proc/sys/net/ipv4/tcp_retries2", 15),
+        syn_retries: from.number(c"/proc/sys/net/ipv4/tcp_syn_retries", 6),
+        synack_retries: from.number(c"/proc/sys/net/ipv4/tcp_synack_retries", 5),
+        retries2: from.number(c"/proc/sys/net/ipv4/tcp_retries2", 15),
         fin_timeout: seconds(c"/proc/sys/net/ipv4/tcp_fin_timeout", 60),
         time_wait: Duration::from_secs(60),
-        sack: sysctl(c"/proc/sys/net/ipv4/tcp_sack", 1) != 0,
+        sack: from.number(c"/proc/sys/net/ipv4/tcp_sack", 1) != 0,
         timestamps: match parameters.tcp_timestamp_option {
             Timestamps::Off => false,
             Timestamps::On => true,
-            Timestamps::Os => sysctl(c"/proc/sys/net/ipv4/tcp_timestamps", 1) != 0,
+            Timestamps::Os => from.number(c"/proc/sys/net/ipv4/tcp_timestamps", 1) != 0,
         },
-        window_scaling: sysctl(c"/proc/sys/net/ipv4/tcp_window_scaling", 1) != 0,
-        ecn: match sysctl(c"/proc/sys/net/ipv4/tcp_ecn", 2) {
+        window_scaling: match parameters.window_scaling {
+            -2 => from.number(c"/proc/sys/net/ipv4/tcp_window_scaling", 1) != 0,
+            scale => scale >= 0,
+        },
+        window_scale: u8::try_from(parameters.window_scaling).ok(),
+        ecn: match from.number(c"/proc/sys/net/ipv4/tcp_ecn", 2) {
             0 => Ecn::Off,
             // 3 and 4 ask as well, 3 for AccECN, which we do not speak.
             1 | 3 | 4 => Ecn::Ask,
             _ => Ecn::Passive,
         },
-        time_wait_max: sysctl(c"/proc/sys/net/ipv4/tcp_max_tw_buckets", 65_536),
-        orphans_max: sysctl(c"/proc/sys/net/ipv4/tcp_max_orphans", 8192),
-        orphan_retries: sysctl(c"/proc/sys/net/ipv4/tcp_orphan_retries", 0),
+        time_wait_max: from.number(c"/proc/sys/net/ipv4/tcp_max_tw_buckets", 65_536),
+        orphans_max: from.number(c"/proc/sys/net/ipv4/tcp_max_orphans", 8192),
+        orphan_retries: from.number(c"/proc/sys/net/ipv4/tcp_orphan_retries", 0),
         syn_rate_max: parameters.tcp_max_syn_rate,
         mtu_probing: MtuProbing {
-            when: match sysctl(c"/proc/sys/net/ipv4/tcp_mtu_probing", 0) {
+            when: match from.number(c"/proc/sys/net/ipv4/tcp_mtu_probing", 0) {
                 0 => MtuProbes::Never,
                 1 => MtuProbes::AfterBlackHole,
                 _ => MtuProbes::Always,
             },
-            base_mss: sysctl(c"/proc/sys/net/ipv4/tcp_base_mss", 1024),
-            floor: sysctl(c"/proc/sys/net/ipv4/tcp_mtu_probe_floor", 48),
-            threshold: sysctl(c"/proc/sys/net/ipv4/tcp_probe_threshold", 8),
+            base_mss: from.number(c"/proc/sys/net/ipv4/tcp_base_mss", 1024),
+            floor: from.number(c"/proc/sys/net/ipv4/tcp_mtu_probe_floor", 48),
+            threshold: from.number(c"/proc/sys/net/ipv4/tcp_probe_threshold", 8),
             interval: seconds(c"/proc/sys/net/ipv4/tcp_probe_interval", 600),
         },
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::utc;
+
+    #[test]
+    fn dates_are_those_of_the_calendar() {
+        assert_eq!(utc(0), "1970-01-01 00:00:00 UTC");
+        assert_eq!(utc(951_782_399), "2000-02-28 23:59:59 UTC");
+        assert_eq!(utc(951_782_400), "2000-02-29 00:00:00 UTC");
+        assert_eq!(utc(1_767_225_599), "2025-12-31 23:59:59 UTC");
     }
 }

@@ -2,25 +2,11 @@
 
 use stack::tcp::{Info, State};
 
-/// Bytes of the structure up to and including tcpi_rcv_wnd (Linux 6.2).
-const LEN: usize = 232;
+/// Bytes of the structure (Linux 6.18). What is asked for shorter is cut, as the kernel does it.
+const LEN: usize = 280;
 
-/// TCP_INFO's state numbers (include/net/tcp_states.h).
-fn number(state: State) -> u8 {
-    match state {
-        State::Established => 1,
-        State::SynSent => 2,
-        State::SynReceived => 3,
-        State::FinWait1 => 4,
-        State::FinWait2 => 5,
-        State::TimeWait => 6,
-        State::Closed => 7,
-        State::CloseWait => 8,
-        State::LastAck => 9,
-        State::Listen => 10,
-        State::Closing => 11,
-    }
-}
+/// Linux's TCP_INFINITE_SSTHRESH.
+const SSTHRESH_UNKNOWN: u32 = 0x7fff_ffff;
 
 /// The structure's bytes.
 pub(crate) fn bytes(info: &Info, state: State) -> [u8; LEN] {
@@ -33,12 +19,10 @@ pub(crate) fn bytes(info: &Info, state: State) -> [u8; LEN] {
         | u8::from(info.snd_wscale.is_some()) << 2
         | u8::from(info.ecn) << 3
         | u8::from(info.ecn_seen) << 4;
-    // tcpi_ca_state (1) stays TCP_CA_Open unless something is being retransmitted.
-    let recovering = if info.retransmits > 0 { 4 } else { 3 * u8::from(info.retrans > 0) };
     let scales = info.snd_wscale.unwrap_or(0) & 15 | info.rcv_wscale.unwrap_or(0) << 4;
     out[..7].copy_from_slice(&[
-        number(state),
-        recovering,
+        state.number(),
+        info.ca_state,
         info.retransmits,
         info.probes,
         info.backoff,
@@ -63,7 +47,7 @@ pub(crate) fn bytes(info: &Info, state: State) -> [u8; LEN] {
         info.rcv_ssthresh,
         micros(info.rtt),
         micros(info.rttvar),
-        info.snd_ssthresh,
+        info.snd_ssthresh.unwrap_or(SSTHRESH_UNKNOWN),
         info.snd_cwnd,
         info.advmss,
         info.reordering,
@@ -85,10 +69,18 @@ pub(crate) fn bytes(info: &Info, state: State) -> [u8; LEN] {
         info.data_segs_out,
     ];
     put32(&mut out, 136, &segments);
-    // 160: delivery_rate, busy_time, rwnd_limited, sndbuf_limited are not measured.
-    // 192: delivered and delivered_ce.
+    // 160: delivery_rate is not measured, nor are 192: delivered and delivered_ce.
+    put64(
+        &mut out,
+        168,
+        &[info.busy_time, info.rwnd_limited, info.sndbuf_limited].map(|span| span.as_micros() as u64),
+    );
     put64(&mut out, 200, &[info.bytes_sent, info.bytes_retrans]);
-    put32(&mut out, 216, &[info.dsack_dups, info.reord_seen, 0, info.snd_wnd]);
+    // 224: rcv_ooopack is not counted, nor is 236: rehash.
+    put32(&mut out, 216, &[info.dsack_dups, info.reord_seen, 0, info.snd_wnd, info.rcv_wnd]);
+    let timeouts = u32::from(info.total_rto) | u32::from(info.total_rto_recoveries) << 16;
+    put32(&mut out, 240, &[timeouts, millis(info.total_rto_time)]);
+    // 248: what accurate ECN counts, which the engine does not speak.
     out
 }
 
@@ -110,10 +102,20 @@ mod tests {
 
     #[test]
     fn fields_stand_where_the_kernel_has_them() {
-        let info = Info { snd_cwnd: 10, bytes_acked: 7, snd_wnd: 65_535, snd_mss: 1448, ..Info::default() };
+        let info = Info {
+            snd_cwnd: 10,
+            bytes_acked: 7,
+            snd_wnd: 65_535,
+            snd_mss: 1448,
+            total_rto: 5,
+            total_rto_recoveries: 3,
+            ..Info::default()
+        };
         let out = bytes(&info, State::Established);
         let word = |at: usize| u32::from_ne_bytes([out[at], out[at + 1], out[at + 2], out[at + 3]]);
         // Offsets of struct tcp_info: snd_mss 16, snd_cwnd 80, bytes_acked 120, snd_wnd 228.
         assert_eq!((out[0], word(16), word(80), word(120), word(228)), (1, 1448, 10, 7, 65_535));
+        // snd_ssthresh 76, total_rto and total_rto_recoveries 240.
+        assert_eq!((word(76), word(240)), (0x7fff_ffff, 3 << 16 | 5));
     }
 }

@@ -14,6 +14,7 @@ use crate::object::{Kind, Object};
 use crate::runtime::Runtime;
 use core::sync::atomic::{AtomicBool, AtomicI32, AtomicU32, Ordering};
 use netlink::{Monitor, Update};
+use std::ffi::CString;
 
 /// While sends gather, the worker looks this often: the longest that a gathered frame waits for a caller that turned
 /// to other work, as this one is known to do.
@@ -54,7 +55,16 @@ pub(crate) struct Handle {
     /// It is asleep for longer than the progress interval: who sends must wake it.
     dozing: AtomicBool,
     hurry: AtomicU32,
+    /// It is to end, and its work to wait for another thread.
+    stopping: AtomicBool,
+    /// Its number, as the kernel has it.
+    tid: AtomicI32,
+    /// Its work, while no thread does it.
+    parked: sys::Mutex<Option<Worker>>,
 }
+
+/// How long a worker may take to end, nanoseconds: more than its longest step.
+const STOP_NS: u64 = 5_000_000_000;
 
 impl Handle {
     /// No worker yet.
@@ -65,6 +75,9 @@ impl Handle {
             asleep: AtomicBool::new(false),
             dozing: AtomicBool::new(false),
             hurry: AtomicU32::new(0),
+            stopping: AtomicBool::new(false),
+            tid: AtomicI32::new(0),
+            parked: sys::Mutex::new(None),
         }
     }
 
@@ -76,11 +89,51 @@ impl Handle {
         }
         let Ok(wake) = sys::fd::eventfd() else { return };
         self.wake.store(wake.raw(), Ordering::Release);
-        let body = move || Worker::new(runtime, wake).run();
+        self.spawn(runtime, Worker::new(runtime, wake));
+    }
+
+    fn spawn(&self, runtime: &'static Runtime, worker: Worker) {
+        let body = move || {
+            let handle = &runtime.worker;
+            handle.tid.store(sys::process::tid(), Ordering::Release);
+            let parked = worker.run();
+            *handle.parked.lock() = Some(parked);
+        };
         if sys::thread::spawn("sidestep", body).is_err() {
             self.wake.store(-1, Ordering::Release);
             logger::warning!("no background thread: protocol timers run only while the program calls");
         }
+    }
+
+    /// Ends the thread, so that the caller may be the only one of its process; [`Handle::resume`] follows. False: it
+    /// does not run, or does not end.
+    pub(crate) fn stop(&self) -> bool {
+        const LOOKS_NS: u64 = 20_000;
+        if !self.is_running() {
+            return false;
+        }
+        let patience = sys::clock::now() + STOP_NS;
+        self.stopping.store(true, Ordering::Release);
+        self.wake();
+        // Libc's end of the thread comes before the kernel's.
+        while self.parked.lock().is_none() || sys::process::has_thread(self.tid.load(Ordering::Acquire)) {
+            if sys::clock::now() > patience {
+                self.stopping.store(false, Ordering::Release);
+                return false;
+            }
+            sys::thread::sleep(LOOKS_NS);
+        }
+        self.stopping.store(false, Ordering::Release);
+        self.wake.store(-1, Ordering::Release);
+        true
+    }
+
+    /// Goes on with the work of [`Handle::stop`], in a thread that has what the caller has: privileges, filters,
+    /// namespaces.
+    pub(crate) fn resume(&self, runtime: &'static Runtime) {
+        let Some(worker) = self.parked.lock().take() else { return };
+        self.wake.store(worker.wake.raw(), Ordering::Release);
+        self.spawn(runtime, worker);
     }
 
     /// Something cannot wait for the progress interval.
@@ -122,12 +175,30 @@ impl Handle {
     }
 
     /// In the child of a fork there is no worker.
-    pub(crate) fn after_fork(&self) {
+    pub(crate) fn after_fork(&self, child: &sys::InChild) {
+        self.parked.take_over(child);
+        self.stopping.store(false, Ordering::Release);
         self.running.store(false, Ordering::Release);
         self.wake.store(-1, Ordering::Release);
         self.asleep.store(false, Ordering::Release);
         self.dozing.store(false, Ordering::Release);
     }
+}
+
+/// Moves the calling thread to the cpuset of a folder: of cpuset(7), or a threaded one of cgroups(7).
+fn enter_cpuset(folder: &str) -> Result<(), i32> {
+    let tid = sys::process::tid().to_string();
+    let mut outcome = Err(libc::ENOENT);
+    for name in ["tasks", "cgroup.threads"] {
+        let path = CString::new(format!("{folder}/{name}")).map_err(|_| libc::EINVAL)?;
+        outcome = sys::file::open(&path, libc::O_WRONLY, 0)
+            .and_then(|file| sys::fd::write(file.raw(), tid.as_bytes()))
+            .map(|_| ());
+        if outcome.is_ok() {
+            break;
+        }
+    }
+    outcome
 }
 
 struct Worker {
@@ -148,6 +219,8 @@ struct Worker {
 }
 
 impl Worker {
+    /// By the thread that starts it: a descriptor that another thread opens takes, for a moment, the lowest free
+    /// number, which the program may just have counted on.
     fn new(runtime: &'static Runtime, wake: sys::Fd) -> Worker {
         let monitor = Monitor::open().ok();
         if monitor.is_none() {
@@ -173,7 +246,7 @@ impl Worker {
         }
     }
 
-    /// VMA_INTERNAL_THREAD_AFFINITY.
+    /// VMA_INTERNAL_THREAD_AFFINITY, VMA_INTERNAL_THREAD_CPUSET.
     fn pin(&self) {
         let cores = self.runtime.parameters.internal_thread_affinity.cores();
         if !cores.is_empty()
@@ -183,13 +256,28 @@ impl Worker {
                 "VMA_INTERNAL_THREAD_AFFINITY: the background thread stays on any core (errno {errno})"
             );
         }
+        let cpuset = &self.runtime.parameters.internal_thread_cpuset;
+        if !cpuset.is_empty()
+            && let Err(errno) = enter_cpuset(cpuset)
+        {
+            logger::warning!(
+                "VMA_INTERNAL_THREAD_CPUSET={cpuset}: the background thread stays in the program's cpuset (errno {errno})"
+            );
+        }
     }
 
-    fn run(mut self) {
+    /// Until it is to stop.
+    fn run(mut self) -> Worker {
         self.pin();
         self.catch_up();
         loop {
             self.runtime.ending.serve(self.runtime);
+            if self.runtime.worker.stopping.load(Ordering::Acquire) {
+                return self;
+            }
+            if self.runtime.astray.swap(false, Ordering::AcqRel) {
+                crate::offload::move_astray(self.runtime);
+            }
             let now = sys::clock::now();
             let hurry = self.runtime.worker.hurry.load(Ordering::Relaxed);
             if hurry != self.hurry_seen {
@@ -256,7 +344,7 @@ impl Worker {
             let due = due || self.relays_on(lane);
             if due || lane.gathering.load(Ordering::Relaxed) || is_away(lane, now) || lane.is_stranded(now) {
                 // Being away is measured by the application's turns, not by ours.
-                inner.turn(now);
+                inner.turn_in_background(now);
                 lane.publish(&inner);
                 counts::segment().process().background_turns.one();
             }
@@ -281,6 +369,7 @@ impl Worker {
                 inner.remind_neighbours(now);
                 if bury {
                     inner.device.bury_dead();
+                    lane.look_after(&mut inner);
                 }
                 inner.device.half_open(half_open::AT_ONCE)
             });
@@ -295,8 +384,9 @@ impl Worker {
         let interval = if dozes { self.dozing_interval() } else { self.interval };
         let mut until = next_timer.min(now + interval).max(now + LEAST_NS);
         self.fds.clear();
-        self.watch_fd(self.wake.raw());
-        self.watch_fd(self.monitor.as_ref().map_or(-1, Monitor::descriptor));
+        watch(&mut self.fds, self.wake.raw());
+        watch(&mut self.fds, self.monitor.as_ref().map_or(-1, Monitor::descriptor));
+        watch(&mut self.fds, self.runtime.policies.descriptor());
         for lane in self.runtime.lanes() {
             if lane.is_fenced() || !is_away(lane, now) && !self.relays_on(lane) {
                 continue;
@@ -306,9 +396,7 @@ impl Worker {
                 until = until.min(now + AWAY_NS);
                 continue;
             }
-            for fd in &lane.queues {
-                self.watch_fd(*fd);
-            }
+            lane.gate.each_queue(|fd| watch(&mut self.fds, fd));
         }
         if self.runtime.relays.are_busy() {
             self.runtime.relays.watch(&mut self.fds);
@@ -334,6 +422,9 @@ impl Worker {
         if self.fds[1].revents != 0 {
             self.follow();
         }
+        if self.fds[2].revents != 0 {
+            self.runtime.policies.follow(self.runtime);
+        }
     }
 
     /// Nothing moves, and whatever comes wakes somebody: a thread that sleeps on the lane, or the worker.
@@ -353,10 +444,6 @@ impl Worker {
         self.runtime.relays.are_pumping() && lane.sleepers.load(Ordering::Relaxed) == 0
     }
 
-    fn watch_fd(&mut self, fd: i32) {
-        self.fds.push(sys::poll::pollfd { fd, events: libc::POLLIN, revents: 0 });
-    }
-
     /// Applies what the kernel told.
     fn follow(&mut self) {
         let Some(monitor) = &mut self.monitor else { return };
@@ -365,6 +452,11 @@ impl Worker {
             process.netlink_updates.one();
             if matches!(update, Update::Overrun) {
                 process.netlink_resyncs.one();
+            }
+            match &update {
+                Update::LinkGone(index) => self.runtime.link_gone(*index),
+                Update::Overrun => self.runtime.look_for_gone(),
+                _ => {}
             }
             if matches!(
                 update,
@@ -376,6 +468,9 @@ impl Worker {
                     | Update::Overrun
             ) {
                 self.runtime.forget_routes();
+                if self.runtime.has_gone.load(Ordering::Acquire) {
+                    self.runtime.astray.store(true, Ordering::Release);
+                }
             }
             for lane in self.runtime.lanes() {
                 if lane.is_fenced() {
@@ -411,6 +506,10 @@ fn describe_streams(now: u64) {
             inner.stack.tcp_info(at, id),
         );
     }
+}
+
+fn watch(fds: &mut Vec<sys::poll::pollfd>, fd: i32) {
+    fds.push(sys::poll::pollfd { fd, events: libc::POLLIN, revents: 0 });
 }
 
 fn is_away(lane: &Lane, now: u64) -> bool {

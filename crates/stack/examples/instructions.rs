@@ -8,7 +8,7 @@ use core::net::Ipv4Addr;
 use frames::Static;
 use stack::tcp::{Push, Take};
 use stack::udp::MtuDiscover;
-use stack::{Endpoint, Frame, Instant, MacAddr, Outlet, Path, SocketId, Stack};
+use stack::{Endpoint, Frame, Instant, MacAddr, Outlet, Path, Query, SocketId, Stack};
 use std::hint::black_box;
 use wire::checksum::Sum;
 use wire::tcp::{Fields, Flags, HEADER_LEN, OptionsWriter};
@@ -154,8 +154,13 @@ fn host() -> Host {
         out: Slot { bytes: vec![0; 2048], frames: 0, len: 0 },
         none: Vec::new(),
     };
-    host.stack.set_addresses(&[*HERE.ip()]);
-    host.stack.set_path(NOW, *THERE.ip(), Ok(Path { next_hop: *THERE.ip(), mtu: 1500 }), &mut host.out);
+    host.stack.set_addresses(&[*HERE.ip()], &[]);
+    host.stack.set_path(
+        NOW,
+        Query::new(*HERE.ip(), *THERE.ip()),
+        Ok(Path { next_hop: *THERE.ip(), mtu: 1500, elsewhere: false }),
+        &mut host.out,
+    );
     host.stack.set_neighbour(NOW, *THERE.ip(), Some(MacAddr([2, 0, 0, 0, 0, 2])), &mut host.out);
     host
 }
@@ -169,6 +174,7 @@ fn datagrams() -> (Host, SocketId) {
         multicast_ttl: 1,
         multicast_all: true,
         mtu_discover: MtuDiscover::Want,
+        bound_to_interface: false,
     };
     let id = host.stack.udp_open(HERE, &options, 1).expect("room for a socket");
     host.stack.udp_connect(id, HERE, Some(THERE));

@@ -80,7 +80,7 @@ fn side(n: u8) -> Side {
     let mut config = config(MacAddr([2, 0, 0, 0, 0, n]));
     config.seed[0] = n;
     let mut stack = Stack::new(config, Instant::ZERO);
-    stack.set_addresses(&[[10, 0, 0, n].into()]);
+    stack.set_addresses(&[[10, 0, 0, n].into()], &[]);
     let wire = Wire { home: Default::default(), reserved: None, sent: Default::default() };
     Side { stack, wire }
 }
@@ -88,8 +88,14 @@ fn side(n: u8) -> Side {
 fn answer(side: &mut Side, now: Instant) {
     while let Some(request) = side.stack.take_request() {
         match request {
-            Request::Path(to) => {
-                side.stack.set_path(now, to, Ok(Path { next_hop: to, mtu: 1500 }), &mut side.wire);
+            Request::Path(query) => {
+                let to = query.to;
+                side.stack.set_path(
+                    now,
+                    query,
+                    Ok(Path { next_hop: to, mtu: 1500, elsewhere: false }),
+                    &mut side.wire,
+                );
             }
             Request::Neighbour(hop) => {
                 // 10.0.0.n, and 10.0.1.0/24 for the many addresses of the first.
@@ -132,7 +138,7 @@ fn many(count: usize) {
     let (mut a, mut b) = (side(1), side(2));
     let options = stack::tcp::Options { nodelay: true, ..tcp_settings().options };
     let remote = Endpoint::new([10, 0, 0, 2].into(), 80);
-    a.stack.set_addresses(&[0, 1, 2, 3].map(|n| [10, 0, 1, n].into()));
+    a.stack.set_addresses(&[0, 1, 2, 3].map(|n| [10, 0, 1, n].into()), &[]);
     let listener = b.stack.tcp_listen(remote, 4096, &options, 0).unwrap();
     let (mut none, mut pairs, before) = (Vec::new(), Vec::with_capacity(count), resident());
     let mut now = Instant(1_000_000);

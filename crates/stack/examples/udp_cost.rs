@@ -8,7 +8,7 @@ mod frames;
 use core::net::Ipv4Addr;
 use frames::Static;
 use stack::udp::{MtuDiscover, Options};
-use stack::{Endpoint, Frame, Instant, MacAddr, Outlet, Path, Stack};
+use stack::{Endpoint, Frame, Instant, MacAddr, Outlet, Path, Query, Stack};
 use std::time::Instant as Clock;
 
 /// Room for one frame, written again and again.
@@ -58,8 +58,13 @@ fn round(payload: usize, connected: bool, partial: bool) -> u128 {
         now,
     );
     let mut out = Slot { bytes: vec![0; 2048], len: 0 };
-    stack.set_addresses(&[HERE]);
-    stack.set_path(now, THERE, Ok(Path { next_hop: THERE, mtu: 1500 }), &mut out);
+    stack.set_addresses(&[HERE], &[]);
+    stack.set_path(
+        now,
+        Query::new(HERE, THERE),
+        Ok(Path { next_hop: THERE, mtu: 1500, elsewhere: false }),
+        &mut out,
+    );
     stack.set_neighbour(now, THERE, Some(MacAddr([2, 0, 0, 0, 0, 2])), &mut out);
     let options = Options {
         receive_buffer: 212_992,
@@ -68,6 +73,7 @@ fn round(payload: usize, connected: bool, partial: bool) -> u128 {
         multicast_ttl: 1,
         multicast_all: true,
         mtu_discover: MtuDiscover::Want,
+        bound_to_interface: false,
     };
     let peer = Endpoint::new(THERE, 2000);
     let id =

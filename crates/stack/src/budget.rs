@@ -1,4 +1,4 @@
-//! How many frames of the device may wait in receive queues (decision D5: a slow reader must not pin the NIC's memory).
+//! How many frames of the device may wait in receive queues (a slow reader must not pin the NIC's memory).
 
 use crate::Frame;
 

@@ -1,4 +1,4 @@
-//! Why a command of the application did not succeed. `sockets/errno.rs` is the only place that makes these numbers.
+//! Why a command of the application did not succeed. What Linux calls it is in `linux`.
 
 /// What befell a socket: kept until taken (SO_ERROR) and told to the next call that it concerns.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -15,8 +15,16 @@ pub enum SocketError {
     HostUnreachable,
     /// ICMP network unreachable or no route (ENETUNREACH).
     NetUnreachable,
+    /// ICMP host unknown (EHOSTDOWN).
+    HostDown,
+    /// ICMP host isolated (ENONET).
+    HostIsolated,
     /// ICMP protocol unreachable (ENOPROTOOPT).
     ProtocolUnreachable,
+    /// ICMP source route failed (EOPNOTSUPP).
+    SourceRouteFailed,
+    /// ICMP parameter problem: something in our header (EPROTO).
+    ParameterProblem,
     /// Larger than the path MTU with fragmentation forbidden, or than the protocol allows (EMSGSIZE).
     MessageTooBig,
     /// The lane or the device was lost (ECONNABORTED).
@@ -34,6 +42,8 @@ pub enum SendError {
     NotConnected,
     /// The id is not of a living socket (EBADF).
     NoSocket,
+    /// Routing would send it by another interface (UDP).
+    Elsewhere,
     /// The socket's pending error, now taken.
     Failed(SocketError),
 }
@@ -49,6 +59,8 @@ pub enum RecvError {
     NoUrgentData,
     /// The id is not of a living socket (EBADF).
     NoSocket,
+    /// The sink could not take what is there; it stays (EFAULT).
+    Refused,
     /// The socket's pending error, now taken.
     Failed(SocketError),
 }

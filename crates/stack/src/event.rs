@@ -64,8 +64,8 @@ pub struct Event {
 /// What the engine needs to know before it can go on. Asked once; not repeated until answered or timed out.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Request {
-    /// How to reach this destination: answer with `set_path`.
-    Path(Ipv4Addr),
+    /// How packets go: answer with `set_path`.
+    Path(crate::Query),
     /// The hardware address of this next hop: answer with `set_neighbour`.
     Neighbour(Ipv4Addr),
 }

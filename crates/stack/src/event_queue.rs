@@ -16,6 +16,8 @@ struct Head {
 pub(crate) struct Events {
     heads: Vec<Head>,
     queue: VecDeque<SocketId>,
+    /// Last events of sockets that are gone.
+    ended: VecDeque<Event>,
 }
 
 impl Events {
@@ -49,9 +51,20 @@ impl Events {
         }
     }
 
+    /// A socket that the application has closed is about to go: whoever waits for that is told once more.
+    pub(crate) fn end(&mut self, id: SocketId) {
+        if let Some(head) = self.head(id) {
+            let event = Event { id, token: head.token, edges: Ready::HUP };
+            self.ended.push_back(event);
+        }
+    }
+
     pub(crate) fn set_token(&mut self, id: SocketId, token: u64) {
         if let Some(head) = self.head(id) {
             head.token = token;
+        }
+        for event in self.ended.iter_mut().filter(|event| event.id == id) {
+            event.token = token;
         }
     }
 
@@ -65,7 +78,7 @@ impl Events {
                 return Some(Event { id, token: head.token, edges: core::mem::take(&mut head.edges) });
             }
         }
-        None
+        self.ended.pop_front()
     }
 
     #[inline]
@@ -92,6 +105,17 @@ mod tests {
         assert_eq!(events.take(), None);
         events.raise(id(0, 1), Ready::IN);
         assert!(events.take().is_some());
+    }
+
+    #[test]
+    fn the_end_of_a_socket_is_told_when_it_is_gone() {
+        let mut events = Events::default();
+        events.open(id(0, 1), 7);
+        events.raise(id(0, 1), Ready::IN);
+        events.end(id(0, 1));
+        events.close(id(0, 1));
+        assert_eq!(events.take(), Some(Event { id: id(0, 1), token: 7, edges: Ready::HUP }));
+        assert_eq!(events.take(), None);
     }
 
     #[test]

@@ -10,7 +10,7 @@ pub trait Frame {
     fn bytes(&self) -> &[u8];
 
     /// Copies the chunk to ordinary memory and gives the device's memory back; later calls do nothing.
-    /// The engine calls it when data waits for too long or in too many frames (decision D5: a slow reader must not
+    /// The engine calls it when data waits for too long or in too many frames (a slow reader must not
     /// pin the NIC's memory).
     fn detach(&mut self);
 
@@ -42,8 +42,8 @@ pub trait Outlet {
         0
     }
 
-    /// Sends a TCP packet that is cut on its way out into segments of `mss` bytes of payload (TSO). `false`: not now, or,
-    /// if `large_max` says 0 from now on, never again.
+    /// Sends a TCP packet that is cut on its way out into segments of `mss` bytes of payload (TSO). `false`: not now,
+    /// or, if `large_max` says 0 from now on, never again.
     fn send_large(&mut self, packet: &Large<'_>) -> bool {
         let _ = packet;
         false
@@ -78,8 +78,8 @@ pub trait Sink {
     /// Bytes of room left.
     fn room(&self) -> usize;
 
-    /// Takes bytes, at most `room()` of them.
-    fn put(&mut self, bytes: &[u8]);
+    /// Takes bytes, at most `room()` of them. False: it cannot take all of them, nor any after them.
+    fn put(&mut self, bytes: &[u8]) -> bool;
 }
 
 impl Source for &[u8] {
@@ -97,9 +97,10 @@ impl Sink for &mut [u8] {
     fn room(&self) -> usize {
         self.len()
     }
-    fn put(&mut self, bytes: &[u8]) {
+    fn put(&mut self, bytes: &[u8]) -> bool {
         let (now, rest) = core::mem::take(self).split_at_mut(bytes.len());
         now.copy_from_slice(bytes);
         *self = rest;
+        true
     }
 }

@@ -72,7 +72,7 @@ pub(crate) fn on_message<F: Frame>(
     }
 }
 
-/// By Linux's table of errors (RFC 1122, 3.2.2.1).
+/// By Linux's icmp_err_convert, and by its icmp_unreach for what says nothing (RFC 1122, 3.2.2.1).
 fn kind_of(message: &icmpv4::Message, quoted_len: usize) -> Kind {
     let unreachable = |why, hard| Kind::Unreachable { why, hard };
     match (message.kind(), message.code()) {
@@ -85,10 +85,16 @@ fn kind_of(message: &icmpv4::Message, quoted_len: usize) -> Kind {
             _ => Kind::Ignored,
         },
         (icmpv4::UNREACHABLE, 0 | 11) => unreachable(SocketError::NetUnreachable, false),
+        (icmpv4::UNREACHABLE, 1 | 12) => unreachable(SocketError::HostUnreachable, false),
+        (icmpv4::UNREACHABLE, 5) => unreachable(SocketError::SourceRouteFailed, false),
         (icmpv4::UNREACHABLE, 6 | 9) => unreachable(SocketError::NetUnreachable, true),
-        (icmpv4::UNREACHABLE, 7 | 8 | 10 | 13..=15) => unreachable(SocketError::HostUnreachable, true),
-        (icmpv4::UNREACHABLE, _) => unreachable(SocketError::HostUnreachable, false),
+        (icmpv4::UNREACHABLE, 7) => unreachable(SocketError::HostDown, true),
+        (icmpv4::UNREACHABLE, 8) => unreachable(SocketError::HostIsolated, true),
+        (icmpv4::UNREACHABLE, 10 | 13..=15) => unreachable(SocketError::HostUnreachable, true),
+        // The peer's reassembly ran out of time: some fragments were lost, the way is there.
+        (icmpv4::TIME_EXCEEDED, 1) => Kind::Ignored,
         (icmpv4::TIME_EXCEEDED, _) => unreachable(SocketError::HostUnreachable, false),
+        (icmpv4::PARAMETER_PROBLEM, _) => unreachable(SocketError::ParameterProblem, true),
         _ => Kind::Ignored,
     }
 }

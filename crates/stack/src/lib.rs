@@ -12,7 +12,8 @@
 //!   block: what cannot be done now answers `WouldBlock` and an event follows when it can.
 //! - **What the world is like**: `set_addresses`, `set_mtu`, `set_path`, `set_neighbour`. The engine does not route
 //!   and does not speak ARP; it asks by [`Request`] and the owner answers with one of these.
-//! - **Outputs to drain**: [`Stack::take_event`] (which sockets changed), [`Stack::take_request`], and frames,
+//! - **Outputs to drain**: [`Stack::take_event`] (which sockets changed), [`Stack::take_request`],
+//!   [`Stack::take_for_kernel`] (packets whose way is another interface's), and frames,
 //!   which are written to the [`Outlet`] that every sending method is handed.
 //!
 //! Order of a turn, for the owner: `on_frame` for each packet, `on_time`, `flush`, then drain requests and events,
@@ -28,7 +29,8 @@
 //!
 //! stack.rs (the parts), ingress.rs (from a frame to a transport), udp/ (the simpler transport, whole), net/ (paths,
 //! neighbours, and the one way out), tcp/. Beside them: demux.rs (which socket), event_queue.rs (what the owner
-//! drains), budget.rs (whose frames may wait), reassembly.rs, icmp.rs, timers.rs.
+//! drains), budget.rs (whose frames may wait), reassembly.rs, unrouted.rs (whose
+//! sender is not known to be reachable yet), icmp.rs, timers.rs, linux.rs (errnos and state numbers).
 #![forbid(unsafe_code)]
 
 pub mod census;
@@ -48,16 +50,19 @@ mod demux;
 mod event_queue;
 mod icmp;
 mod ingress;
+mod linux;
 mod net;
 mod reassembly;
 mod slab;
 mod stack;
 mod timers;
+mod unrouted;
 
 pub use error::{RecvError, SendError, SocketError};
 pub use event::{Event, Ready, Request};
 pub use frame::{Frame, Large, Outlet, Sink, Source};
 pub use ingress::Dropped;
-pub use stack::{Config, Path, SocketId, Stack};
+pub use stack::{Config, Path, Query, SocketId, Stack};
 pub use time::{Duration, Instant};
+pub use unrouted::ReversePath;
 pub use wire::addr::{Endpoint, MacAddr};

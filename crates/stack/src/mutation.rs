@@ -39,6 +39,12 @@ mod on {
     }
 
     mutations! {
+        /// A connection that moves leaves behind what was not sent yet.
+        MoveLosesUnsent,
+        /// A connection that moves takes the peer's FIN for a byte that is still to come.
+        MoveForgetsFin,
+        /// A connection that moves forgets the window that it promised.
+        MoveShrinksWindow,
         /// Segments with old timestamps are taken (RFC 7323, 5).
         SkipPaws,
         /// The peer's window is scaled by one bit too much.

@@ -1,6 +1,6 @@
 //! `struct Stack`: its parts, construction, and the answers about the world.
 //!
-//! Each public method lives in the file where its work begins: `on_frame` in ingress.rs, `udp_*` in udp.rs,
+//! Each public method lives in the file where its work begins: `on_frame` in ingress.rs, `udp_*` under udp/,
 //! `tcp_*` under tcp/.
 
 use crate::budget::Budget;
@@ -10,6 +10,7 @@ use crate::net::Net;
 use crate::reassembly::Reassembly;
 use crate::slab::Slab;
 use crate::timers::Timers;
+use crate::unrouted::Unrouted;
 use crate::{
     Dropped, Endpoint, Event, Frame, Instant, MacAddr, Outlet, Ready, Request, SocketError, tcp, udp,
 };
@@ -42,9 +43,9 @@ pub struct Config {
     /// Secret of SYN cookies: whoever else answers SYNs for this stack makes them by it, too, and says so
     /// ([`Stack::cookies_are_out`]).
     pub cookie_key: [u8; 16],
-    /// Where the timestamp clocks begin: the same for all stacks that a host has, one after the other. A peer lets a new
-    /// connection take the place of one in TIME-WAIT if its timestamps are newer (RFC 6191), and a process that begins
-    /// anew must not look as if it came from before.
+    /// Where the timestamp clocks begin: the same for all stacks that a host has, one after the other. A peer lets a
+    /// new connection take the place of one in TIME-WAIT if its timestamps are newer (RFC 6191), and a process that
+    /// begins anew must not look as if it came from before.
     pub timestamp_key: [u8; 16],
     /// Hardware address of the interface.
     pub mac: MacAddr,
@@ -68,6 +69,27 @@ pub struct Path {
     pub next_hop: Ipv4Addr,
     /// Largest IP packet on this path as routing knows it, bytes (ICMP may lower it later).
     pub mtu: u32,
+    /// Routing would send such packets by another interface. The path says how they go by this one, as long as nobody
+    /// does better.
+    pub elsewhere: bool,
+}
+
+/// What the way of a packet depends on.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct Query {
+    /// Where it comes from; unspecified: nobody said.
+    pub from: Ipv4Addr,
+    /// Where it goes to.
+    pub to: Ipv4Addr,
+    /// The socket is bound to the interface (SO_BINDTODEVICE).
+    pub bound: bool,
+}
+
+impl Query {
+    /// Of a socket that is not bound to an interface.
+    pub fn new(from: Ipv4Addr, to: Ipv4Addr) -> Query {
+        Query { from, to, bound: false }
+    }
 }
 
 /// The engine of one interface. See the crate's page for the contract.
@@ -79,6 +101,7 @@ pub struct Stack<F: Frame> {
     pub(crate) events: Events,
     pub(crate) budget: Budget,
     pub(crate) reassembly: Reassembly<F>,
+    pub(crate) unrouted: Unrouted<F>,
     pub(crate) tcp: tcp::Shared,
     pub(crate) dropped: Dropped,
     pub(crate) accept_partial_checksum: bool,
@@ -115,6 +138,7 @@ impl<F: Frame> Stack<F> {
             events: Events::default(),
             budget: Budget::new(config.attached_frames_max),
             reassembly: Reassembly::new(),
+            unrouted: Unrouted::default(),
             tcp: tcp::Shared::new(&config),
             dropped: Dropped::default(),
             accept_partial_checksum: config.accept_partial_checksum,
@@ -131,6 +155,11 @@ impl<F: Frame> Stack<F> {
     pub(crate) fn reach(&mut self, now: Instant) -> Instant {
         self.latest = self.latest.max(now);
         self.latest
+    }
+
+    /// From now on a transport checksum may hold only the pseudo-header's sum, see [`Config::accept_partial_checksum`].
+    pub fn accept_partial_checksums(&mut self) {
+        self.accept_partial_checksum = true;
     }
 
     // ---- what arrives, beside `on_frame` ------------------------------------------------------------------
@@ -159,8 +188,8 @@ impl<F: Frame> Stack<F> {
     pub fn flush(&mut self, now: Instant, out: &mut impl Outlet) {
         let now = self.reach(now);
         if self.net.has_stalled() {
-            for to in self.net.take_stalled() {
-                self.release(now, to, out);
+            for query in self.net.take_stalled() {
+                self.release(now, query, out);
             }
         }
         // Each of those that wait now has one try; the first that finds the outlet full again ends the round, and
@@ -213,9 +242,15 @@ impl<F: Frame> Stack<F> {
 
     // ---- what the world is like ---------------------------------------------------------------------------
 
-    /// The interface's own addresses: packets for others are not ours.
-    pub fn set_addresses(&mut self, addresses: &[Ipv4Addr]) {
-        self.net.set_addresses(addresses);
+    /// The addresses of this host: the interface's own, and those of its others, by which packets may come and go, too.
+    /// Packets for others are not ours, and packets from any of them are nobody's.
+    pub fn set_addresses(&mut self, own: &[Ipv4Addr], elsewhere: &[Ipv4Addr]) {
+        self.net.set_addresses(own, elsewhere);
+    }
+
+    /// The interface's hardware address.
+    pub fn set_mac(&mut self, mac: MacAddr) {
+        self.net.set_mac(mac);
     }
 
     /// Somebody else answered SYNs for listeners of this stack with SYN cookies up to now: for a while their proof is
@@ -233,13 +268,14 @@ impl<F: Frame> Stack<F> {
     pub fn set_path(
         &mut self,
         now: Instant,
-        to: Ipv4Addr,
+        query: Query,
         path: Result<Path, SocketError>,
         out: &mut impl Outlet,
     ) {
         let now = self.reach(now);
-        self.net.answer_path(now, to, path);
-        self.release(now, to, out);
+        self.net.answer_path(now, query, path);
+        self.release(now, query, out);
+        self.take_in_held(now, query, out);
     }
 
     /// Routes changed: every path in use is asked for again; the old one serves until the answer.
@@ -247,7 +283,8 @@ impl<F: Frame> Stack<F> {
         self.net.forget_paths();
     }
 
-    /// Answers [`Request::Neighbour`] or tells a change. `None`: it does not answer; its sockets learn it (EHOSTUNREACH).
+    /// Answers [`Request::Neighbour`] or tells a change. `None`: it does not answer; its sockets learn it
+    /// (EHOSTUNREACH).
     pub fn set_neighbour(
         &mut self,
         now: Instant,
@@ -256,14 +293,14 @@ impl<F: Frame> Stack<F> {
         out: &mut impl Outlet,
     ) {
         let now = self.reach(now);
-        for to in self.net.answer_neighbour(now, next_hop, mac) {
-            self.release(now, to, out);
+        for query in self.net.answer_neighbour(now, next_hop, mac) {
+            self.release(now, query, out);
         }
     }
 
     /// Sends or fails what waited for a destination, if its path is known now.
-    fn release(&mut self, now: Instant, to: Ipv4Addr, out: &mut impl Outlet) {
-        let released = self.net.release(now, to, out);
+    fn release(&mut self, now: Instant, query: Query, out: &mut impl Outlet) {
+        let released = self.net.release(now, query, out);
         if let Some(why) = released.why {
             for id in released.failed {
                 udp::input::fail(self, id, why);

@@ -155,26 +155,7 @@ pub fn tcp_settings() -> tcp::Settings {
     tcp::Settings {
         rmem: [4096, 131_072, 6_291_456],
         wmem: [4096, 16_384, 4_194_304],
-        options: tcp::Options {
-            nodelay: false,
-            cork: false,
-            quickack: false,
-            keepalive: false,
-            keepalive_idle: Duration::from_secs(7200),
-            keepalive_interval: Duration::from_secs(75),
-            keepalive_count: 9,
-            user_timeout: Duration::ZERO,
-            mss_max: 0,
-            receive_buffer: None,
-            send_buffer: None,
-            receive_low_water: 1,
-            not_sent_low_water: u32::MAX,
-            congestion: tcp::Congestion::Cubic,
-            urgent_inline: false,
-            tos: 0,
-            ttl: 64,
-            discover_mtu: true,
-        },
+        options: tcp::Options::default(),
         syn_retries: 6,
         synack_retries: 5,
         retries2: 15,
@@ -183,6 +164,7 @@ pub fn tcp_settings() -> tcp::Settings {
         sack: true,
         timestamps: true,
         window_scaling: true,
+        window_scale: None,
         ecn: crate::tcp::Ecn::Passive,
         time_wait_max: 8192,
         orphans_max: 8192,
@@ -213,7 +195,7 @@ impl Host {
         change(&mut config);
         let address = Ipv4Addr::new(10, 0, 0, n);
         let mut stack = Stack::new(config, Instant::ZERO);
-        stack.set_addresses(&[address]);
+        stack.set_addresses(&[address], &[]);
         Host { stack, out: VecOutlet::default(), address, mac }
     }
 
@@ -226,8 +208,14 @@ impl Host {
     pub fn answer(&mut self, now: Instant) {
         while let Some(request) = self.stack.take_request() {
             match request {
-                Request::Path(to) => {
-                    self.stack.set_path(now, to, Ok(Path { next_hop: to, mtu: 65_535 }), &mut self.out);
+                Request::Path(query) => {
+                    let to = query.to;
+                    self.stack.set_path(
+                        now,
+                        query,
+                        Ok(Path { next_hop: to, mtu: 65_535, elsewhere: false }),
+                        &mut self.out,
+                    );
                 }
                 Request::Neighbour(hop) => {
                     let mac = MacAddr([2, 0, 0, 0, 0, hop.octets()[3]]);

@@ -16,6 +16,7 @@ fn options() -> Options {
         multicast_ttl: 1,
         multicast_all: true,
         mtu_discover: MtuDiscover::Want,
+        bound_to_interface: false,
     }
 }
 

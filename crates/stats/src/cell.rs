@@ -74,6 +74,14 @@ impl Shared {
     }
 }
 
+impl Shared {
+    /// Some more, without a locked instruction: of two threads at once one may not be counted.
+    #[inline]
+    pub fn add_loosely(&self, some: u64) {
+        self.0.store(self.0.load(Relaxed).wrapping_add(some), Relaxed);
+    }
+}
+
 impl Level {
     /// Up.
     #[inline]
@@ -116,6 +124,11 @@ impl State {
     /// Takes a cell that is 0 by setting it; false if it was not 0.
     pub(crate) fn claim(&self, value: u64) -> bool {
         self.0.compare_exchange(0, value, Relaxed, Relaxed).is_ok()
+    }
+
+    /// Sets a cell that has this value to 0; false if it had another.
+    pub(crate) fn give(&self, value: u64) -> bool {
+        self.0.compare_exchange(value, 0, Relaxed, Relaxed).is_ok()
     }
 
     /// Reads and sets to 0 in one.

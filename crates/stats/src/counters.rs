@@ -24,6 +24,10 @@ Process {
     /// Connections whose descriptors passed to another program by exec, without them. Worry when it grows: the new
     /// program sees an unconnected socket.
     exec_connections_lost: Shared;
+    /// TCP connections that went over from the kernel to the wire.
+    moves_to_wire: Shared;
+    /// TCP connections that went over from the wire to the kernel.
+    moves_to_kernel: Shared;
     /// select and poll: calls that found one of our sockets ready.
     poll_ready_ours: Shared;
     /// select and poll: calls that found a descriptor of the kernel ready.
@@ -68,6 +72,8 @@ Lane {
     turns: Count;
     /// Turns that found no frame.
     turns_idle: Count;
+    /// Most frames taken in by one turn.
+    drained_max: Peak;
     /// Frames received.
     rx_frames: Count;
     /// Bytes of frames received.
@@ -91,8 +97,8 @@ Lane {
     /// Packets that the kernel dropped for another reason.
     rx_dropped: Count;
     /// First segments of connections (SYNs) that were too many at a time, answered with a SYN cookie before they reach
-    /// us; all lanes of the interface together. Such connections go without window scale and SACK. Worry when it grows: a
-    /// flood, or SIDESTEP_RX_RING is too small for a burst of clients.
+    /// us; all lanes of the interface together. Such connections go without window scale and SACK. Worry when it grows:
+    /// a flood, or SIDESTEP_RX_RING is too small for a burst of clients.
     rx_syns_answered: Count;
     /// First segments of connections that were too many at a time and were dropped: an answer makes no sense, is not
     /// possible (native mode on veth) or not allowed (VMA_TCP_MAX_SYN_RATE). All lanes of the interface together.
@@ -115,6 +121,8 @@ Lane {
     rx_malformed: Count;
     /// Fragments refused, or of datagrams never completed. Worry when it grows: loss, or an attack.
     rx_fragments_dropped: Count;
+    /// Packets that the kernel was given to receive or to send, since their way is another interface's.
+    left_to_kernel: Count;
     /// Connections that the program opened.
     tcp_active_opens: Count;
     /// Connections that the program accepted.
@@ -132,6 +140,8 @@ Lane {
     neighbour_failed: Count;
     /// Interrupts asked for (times that a thread went to sleep on the lane).
     interrupts_requested: Shared;
+    /// Interrupts that brought frames (sleeps that frames followed).
+    interrupts_received: Count;
 }
 
 /// One socket. Whoever acts on the socket counts, under the lane's lock; calls that the kernel carries out count in the
@@ -145,6 +155,18 @@ Socket {
     flags: State;
     /// The number of the reason (see `Why`) if it is left to the kernel.
     why: State;
+    /// What carries it now (see `Carrier`): 0 nothing yet, 1 the kernel, 2 the wire.
+    carrier: State;
+    /// Since when, CLOCK_REALTIME in nanoseconds.
+    carrier_since_ns: State;
+    /// How often it moved from one carrier to the other.
+    carrier_moves: Count;
+    /// The number of the judge's reason (see `Verdict`).
+    verdict: State;
+    /// Calls that the judge had seen of it, in the stretch that it judged by.
+    verdict_calls: State;
+    /// Their bytes.
+    verdict_bytes: State;
     /// Local address: IPv4 address times 65536 plus port.
     local: State;
     /// Remote address, likewise; 0: none.
@@ -195,6 +217,14 @@ Socket {
     rx_dropped_packets: Count;
     /// Packets lent to the program by the zero-copy API.
     rx_zero_copy: Level;
+    /// Packets delivered by the zero-copy API, ever.
+    rx_zero_copied: Count;
+    /// Packets that the program's receive callback dropped, or wanted to hold beyond what may be held.
+    rx_filter_dropped: Count;
+    /// Packets that the program's receive callback held.
+    rx_filter_held: Count;
+    /// Completions told by socketxtreme_poll.
+    rx_completions: Count;
     /// Sends carried out.
     tx_packets: Count;
     /// Bytes sent.
@@ -217,9 +247,9 @@ Socket {
     tx_retransmits: Count;
     /// Sends dropped silently since no buffer was free.
     tx_dropped: Count;
-    /// Multicast groups joined: the first two addresses, 32 bits each.
-    groups_first: State;
-    /// The next two.
-    groups_second: State;
+    /// Dummy sends (VMA_SND_FLAGS_DUMMY), which leave nothing on the wire.
+    tx_dummy: Count;
+    /// Multicast groups joined.
+    groups: Level;
 }
 }

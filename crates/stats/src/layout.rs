@@ -3,7 +3,8 @@
 //! ```text
 //! 0         header      identity of the layout, the process, places and sizes
 //! 512       control     wishes of a reader: the only words that anybody else writes
-//! 576       process     one block
+//! 576       groups      memberships of multicast groups: block and group
+//! ...       process     one block
 //! ...       why         one counter per reason
 //! ...       lanes       blocks
 //! ...       sockets     blocks; one more at the end, for the sockets that found no block
@@ -12,15 +13,18 @@
 
 use crate::counters::{Lane, Process, Socket};
 use crate::table::{Column, Kind};
+use crate::verdict::{Carrier, Verdict};
 use crate::why::Why;
 use core::mem::size_of;
 
 /// First word of a segment: "VMASTATS" in memory.
 pub(crate) const MAGIC: u64 = u64::from_le_bytes(*b"VMASTATS");
 /// Changes with the header or the order of the parts; the tables have their hash.
-pub(crate) const VERSION: u64 = 1;
+pub(crate) const VERSION: u64 = 2;
 pub(crate) const HEADER: usize = 512;
 pub(crate) const CONTROL: usize = 64;
+/// Memberships of multicast groups that the process can show: of several feeds with hundreds of groups each.
+pub(crate) const GROUPS: usize = 4096;
 /// Bytes of the program's name.
 pub(crate) const PROGRAM: usize = 64;
 
@@ -44,6 +48,7 @@ pub(crate) const PROGRAM_AT: usize = 64;
 /// Places of the parts, for a number of lanes and sockets.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Places {
+    pub(crate) groups: usize,
     pub(crate) process: usize,
     pub(crate) why: usize,
     pub(crate) lanes: usize,
@@ -58,13 +63,14 @@ impl Places {
         if lanes > LANES_MAX || sockets > SOCKETS_MAX {
             return None;
         }
-        let process = HEADER + CONTROL;
+        let groups = HEADER + CONTROL;
+        let process = groups + GROUPS * 8;
         let why = process + size_of::<Process>();
         let lanes_at = why + (Why::COUNT * 8).next_multiple_of(64);
         let sockets_at = lanes_at + lanes * size_of::<Lane>();
         let baseline = sockets_at + (sockets + 1) * size_of::<Socket>();
         let total = baseline + (baseline - process);
-        Some(Places { process, why, lanes: lanes_at, sockets: sockets_at, baseline, total })
+        Some(Places { groups, process, why, lanes: lanes_at, sockets: sockets_at, baseline, total })
     }
 }
 
@@ -84,6 +90,12 @@ pub const TABLE_HASH: u64 = {
         hash = text(hash, Why::ALL[number].name());
         number += 1;
     }
+    number = 0;
+    while number < Verdict::COUNT {
+        hash = text(hash, Verdict::ALL[number].name());
+        number += 1;
+    }
+    hash = byte(hash, Carrier::ALL.len() as u8);
     hash
 };
 

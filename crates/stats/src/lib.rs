@@ -2,8 +2,8 @@
 //! and socket), and how another process reads them. Reading never writes into what is read.
 //!
 //! Reading order: [`counters`] is THE TABLE, `table` its macro, [`why`] the reasons why a socket is left to the kernel,
-//! [`cell`] how one number is kept, [`segment`] the layout and the writer's side, [`reader`] the other side, [`report`]
-//! a socket in words.
+//! [`verdict`] the judge's, [`cell`] how one number is kept, [`segment`] the layout and the writer's side, [`reader`]
+//! the other side, [`report`] a socket in words.
 #![deny(unsafe_code)]
 
 pub mod cell;
@@ -18,6 +18,7 @@ mod table;
 #[cfg(test)]
 #[allow(unsafe_code)]
 mod tests;
+pub mod verdict;
 pub mod why;
 
 pub use cell::{Count, Level, Peak, Shared, State};
@@ -25,4 +26,5 @@ pub use counters::{Lane, Process, Socket};
 pub use reader::{Snapshot, Unreadable, Wish};
 pub use segment::{About, Control, Segment, flag};
 pub use table::{Column, Kind};
+pub use verdict::{Carrier, Verdict};
 pub use why::Why;

@@ -2,6 +2,7 @@
 
 use crate::counters::{Lane, Process, Socket};
 use crate::table::{Column, Kind};
+use crate::verdict::Verdict;
 use crate::why::Why;
 use std::fmt::Write;
 
@@ -9,13 +10,17 @@ use std::fmt::Write;
 pub fn markdown() -> String {
     let mut out = String::from(
         "# Counters\n\n\
-         Generated from `crates/stats/src/counters.rs` and `why.rs` by `cargo test -p stats`; do not edit.\n\n\
+         Generated from `counters.rs`, `why.rs` and `verdict.rs` of `crates/stats/src` by `cargo test -p stats`; do not edit.\n\n\
          `vma_stats` shows them; `vma_stats --json` shows all of them by these names.\n\n\
          ## Reasons for leaving a socket to the kernel\n\n\
          | Name | Meaning | What to do |\n|---|---|---|\n",
     );
     for why in Why::ALL {
         let _ = writeln!(out, "| {} | {} | {} |", why.name(), why.text(), why.remedy());
+    }
+    out += "\n## The judge's reasons for a carrier\n\n| Name | Meaning |\n|---|---|\n";
+    for verdict in Verdict::ALL {
+        let _ = writeln!(out, "| {} | {} |", verdict.name(), verdict.text());
     }
     block(&mut out, "Per process", Process::COLUMNS);
     block(&mut out, "Per lane", Lane::COLUMNS);

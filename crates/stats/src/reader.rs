@@ -2,9 +2,11 @@
 //! nothing in them is believed before it is checked, and a reader works on a copy, so that nothing changes under it.
 
 use crate::counters::{Lane, Process, Socket};
-use crate::layout::{HEADER, MAGIC, PROGRAM, PROGRAM_AT, Places, TABLE_HASH, VERSION, Word};
+use crate::layout::{GROUPS, HEADER, MAGIC, PROGRAM, PROGRAM_AT, Places, TABLE_HASH, VERSION, Word};
+use crate::segment::member_of;
 use crate::why::Why;
 use core::mem::size_of;
+use core::net::Ipv4Addr;
 
 /// Bytes of the largest segment: a reader need not read more of a file.
 pub const SIZE_MAX: usize = 8 << 20;
@@ -26,6 +28,8 @@ pub struct Snapshot {
     pub lanes: Vec<(usize, Lane)>,
     /// Blocks of sockets that are in use.
     pub sockets: Vec<Socket>,
+    /// Memberships of multicast groups: the descriptor's cell and the group.
+    groups: Vec<(u64, Ipv4Addr)>,
     /// What sockets without a block counted together.
     pub others: Socket,
     places: Places,
@@ -78,6 +82,11 @@ impl Snapshot {
         let program = name.chars().map(|c| if c.is_control() { '?' } else { c });
         let mut blocks: Vec<Socket> = (0..=sockets).map(|number| parts.socket(number)).collect();
         let others = blocks.pop().unwrap_or(Socket::new());
+        let groups = words(&bytes[places.groups..][..GROUPS * 8]).into_iter().filter_map(|word| {
+            let (number, group) = member_of(word)?;
+            Some((blocks.get(number as usize)?.fd.value(), group))
+        });
+        let groups = groups.collect();
         Ok(Snapshot {
             pid: u32::try_from(word(Word::Pid)).map_err(|_| Unreadable::Damaged)?,
             program: program.collect(),
@@ -89,6 +98,7 @@ impl Snapshot {
                 .filter(|(_, lane)| lane.interface.value() != 0)
                 .collect(),
             sockets: blocks.into_iter().filter(|socket| socket.fd.value() != 0).collect(),
+            groups,
             others,
             places,
         })
@@ -103,7 +113,8 @@ impl Snapshot {
         sockets: Vec<Socket>,
     ) -> Snapshot {
         let (program, others) = (self.program.clone(), Socket::from_words(&self.others.words()));
-        Snapshot { program, process, left, lanes, sockets, others, ..*self }
+        let groups = self.groups.clone();
+        Snapshot { program, process, left, lanes, sockets, groups, others, ..*self }
     }
 
     /// The block of a descriptor.
@@ -112,8 +123,14 @@ impl Snapshot {
         self.sockets.iter().find(|socket| socket.fd.value() == named)
     }
 
-    /// What to write where in the file so that all counts begin at zero: the place, and the range of the file's bytes to
-    /// put there.
+    /// The multicast groups of a socket.
+    pub fn groups(&self, socket: &Socket) -> Vec<Ipv4Addr> {
+        let own = self.groups.iter().filter(|(fd, _)| *fd != 0 && *fd == socket.fd.value());
+        own.map(|(_, group)| *group).collect()
+    }
+
+    /// What to write where in the file so that all counts begin at zero: the place, and the range of the file's bytes
+    /// to put there.
     pub fn zeroing(&self) -> (usize, core::ops::Range<usize>) {
         (self.places.baseline, self.places.process..self.places.baseline)
     }

@@ -1,7 +1,7 @@
 //! A socket's block in words: what VMA_STATS_FILE gets when a socket is closed, and `vma_stats -v 3` shows.
 
 use crate::segment::{address_of, flag};
-use crate::{Count, Shared, Socket, Why};
+use crate::{Carrier, Count, Lane, Shared, Socket, Verdict, Why};
 use core::net::Ipv4Addr;
 
 /// Counts as they are, or per second.
@@ -26,8 +26,8 @@ impl Rate {
     }
 }
 
-/// All about a socket, several lines.
-pub fn socket(socket: &Socket, rates: Rate) -> String {
+/// All about a socket and the multicast groups that it joined, several lines.
+pub fn socket(socket: &Socket, groups: &[Ipv4Addr], rates: Rate) -> String {
     let s = rates.suffix();
     let rate = |count: u64| rates.of(count);
     let blocking = if has(socket, flag::NONBLOCKING) { "Non-blocked" } else { "Blocked" };
@@ -42,12 +42,10 @@ pub fn socket(socket: &Socket, rates: Rate) -> String {
     if has(socket, flag::TCP) {
         out += &format!("- State           = {}\n", tcp_state(socket.tcp_state.value()));
     }
-    if has(socket, flag::LEFT)
-        && let Some(why) = Why::from_number(socket.why.value())
-    {
-        out += &format!("- Not offloaded   : {}\n", why.text());
+    if !has(socket, flag::ACCELERATED) {
+        out += &format!("- Not offloaded   : {}\n", reason(socket));
     }
-    for group in groups(socket) {
+    for group in groups {
         out += &format!("- Member of = [{group}]\n");
     }
     out += &format!("- Thread Id Rx: {:5}, Tx: {:5}\n", socket.rx_thread.value(), socket.tx_thread.value());
@@ -95,6 +93,17 @@ fn queues(socket: &Socket, rates: Rate) -> String {
     if socket.rx_zero_copy.value() > 0 {
         out += &format!("Rx zero copy buffers: cur {}\n", socket.rx_zero_copy.value());
     }
+    for (name, count) in [
+        ("Rx zero copy packets", &socket.rx_zero_copied),
+        ("Rx filter dropped", &socket.rx_filter_dropped),
+        ("Rx filter held", &socket.rx_filter_held),
+        ("Rx completions", &socket.rx_completions),
+        ("Tx Dummy messages", &socket.tx_dummy),
+    ] {
+        if count.value() > 0 {
+            out += &format!("{name}: {}{s}\n", rate(count.value()));
+        }
+    }
     let (hits, misses) = (socket.rx_poll_hit.value(), socket.rx_poll_miss.value());
     if hits + misses > 0 {
         let share = percent(hits, misses);
@@ -110,6 +119,38 @@ fn queues(socket: &Socket, rates: Rate) -> String {
         out += &format!("Retransmissions: {}{s}\n", rate(socket.tx_retransmits.value()));
     }
     out
+}
+
+/// Why it is left to the kernel for good, if it is.
+pub fn why(socket: &Socket) -> Option<Why> {
+    Why::from_number(socket.why.value()).filter(|_| has(socket, flag::LEFT))
+}
+
+/// What carries it now.
+pub fn carrier(socket: &Socket) -> Carrier {
+    Carrier::from_number(socket.carrier.value())
+}
+
+/// Why its carrier carries it, in words with the numbers that the judge saw.
+pub fn reason(socket: &Socket) -> String {
+    if let Some(why) = why(socket) {
+        return why.text().to_owned();
+    }
+    let verdict = Verdict::from_number(socket.verdict.value()).unwrap_or(Verdict::Undecided);
+    let (calls, bytes) = (socket.verdict_calls.value(), socket.verdict_bytes.value());
+    let each = bytes / calls.max(1);
+    match verdict {
+        Verdict::SmallCalls | Verdict::Bulk | Verdict::BulkStays | Verdict::Between if calls > 0 => {
+            format!("{}: {each} bytes in each of {calls} calls", verdict.text())
+        }
+        Verdict::TooFewCalls => format!("{}: {calls} calls", verdict.text()),
+        _ => verdict.text().to_owned(),
+    }
+}
+
+/// For how long its carrier has carried it, seconds, as far as the clocks agree; `now_ns` is CLOCK_REALTIME.
+pub fn since_s(socket: &Socket, now_ns: u64) -> f64 {
+    now_ns.saturating_sub(socket.carrier_since_ns.value()) as f64 / 1e9
 }
 
 /// The descriptor; the block keeps it plus 1.
@@ -135,13 +176,6 @@ pub fn end(word: u64) -> String {
     address_of(word).to_string()
 }
 
-/// Multicast groups of a socket.
-pub fn groups(socket: &Socket) -> Vec<Ipv4Addr> {
-    let words = [socket.groups_first.value(), socket.groups_second.value()];
-    let halves = words.iter().flat_map(|word| [(word >> 32) as u32, *word as u32]);
-    halves.filter(|group| *group != 0).map(Ipv4Addr::from_bits).collect()
-}
-
 /// Share of hits in percent; nothing is 0.
 pub fn percent(hits: u64, misses: u64) -> f64 {
     let all = hits + misses;
@@ -164,6 +198,13 @@ pub fn tcp_state(number: u64) -> &'static str {
         "TIME_WAIT",
     ];
     usize::try_from(number).ok().and_then(|number| STATES.get(number)).copied().unwrap_or("?")
+}
+
+/// The interface's name, from its two words.
+pub fn interface(lane: &Lane) -> String {
+    let words = [lane.name_low.value(), lane.name_high.value()];
+    let bytes = words.iter().flat_map(|word| word.to_le_bytes()).take_while(|byte| *byte != 0);
+    bytes.map(|byte| if byte.is_ascii_graphic() { char::from(byte) } else { '?' }).collect()
 }
 
 /// Kilobytes as VMA counts them.

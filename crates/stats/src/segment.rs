@@ -1,14 +1,15 @@
 //! The writer's side of a segment: blocks of counters in memory that the caller mapped. See [`crate::layout`].
 //!
 //! The caller makes the file `vmastat.<pid>` (mode 0644, new: no file or link of somebody else's is followed), maps it
-//! shared and hands the memory in. Without a file any zeroed memory serves, and before there is any, [`Segment::nowhere`].
-//! The child of a fork needs a segment of its own: the parent's memory is shared with it.
+//! shared and hands the memory in. Without a file any zeroed memory serves, and before there is any,
+//! [`Segment::nowhere`]. The child of a fork needs a segment of its own: the parent's memory is shared with it.
 
 use crate::cell::{Shared, State};
 use crate::counters::{Lane, Process, Socket};
-use crate::layout::{CONTROL, HEADER, MAGIC, PROGRAM, PROGRAM_AT, Places, TABLE_HASH, VERSION, Word};
+use crate::layout::{CONTROL, GROUPS, HEADER, MAGIC, PROGRAM, PROGRAM_AT, Places, TABLE_HASH, VERSION, Word};
 use crate::why::Why;
 use core::mem::{align_of, size_of};
+use core::net::Ipv4Addr;
 use core::ptr::NonNull;
 use core::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 
@@ -20,6 +21,7 @@ pub struct Segment {
     lanes: &'static [Lane],
     sockets: &'static [Socket],
     control: &'static Control,
+    groups: &'static [State],
 }
 
 /// Who writes the segment.
@@ -102,11 +104,12 @@ impl Segment {
             lanes: &NOWHERE_LANE,
             sockets: &NOWHERE_SOCKET,
             control: &NOWHERE_CONTROL,
+            groups: &[],
         }
     }
 
-    /// Lays a segment out in `length` bytes at `memory`. `None` if they are fewer than [`Segment::size`] or not aligned to
-    /// 64 bytes.
+    /// Lays a segment out in `length` bytes at `memory`. `None` if they are fewer than [`Segment::size`] or not aligned
+    /// to 64 bytes.
     ///
     /// # Safety
     /// The memory is zeroed, readable and writable, and stays mapped until the process ends; this process writes it
@@ -135,6 +138,7 @@ impl Segment {
                 // One more, for those that found no block.
                 sockets: core::slice::from_raw_parts(base.add(places.sockets).cast(), sockets + 1),
                 control: &*base.add(HEADER).cast(),
+                groups: core::slice::from_raw_parts(base.add(places.groups).cast(), GROUPS),
             }
         };
         let word = |word: Word, value: u64| {
@@ -215,10 +219,61 @@ impl Segment {
 
     /// Gives a socket's block back. The shared block stays, with what it counted.
     pub fn release_socket(&self, block: &'static Socket) {
-        let ours = self.sockets[..self.sockets.len() - 1].as_ptr_range();
-        if ours.contains(&core::ptr::from_ref(block)) && block.fd.take() != 0 {
+        let Some(number) = self.number(block) else { return };
+        if block.groups.value() != 0 {
+            for (cell, group) in self.memberships(number) {
+                cell.give(membership(number, group));
+            }
+            block.groups.set(0);
+        }
+        if block.fd.take() != 0 {
             USED.fetch_sub(1, Ordering::Relaxed);
         }
+    }
+
+    /// The number of a socket's own block.
+    fn number(&self, block: &Socket) -> Option<u32> {
+        let own = &self.sockets[..self.sockets.len() - 1];
+        let number = own.iter().position(|one| core::ptr::eq(one, block))?;
+        u32::try_from(number).ok()
+    }
+
+    /// Says whether a socket is a member of a multicast group. The shared block is of none; of more memberships than a
+    /// segment has room for, the first are shown, and [`Socket::groups`] counts them all.
+    pub fn member(&self, block: &'static Socket, group: Ipv4Addr, joined: bool) {
+        let Some(number) = self.number(block) else { return };
+        let known = self.memberships(number).find(|(_, other)| *other == group);
+        match (known, joined) {
+            (None, true) => {
+                block.groups.add(1);
+                let _ =
+                    self.groups.iter().any(|cell| cell.value() == 0 && cell.claim(membership(number, group)));
+            }
+            (Some((cell, _)), false) => {
+                cell.give(membership(number, group));
+                block.groups.subtract(1);
+            }
+            // One that found no room.
+            (None, false) if block.groups.value() > self.memberships(number).count() as u64 => {
+                block.groups.subtract(1);
+            }
+            _ => {}
+        }
+    }
+
+    /// The groups of a socket.
+    pub fn groups(&self, block: &Socket) -> Vec<Ipv4Addr> {
+        let Some(number) = self.number(block).filter(|_| block.groups.value() != 0) else {
+            return Vec::new();
+        };
+        self.memberships(number).map(|(_, group)| group).collect()
+    }
+
+    fn memberships(&self, number: u32) -> impl Iterator<Item = (&'static State, Ipv4Addr)> {
+        self.groups.iter().filter_map(move |cell| {
+            let (of, group) = member_of(cell.value())?;
+            (of == number).then_some((cell, group))
+        })
     }
 }
 
@@ -226,6 +281,17 @@ fn places(lanes: usize, sockets: usize) -> (usize, usize, Places) {
     let (lanes, sockets) = (lanes.min(crate::layout::LANES_MAX), sockets.min(crate::layout::SOCKETS_MAX));
     let places = Places::new(lanes, sockets).expect("both are within their bounds");
     (lanes, sockets, places)
+}
+
+/// A membership as a cell keeps it: the number of the socket's block plus 1, and the group.
+fn membership(number: u32, group: Ipv4Addr) -> u64 {
+    (u64::from(number) + 1) << 32 | u64::from(group.to_bits())
+}
+
+/// The block's number and the group that a cell keeps; none if it is free.
+pub(crate) fn member_of(word: u64) -> Option<(u32, Ipv4Addr)> {
+    let number = u32::try_from((word >> 32).checked_sub(1)?).ok()?;
+    Some((number, Ipv4Addr::from_bits(word as u32)))
 }
 
 /// The name of a process's file, to stand in VMA_STATS_SHMEM_DIR.

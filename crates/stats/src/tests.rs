@@ -125,6 +125,43 @@ fn counts_set_to_zero_begin_anew_for_the_same_socket_only() {
 }
 
 #[test]
+fn hundreds_of_groups_are_read_back_and_go_with_their_socket() {
+    let (memory, segment) = with(0, 2);
+    let group = |n: u32| core::net::Ipv4Addr::from_bits(0xef00_0000 | n);
+    let (many, one) = (segment.claim_socket(3), segment.claim_socket(4));
+    for n in 0..500 {
+        segment.member(many, group(n), true);
+    }
+    segment.member(many, group(7), true);
+    segment.member(many, group(8), false);
+    segment.member(one, group(7), true);
+    segment.member(segment.claim_socket(5), group(9), true);
+    let read = Snapshot::parse(&memory.bytes()).unwrap();
+    let expected: Vec<_> = (0..500).filter(|n| *n != 8).map(group).collect();
+    assert_eq!(read.groups(read.socket(3).unwrap()), expected);
+    assert_eq!(read.socket(3).unwrap().groups.value(), 499);
+    assert_eq!(read.groups(read.socket(4).unwrap()), [group(7)]);
+    assert!(read.groups(&read.others).is_empty(), "the shared block is of no group");
+    segment.release_socket(many);
+    let again = segment.claim_socket(3);
+    assert!(segment.groups(again).is_empty());
+    assert_eq!(segment.groups(one), [group(7)]);
+}
+
+#[test]
+fn memberships_beyond_the_room_are_counted() {
+    let (_memory, segment) = with(0, 1);
+    let socket = segment.claim_socket(3);
+    let group = |n: u32| core::net::Ipv4Addr::from_bits(0xef00_0000 | n);
+    let most = crate::layout::GROUPS as u32;
+    (0..most + 2).for_each(|n| segment.member(socket, group(n), true));
+    assert_eq!((socket.groups.value(), segment.groups(socket).len()), (u64::from(most) + 2, most as usize));
+    segment.member(socket, group(most + 1), false);
+    segment.member(socket, group(0), false);
+    assert_eq!(socket.groups.value(), u64::from(most));
+}
+
+#[test]
 fn wishes_reach_the_process_once() {
     let (memory, segment) = with(0, 0);
     for wish in [Wish::LogLevel(-1), Wish::LogDetails(3), Wish::Dump(0, 5)] {

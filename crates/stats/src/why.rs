@@ -45,20 +45,26 @@ reasons! {
     NoRoute "no route to the destination" "ask `ip route get ADDRESS`"
     /// The route leaves by another interface.
     InterfaceNotChosen "the route's interface is not chosen for acceleration" "name it in SIDESTEP_INTERFACES"
+    /// The ways there and back are different interfaces'.
+    OtherInterface "packets go and come by different interfaces" ""
+    /// The interface was deleted while the socket was on it.
+    InterfaceGone "its interface was deleted" ""
+    /// All ephemeral ports are held by connections that the kernel knows better.
+    NoPort "no ephemeral port is left but what the kernel can share" "widen net.ipv4.ip_local_port_range"
     /// There is no chosen interface at all.
     NoInterface "no interface is chosen for acceleration" "name one in SIDESTEP_INTERFACES; `ip link` lists them"
-    /// No CAP_NET_RAW, CAP_NET_ADMIN or CAP_BPF.
-    NoPrivilege "no privilege for AF_XDP" "run as root, or give the program CAP_NET_RAW, CAP_NET_ADMIN and CAP_BPF"
+    /// Of CAP_NET_RAW, CAP_NET_ADMIN, CAP_BPF, CAP_PERFMON and CAP_IPC_LOCK one is missing.
+    NoPrivilege "no privilege for AF_XDP" "run as root, or give the program CAP_NET_RAW, CAP_NET_ADMIN, CAP_BPF, CAP_PERFMON and CAP_IPC_LOCK"
     /// Neither the kernel nor the device has it.
-    NoAfXdp "no AF_XDP on this kernel or device" "needs CONFIG_XDP_SOCKETS; try SIDESTEP_XDP_MODE=generic"
+    NoAfXdp "no AF_XDP on this kernel or device" "needs a kernel with CONFIG_XDP_SOCKETS"
     /// Somebody else has bound the queue.
     QueueBusy "another process holds the interface's queues" "stop it, or use another interface"
     /// Somebody else's XDP program is attached.
     ForeignProgram "another XDP program is attached to the interface" "`ip link show` tells its number; detach it"
     /// Memory could not be had or locked.
-    NoMemory "no memory for packet frames" "lower SIDESTEP_FRAMES, or raise the limit of locked memory (ulimit -l)"
+    NoMemory "no memory for packet frames" "give the program CAP_IPC_LOCK, raise the limit of locked memory (ulimit -l), or lower SIDESTEP_FRAMES"
     /// The device failed to open.
-    DeviceFailed "the AF_XDP device could not be opened" "the log has the error; try SIDESTEP_XDP_MODE=generic"
+    DeviceFailed "the AF_XDP device could not be opened" "the log has the error and what it means"
     /// A bound of the engine.
     EngineFull "the engine's tables are full" "fewer sockets per process, or more processes"
     /// The socket came into the process by fork.
@@ -73,8 +79,22 @@ reasons! {
     Executed "passed to another program by exec" ""
     /// A message carried the descriptor to another process (SCM_RIGHTS).
     Passed "passed to another process" ""
+    /// setns or unshare, network or pid.
+    Namespace "in another namespace than the process' first sockets" "accelerate a process in each namespace"
+    /// A filter of system calls (seccomp), or rules for ports (Landlock).
+    Confined "the program confined itself (seccomp, Landlock)" "leave its system calls or ports unconfined"
+    /// The kernel protects or blocks its packets.
+    Ipsec "an IPsec policy could select its packets" "`ip xfrm policy` lists the policies"
     /// Workers of one listener that take turns, or are busy while others are not.
     Shared "workers let clients wait that others could serve" "let all workers wait for clients, without a lock"
+    /// stdio reads and writes past every hook.
+    StandardStream "descriptor 0, 1 or 2" "duplicate the socket to another number"
+    /// The kernel does what rings ask for.
+    IoUring "used by io_uring" "let the program use epoll"
+    /// A rule of libsdp.conf, or that none of it fits.
+    SdpRule "libsdp.conf says tcp" "see libsdp.conf (LIBSDP_CONFIG_FILE); log min-level 3 tells which line"
+    /// Wanted as SDP, and TCP carries it.
+    NoSdp "nothing carries SDP to this peer" ""
 }
 
 impl Why {
@@ -95,11 +115,19 @@ impl Why {
                 | NoRoute
                 | InterfaceNotChosen
                 | NoInterface
+                | OtherInterface
+                | InterfaceGone
                 | Inherited
                 | OtherFamily
                 | Executed
                 | Passed
+                | Namespace
+                | Confined
+                | Ipsec
                 | Shared
+                | StandardStream
+                | SdpRule
+                | NoSdp
         )
     }
 

@@ -30,6 +30,13 @@ impl Fd {
         Fd(fd)
     }
 
+    /// Takes a descriptor that is closed again before the caller returns, where it is: to move it costs more than what
+    /// it is for, and where threads share the kernel's table, the first time, milliseconds in which that grows.
+    pub(crate) fn adopt_briefly(low: usize) -> Fd {
+        own_fd::record(low as i32);
+        Fd(low as i32)
+    }
+
     /// The number, for calls.
     #[inline]
     pub fn raw(&self) -> i32 {
@@ -52,6 +59,11 @@ impl Fd {
         };
         own_fd::record(copy);
         Ok(Fd(copy))
+    }
+
+    /// Closes a descriptor of ours whose owner was forgotten and kept the number only.
+    pub fn close_raw(fd: i32) {
+        drop(Fd(fd));
     }
 
     /// Gives the descriptor up: no longer ours, not closed, its number stays.

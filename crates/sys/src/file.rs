@@ -7,6 +7,15 @@ use crate::{Fd, Result};
 
 /// openat(2) from the current directory, close-on-exec; `flags` is `libc::O_*`.
 pub fn open(path: &CStr, flags: i32, mode: u32) -> Result<Fd> {
+    open_number(path, flags, mode).map(Fd::adopt)
+}
+
+/// The same, to be closed again at once.
+pub fn open_briefly(path: &CStr, flags: i32, mode: u32) -> Result<Fd> {
+    open_number(path, flags, mode).map(Fd::adopt_briefly)
+}
+
+fn open_number(path: &CStr, flags: i32, mode: u32) -> Result<usize> {
     let flags = flags | libc::O_CLOEXEC;
     // SAFETY: the path is a C string.
     unsafe {
@@ -15,7 +24,6 @@ pub fn open(path: &CStr, flags: i32, mode: u32) -> Result<Fd> {
             [int(libc::AT_FDCWD), path.as_ptr() as usize, int(flags), mode as usize, 0, 0],
         )
     }
-    .map(Fd::adopt)
 }
 
 /// unlinkat(2): removes a name of a file.
@@ -25,10 +33,35 @@ pub fn unlink(path: &CStr) -> Result<()> {
     unsafe { syscall(libc::SYS_unlinkat, arguments) }.map(|_| ())
 }
 
+/// Bytes of the open file behind a descriptor.
+pub fn size(fd: i32) -> Result<u64> {
+    // SAFETY: all-zero bytes are a valid stat.
+    let mut status: libc::stat = unsafe { core::mem::zeroed() };
+    // SAFETY: the kernel's stat and libc's agree on 64-bit Linux, and it lives here.
+    unsafe { syscall(libc::SYS_fstat, [int(fd), &raw mut status as usize, 0, 0, 0, 0]) }?;
+    Ok(status.st_size as u64)
+}
+
+/// mkdirat(2).
+pub fn make_folder(path: &CStr, mode: u32) -> Result<()> {
+    let arguments = [int(libc::AT_FDCWD), path.as_ptr() as usize, mode as usize, 0, 0, 0];
+    // SAFETY: the path is a C string.
+    unsafe { syscall(libc::SYS_mkdirat, arguments) }.map(|_| ())
+}
+
+/// Makes a new file `length` bytes long. EFBIG: the process may not (RLIMIT_FSIZE); the kernel would end it with
+/// SIGXFSZ, for memory files, too.
+pub(crate) fn grow(fd: i32, length: u64) -> Result<()> {
+    if crate::process::limit(libc::RLIMIT_FSIZE as i32)?.soft < length {
+        return Err(libc::EFBIG);
+    }
+    // SAFETY: no pointer.
+    unsafe { syscall(libc::SYS_ftruncate, [int(fd), length as usize, 0, 0, 0, 0]) }.map(|_| ())
+}
+
 /// Makes a new file `length` zero bytes long, with its room reserved where the file system can (ENOSPC: no room).
 pub fn reserve(fd: i32, length: u64) -> Result<()> {
-    // SAFETY: no pointer.
-    unsafe { syscall(libc::SYS_ftruncate, [int(fd), length as usize, 0, 0, 0, 0]) }?;
+    grow(fd, length)?;
     // SAFETY: no pointer.
     match unsafe { syscall(libc::SYS_fallocate, [int(fd), 0, 0, length as usize, 0, 0]) } {
         Ok(_) | Err(libc::EOPNOTSUPP | libc::ENOSYS) => Ok(()),
@@ -38,7 +71,7 @@ pub fn reserve(fd: i32, length: u64) -> Result<()> {
 
 /// Reads a file from its beginning into `buffer`; says how much of it fitted.
 pub fn read_to(path: &CStr, buffer: &mut [u8]) -> Result<usize> {
-    let fd = open(path, libc::O_RDONLY, 0)?;
+    let fd = open_briefly(path, libc::O_RDONLY, 0)?;
     let mut filled = 0;
     while filled < buffer.len() {
         match crate::fd::read(fd.raw(), &mut buffer[filled..]) {
@@ -60,6 +93,35 @@ pub fn read_whole(path: &CStr, limit: usize) -> Result<Vec<u8>> {
     }
     bytes.truncate(length);
     Ok(bytes)
+}
+
+/// Whether the process has a descriptor of this kind, as /proc/self/fd shows it ("anon_inode:[eventfd]").
+pub fn has_descriptor_of(kind: &[u8]) -> bool {
+    let Ok(folder) = open_briefly(c"/proc/self/fd", libc::O_RDONLY | libc::O_DIRECTORY, 0) else {
+        return false;
+    };
+    let mut entries = [0u8; 2048];
+    loop {
+        let arguments = [int(folder.raw()), entries.as_mut_ptr() as usize, entries.len(), 0, 0, 0];
+        // SAFETY: the buffer is ours.
+        let Ok(length @ 1..) = (unsafe { syscall(libc::SYS_getdents64, arguments) }) else { return false };
+        let mut at = 0;
+        // struct linux_dirent64: inode, offset, length (16 bits at 16), type, name (at 19).
+        while at < length
+            && let Some(&[low, high]) = entries.get(at + 16..at + 18)
+        {
+            let mut target = [0u8; 64];
+            let name = entries.as_ptr() as usize + at + 19;
+            let arguments = [int(folder.raw()), name, target.as_mut_ptr() as usize, target.len(), 0, 0];
+            // SAFETY: the kernel ended the name with a null byte; the buffer is ours.
+            if let Ok(found) = unsafe { syscall(libc::SYS_readlinkat, arguments) }
+                && target.get(..found) == Some(kind)
+            {
+                return true;
+            }
+            at += usize::from(u16::from_ne_bytes([low, high])).max(1);
+        }
+    }
 }
 
 /// The number in a file such as `/proc/sys/net/core/rmem_max`.

@@ -30,6 +30,38 @@ pub fn identity(fd: i32) -> Result<Identity> {
     Ok(Identity { device: status.st_dev, inode: status.st_ino, mode: status.st_mode })
 }
 
+/// Whose a file is, and how many names it has.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Owner {
+    /// The user.
+    pub user: u32,
+    /// Hard links.
+    pub names: u64,
+}
+
+/// fstat(2), as far as it tells who can have put the file there.
+pub fn owner(fd: i32) -> Result<Owner> {
+    // SAFETY: all-zero bytes are a valid stat.
+    let mut status: libc::stat = unsafe { core::mem::zeroed() };
+    // SAFETY: the kernel's stat and libc's agree on 64-bit Linux, and it lives here.
+    unsafe { syscall(libc::SYS_fstat, [int(fd), &raw mut status as usize, 0, 0, 0, 0]) }?;
+    Ok(Owner { user: status.st_uid, names: status.st_nlink as u64 })
+}
+
+/// The same of a descriptor of another process, where /proc tells.
+pub fn identity_in(process: i32, fd: i32) -> Result<Identity> {
+    use std::io::Write;
+    let mut path = [0u8; 64];
+    // Two numbers of at most eleven bytes leave the last byte null.
+    write!(&mut path[..], "/proc/{process}/fd/{fd}").map_err(|_| libc::ENAMETOOLONG)?;
+    // SAFETY: all-zero bytes are a valid stat.
+    let mut status: libc::stat = unsafe { core::mem::zeroed() };
+    let arguments = [int(libc::AT_FDCWD), path.as_ptr() as usize, &raw mut status as usize, 0, 0, 0];
+    // SAFETY: the path ends with a null byte; the kernel's stat and libc's agree on 64-bit Linux, and it lives here.
+    unsafe { syscall(libc::SYS_newfstatat, arguments) }?;
+    Ok(Identity { device: status.st_dev, inode: status.st_ino, mode: status.st_mode })
+}
+
 /// isatty(3).
 pub fn is_terminal(fd: i32) -> bool {
     // Larger than the kernel's struct termios on any architecture.
@@ -57,6 +89,7 @@ mod tests {
         let copy = null.duplicate().unwrap();
         assert_eq!(identity(null.raw()), identity(copy.raw()));
         assert_ne!(identity(null.raw()), identity(event.raw()));
+        assert_eq!(identity_in(crate::process::pid(), event.raw()), identity(event.raw()));
         assert!(identity(null.raw()).unwrap().is(libc::S_IFCHR));
         assert!(!is_terminal(null.raw()));
         let expected = identity(event.raw());

@@ -2,16 +2,23 @@
 //!
 //! A library that is preloaded and calls libc's `read` for itself walks into its own hook. Everything that this
 //! product does for itself (AF_XDP, netlink, shared memory, logs) goes through this crate; the application's calls
-//! go through the genuine libc functions, elsewhere. `libc` is used for types and constants only.
+//! go through the genuine libc functions, elsewhere. `libc` is used for types and constants only,
+//! and for `exit`, which runs the handlers of others.
 //!
 //! Errors are errno values (`Err(libc::EAGAIN)`); `EINTR` is reported, never hidden, unless a function says so.
 //!
 //! Reading order: [`raw`] (the one instruction), [`fd`] (owned descriptors, hidden from the application by
 //! [`own_fd`]), [`clock`], [`futex`] and [`Mutex`], then the rest by need.
 
+#[cfg(not(all(target_os = "linux", target_arch = "x86_64", target_env = "gnu")))]
+compile_error!(
+    "Sidestep is for Linux on x86-64 with glibc: its system calls and hooks are written for these only"
+);
+
 pub mod clock;
 pub mod fd;
 pub mod file;
+pub mod foreign;
 pub mod futex;
 pub mod identity;
 pub mod memory;
@@ -25,7 +32,7 @@ pub mod socket;
 pub mod thread;
 
 pub use fd::Fd;
-pub use mutex::{InChild, Mutex, MutexGuard};
+pub use mutex::{InChild, Mutex, MutexGuard, never_spin, tore};
 
 /// The outcome of a system call: a value, or errno.
 pub type Result<T> = core::result::Result<T, i32>;

@@ -8,8 +8,18 @@ use crate::{Fd, Result};
 
 /// Bytes of a page. Where pages are larger, ends of ranges are rounded up by the kernel.
 const PAGE: usize = 4096;
-/// Bytes of a huge page on x86_64, and on aarch64 with small pages.
+/// Bytes of a huge page.
 const HUGE: usize = 2 << 20;
+
+/// The children of a fork find these pages zero. EINVAL where the kernel cannot do that (not anonymous memory).
+pub fn wipe_on_fork<T>(pages: &'static T) -> Result<()> {
+    let (start, length) = (core::ptr::from_ref(pages) as usize, size_of::<T>());
+    if !start.is_multiple_of(PAGE) || !length.is_multiple_of(PAGE) {
+        return Err(libc::EINVAL);
+    }
+    // SAFETY: changes nothing in this process, and in children only what the caller has put into pages of its own.
+    unsafe { syscall(libc::SYS_madvise, [start, length, int(libc::MADV_WIPEONFORK), 0, 0, 0]) }.map(|_| ())
+}
 
 /// A mapping, unmapped on drop.
 #[derive(Debug)]
@@ -31,9 +41,17 @@ impl Mapping {
     }
 
     /// Shared, readable and writable memory of a memfd from its start, beginning where huge pages do, and in huge pages
-    /// as far as the kernel has them at hand: they are zeroed, mapped, pinned and freed many times faster. What is not in
-    /// huge pages is not faulted in yet.
+    /// as far as the kernel has them at hand: they are zeroed, mapped, pinned and freed many times faster. What is not
+    /// in huge pages is not faulted in yet.
     pub fn shared_in_huge_pages(fd: i32, length: usize) -> Result<Mapping> {
+        let mapping = Self::shared_aligned(fd, length)?;
+        mapping.gather_huge_pages();
+        Ok(mapping)
+    }
+
+    /// Shared, readable and writable memory of a memfd from its start, beginning where huge pages do: those that it
+    /// has are mapped as such.
+    pub fn shared_aligned(fd: i32, length: usize) -> Result<Mapping> {
         let flags = libc::MAP_PRIVATE | libc::MAP_ANONYMOUS | libc::MAP_NORESERVE;
         let reserved = Self::map(-1, length + HUGE, 0, flags, libc::PROT_NONE)?;
         let (first, end) =
@@ -49,9 +67,7 @@ impl Mapping {
         let behind = start + length.next_multiple_of(PAGE);
         unmap(first, start - first);
         unmap(behind, end.next_multiple_of(PAGE) - behind);
-        let mapping = Mapping { start: NonNull::new(start as *mut u8).ok_or(libc::ENOMEM)?, length };
-        mapping.gather_huge_pages();
-        Ok(mapping)
+        Ok(Mapping { start: NonNull::new(start as *mut u8).ok_or(libc::ENOMEM)?, length })
     }
 
     /// MADV_COLLAPSE (Linux 6.1), which asks nobody's settings: by default the kernel gives shared memory no huge page
@@ -76,6 +92,12 @@ impl Mapping {
     /// Shared memory of a file, for reading only.
     pub fn shared_read_only(fd: i32, length: usize) -> Result<Mapping> {
         Self::map(fd, length, 0, libc::MAP_SHARED, libc::PROT_READ)
+    }
+
+    /// Zeroed memory that children of a fork share.
+    pub fn shared_with_children(length: usize) -> Result<Mapping> {
+        let flags = libc::MAP_SHARED | libc::MAP_ANONYMOUS;
+        Self::map(-1, length, 0, flags, libc::PROT_READ | libc::PROT_WRITE)
     }
 
     /// Private zeroed memory.
@@ -133,8 +155,7 @@ pub fn sealed_memfd(name: &CStr, length: u64) -> Result<Fd> {
     let fd =
         unsafe { syscall(libc::SYS_memfd_create, [name.as_ptr() as usize, flags as usize, 0, 0, 0, 0]) }?;
     let fd = Fd::adopt(fd);
-    // SAFETY: no pointer.
-    unsafe { syscall(libc::SYS_ftruncate, [int(fd.raw()), length as usize, 0, 0, 0, 0]) }?;
+    crate::file::grow(fd.raw(), length)?;
     let seals = libc::F_SEAL_SHRINK | libc::F_SEAL_GROW | libc::F_SEAL_SEAL;
     crate::fd::fcntl(fd.raw(), libc::F_ADD_SEALS, seals as usize)?;
     Ok(fd)

@@ -1,8 +1,9 @@
-//! A mutual exclusion lock over a futex. No poisoning: what a panic leaves behind is the owner's decision.
+//! A mutual exclusion lock over a futex. No poisoning: what a panic leaves behind is the decision of who catches it,
+//! who asks [`tore`].
 //!
 //! std's lock is not used because it sleeps through libc's `syscall`, which we hook.
 
-use core::cell::UnsafeCell;
+use core::cell::{Cell, UnsafeCell};
 use core::ops::{Deref, DerefMut};
 use core::sync::atomic::{AtomicU32, Ordering};
 
@@ -14,7 +15,12 @@ const HELD: u32 = 1;
 const CONTENDED: u32 = 2;
 
 /// Looks before the first sleep. A turn of a lane takes a few microseconds; sleeping and waking takes five.
-const SPINS: u32 = 200;
+static SPINS: AtomicU32 = AtomicU32::new(200);
+
+/// Who finds a lock held sleeps at once, from now on: for programs with more threads than processors.
+pub fn never_spin() {
+    SPINS.store(0, Ordering::Relaxed);
+}
 
 /// A lock around a value.
 pub struct Mutex<T: ?Sized> {
@@ -26,6 +32,15 @@ pub struct Mutex<T: ?Sized> {
 unsafe impl<T: ?Sized + Send> Sync for Mutex<T> {}
 // SAFETY: owning the lock is owning the value.
 unsafe impl<T: ?Sized + Send> Send for Mutex<T> {}
+
+thread_local! {
+    static TORE: Cell<bool> = const { Cell::new(false) };
+}
+
+/// Whether a panic of this thread, since the last question, let go of a lock: what that guards may be half changed.
+pub fn tore() -> bool {
+    TORE.replace(false)
+}
 
 /// Proof that this is the child of a fork, that it has one thread, and that this is it: nobody is inside any lock.
 pub struct InChild(());
@@ -88,15 +103,22 @@ impl<T: ?Sized> Mutex<T> {
         self.value.get_mut()
     }
 
-    /// Frees the lock whoever holds it: for the child of a fork, where the holder was a thread of the parent. The value
-    /// may be half changed: the caller repairs it or does not use it again.
-    pub fn force_unlock(&self, _proof: &InChild) {
+    /// Frees the lock whoever holds it: for the child of a fork, where the holder was a thread of the parent. What that
+    /// one may have left half changed is forgotten, undropped, and a default takes its place.
+    pub fn take_over(&self, _proof: &InChild)
+    where
+        T: Default,
+    {
+        if self.is_locked() {
+            // SAFETY: this is the only thread, and by the proof it has no guard. What is there is not looked at.
+            unsafe { self.value.get().write(T::default()) };
+        }
         self.state.store(FREE, Ordering::Release);
     }
 
     #[cold]
     fn lock_contended(&self) -> MutexGuard<'_, T> {
-        for _ in 0..SPINS {
+        for _ in 0..SPINS.load(Ordering::Relaxed) {
             core::hint::spin_loop();
             if self.state.load(Ordering::Relaxed) == FREE
                 && let Some(guard) = self.try_lock()
@@ -151,6 +173,9 @@ impl<T: ?Sized> DerefMut for MutexGuard<'_, T> {
 impl<T: ?Sized> Drop for MutexGuard<'_, T> {
     #[inline]
     fn drop(&mut self) {
+        if std::thread::panicking() {
+            TORE.set(true);
+        }
         self.lock.unlock();
     }
 }
@@ -175,6 +200,23 @@ mod tests {
     }
 
     #[test]
+    fn a_panic_tears_what_it_held_and_nothing_else() {
+        let lock = Mutex::new(());
+        let panics = |holds: bool| {
+            let panic = std::panic::AssertUnwindSafe(|| {
+                let guard = lock.lock();
+                let _held = holds.then_some(guard);
+                panic!("on purpose");
+            });
+            let _ = std::panic::catch_unwind(panic);
+        };
+        panics(false);
+        assert!(!tore());
+        panics(true);
+        assert!(tore() && !tore());
+    }
+
+    #[test]
     fn waiting_for_a_lock_ends_at_the_deadline_or_with_the_lock() {
         let lock = Mutex::new(());
         let held = lock.lock();
@@ -195,7 +237,11 @@ mod tests {
         core::mem::forget(lock.lock());
         assert!(lock.try_lock().is_none());
         // SAFETY: the guard was forgotten, nobody is inside.
-        lock.force_unlock(&unsafe { InChild::new() });
+        let child = unsafe { InChild::new() };
+        lock.take_over(&child);
+        assert_eq!(*lock.lock(), 0, "it may be half changed");
+        *lock.lock() = 7;
+        lock.take_over(&child);
         assert_eq!(*lock.lock(), 7);
     }
 }

@@ -29,6 +29,25 @@ pub fn signal_self(signal: i32) {
     let _ = unsafe { syscall(libc::SYS_tgkill, [int(pid()), int(tid()), int(signal), 0, 0, 0]) };
 }
 
+/// Sends a signal to the calling thread after so many nanoseconds, by a timer of its own. Safe in signal handlers.
+pub fn signal_self_later(signal: i32, nanoseconds: u64) {
+    const SIGEV_THREAD_ID: i32 = 4;
+    let mut timer = 0i32;
+    // struct sigevent: value (two words), signal, what to do, thread; 64 bytes in all.
+    let mut event = [0i32; 16];
+    [event[2], event[3], event[4]] = [signal, SIGEV_THREAD_ID, tid()];
+    // struct itimerspec: no interval, then when.
+    let when = [0u64, 0, nanoseconds / 1_000_000_000, nanoseconds % 1_000_000_000];
+    let (event, at) = (event.as_ptr() as usize, &raw mut timer as usize);
+    let clock = libc::CLOCK_MONOTONIC as usize;
+    // SAFETY: the kernel reads one sigevent and one itimerspec, and writes one number.
+    unsafe {
+        if syscall(libc::SYS_timer_create, [clock, event, at, 0, 0, 0]).is_ok() {
+            let _ = syscall(libc::SYS_timer_settime, [int(timer), 0, when.as_ptr() as usize, 0, 0, 0]);
+        }
+    }
+}
+
 /// Lets a signal do what it does by default, at once: ends the process, in most cases.
 pub fn take_default(signal: i32) {
     // The kernel's struct sigaction: SIG_DFL, no flags, no restorer, no mask.
@@ -112,8 +131,25 @@ pub fn exists(pid: i32) -> bool {
 }
 
 /// Does the process with this number (in our pid namespace) still run? One that has ended and waits for its parent to
-/// notice does not.
+/// notice does not. Takes a descriptor only of a process that we may not look into.
 pub fn is_running(pid: i32) -> bool {
+    let lives = pid == self::pid() || matches!(look_into(pid), Ok(_) | Err(libc::EFAULT));
+    lives || exists(pid) && is_running_by_pidfd(pid)
+}
+
+/// A look at page 0 of a process, which hardly anybody has: EFAULT. ESRCH: there is none, or its first thread ended,
+/// which has no memory then. EPERM: it is not for us to look. Takes no descriptor, whose number the application might
+/// miss.
+fn look_into(pid: i32) -> Result<usize> {
+    let mut to = 0u8;
+    let to = libc::iovec { iov_base: (&raw mut to).cast(), iov_len: 1 };
+    let from = libc::iovec { iov_base: core::ptr::null_mut(), iov_len: 1 };
+    let (to, from) = (&raw const to as usize, &raw const from as usize);
+    // SAFETY: at most one byte is written, and that is ours.
+    unsafe { syscall(libc::SYS_process_vm_readv, [int(pid), to, 1, from, 1, 0]) }
+}
+
+fn is_running_by_pidfd(pid: i32) -> bool {
     // SAFETY: no pointer.
     match unsafe { syscall(libc::SYS_pidfd_open, [int(pid), 0, 0, 0, 0, 0]) } {
         Ok(pidfd) => {
@@ -126,29 +162,36 @@ pub fn is_running(pid: i32) -> bool {
     }
 }
 
-/// Whether the first thread ended, by pthread_exit. Takes no descriptor, whose number the application might miss.
+/// Whether the first thread ended, by pthread_exit.
 fn has_first_thread_ended() -> bool {
-    let (mut to, from) = (0u8, 0u8);
-    let to = libc::iovec { iov_base: (&raw mut to).cast(), iov_len: 1 };
-    let from = libc::iovec { iov_base: (&raw const from).cast_mut().cast(), iov_len: 1 };
-    let (to, from) = (&raw const to as usize, &raw const from as usize);
-    // SAFETY: one byte of ours is copied to another. A thread that ended has no memory to copy from (ESRCH).
-    let copied = unsafe { syscall(libc::SYS_process_vm_readv, [pid() as usize, to, 1, from, 1, 0]) };
-    copied == Err(libc::ESRCH)
+    look_into(pid()) == Err(libc::ESRCH)
 }
 
 /// Whether all that is left of the process is its first thread, which ended by pthread_exit, and the caller.
 pub fn is_left_to_caller() -> bool {
-    if !has_first_thread_ended() {
-        return false;
-    }
+    has_first_thread_ended() && status() == Some((true, 2))
+}
+
+/// How many threads this process has; `None` without /proc.
+pub fn threads() -> Option<u32> {
+    status().map(|(_, threads)| threads)
+}
+
+/// Whether the first thread has ended, and how many there are.
+fn status() -> Option<(bool, u32)> {
     let mut text = [0; 1024];
-    let read = crate::file::read_to(c"/proc/self/stat", &mut text).unwrap_or(0);
+    let read = crate::file::read_to(c"/proc/self/stat", &mut text).ok()?;
     // Behind the program's name (proc(5)): the state of the first thread, and as the 18th field how many there are.
-    let text = core::str::from_utf8(&text[..read]).unwrap_or_default();
-    let Some((_, fields)) = text.rsplit_once(')') else { return false };
-    let mut fields = fields.split_ascii_whitespace();
-    fields.next() == Some("Z") && fields.nth(16) == Some("2")
+    let text = core::str::from_utf8(&text[..read]).ok()?;
+    let mut fields = text.rsplit_once(')')?.1.split_ascii_whitespace();
+    Some((fields.next()? == "Z", fields.nth(16)?.parse().ok()?))
+}
+
+/// Whether this process has a thread with this number.
+pub fn has_thread(tid: i32) -> bool {
+    // SAFETY: no pointers; signal 0 only asks.
+    let answer = unsafe { syscall(libc::SYS_tgkill, [int(pid()), int(tid), 0, 0, 0, 0]) };
+    answer != Err(libc::ESRCH)
 }
 
 /// exit(3): the process ends, with what is to be done then.
@@ -170,6 +213,38 @@ pub fn capabilities() -> Result<u64> {
     Ok(data[0] as u64 | (data[3] as u64) << 32)
 }
 
+/// setpriority(2): how nice this thread, and those that it starts, are to others; below 0 takes CAP_SYS_NICE.
+pub fn set_nice(nice: i32) -> Result<()> {
+    let to = [libc::PRIO_PROCESS as usize, 0, int(nice), 0, 0, 0];
+    // SAFETY: no pointers.
+    unsafe { syscall(libc::SYS_setpriority, to) }.map(|_| ())
+}
+
+/// Gives up all capabilities of this thread, and of those that it starts, but these; programs that it executes get no
+/// more, either.
+pub fn confine(to: u64) -> Result<()> {
+    const VERSION_3: u32 = 0x2008_0522;
+    const PR_CAPBSET_DROP: i32 = 24;
+    let kept = capabilities()? & to;
+    // SAFETY: no pointers.
+    unsafe { syscall(libc::SYS_prctl, [int(libc::PR_SET_NO_NEW_PRIVS), 1, 0, 0, 0, 0]) }?;
+    let mut capability = 0;
+    // The kernel says EINVAL behind the last one that it knows; without CAP_SETPCAP there is nothing to drop.
+    // SAFETY: no pointers.
+    while capability < 64
+        && (to >> capability & 1 == 1
+            || unsafe { syscall(libc::SYS_prctl, [int(PR_CAPBSET_DROP), capability, 0, 0, 0, 0]) }.is_ok())
+    {
+        capability += 1;
+    }
+    let (low, high) = (kept as u32, (kept >> 32) as u32);
+    let header = [VERSION_3, 0];
+    let data = [low, low, 0, high, high, 0];
+    // SAFETY: header and data have the sizes of version 3.
+    unsafe { syscall(libc::SYS_capset, [header.as_ptr() as usize, data.as_ptr() as usize, 0, 0, 0, 0]) }
+        .map(|_| ())
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -181,5 +256,23 @@ mod tests {
         let mut bytes = [0u8; 32];
         random(&mut bytes).unwrap();
         assert_ne!(bytes, [0; 32]);
+    }
+
+    #[test]
+    fn a_process_runs_until_it_ends_whether_its_parent_has_noticed_or_not() {
+        assert!(is_running(pid()));
+        let mut other =
+            std::process::Command::new("cat").stdin(std::process::Stdio::piped()).spawn().unwrap();
+        let id = other.id() as i32;
+        assert!(is_running(id));
+        drop(other.stdin.take());
+        // SAFETY: nothing but values, and a place for the answer. It stays unnoticed (WNOWAIT).
+        unsafe {
+            let mut how: libc::siginfo_t = core::mem::zeroed();
+            assert_eq!(libc::waitid(libc::P_PID, other.id(), &mut how, libc::WEXITED | libc::WNOWAIT), 0);
+        }
+        assert!(exists(id) && !is_running(id));
+        other.wait().unwrap();
+        assert!(!is_running(id));
     }
 }

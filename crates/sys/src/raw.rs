@@ -1,4 +1,4 @@
-//! The system call instruction, for x86_64 and aarch64. Everything else in this crate is written in terms of
+//! The system call instruction. Everything else in this crate is written in terms of
 //! [`syscall`].
 
 use core::arch::asm;
@@ -12,17 +12,10 @@ pub unsafe fn syscall(number: libc::c_long, arguments: [usize; 6]) -> Result<usi
     let [a, b, c, d, e, f] = arguments;
     let returned: isize;
     // SAFETY: the registers are those of the kernel's calling convention; the caller vouches for the arguments.
-    #[cfg(target_arch = "x86_64")]
     unsafe {
         asm!("syscall", inlateout("rax") number as isize => returned,
              in("rdi") a, in("rsi") b, in("rdx") c, in("r10") d, in("r8") e, in("r9") f,
              lateout("rcx") _, lateout("r11") _, options(nostack));
-    }
-    // SAFETY: as above.
-    #[cfg(target_arch = "aarch64")]
-    unsafe {
-        asm!("svc 0", in("x8") number, inlateout("x0") a as isize => returned,
-             in("x1") b, in("x2") c, in("x3") d, in("x4") e, in("x5") f, options(nostack));
     }
     // The kernel returns -4095..=-1 for errors.
     if (-4095..0).contains(&returned) { Err(-returned as i32) } else { Ok(returned as usize) }

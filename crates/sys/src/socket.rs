@@ -5,6 +5,25 @@ use core::mem::{MaybeUninit, size_of, size_of_val};
 use crate::raw::{int, syscall};
 use crate::{Fd, Result};
 
+/// A value that the kernel may read from and write to as bytes.
+///
+/// # Safety
+/// Every pattern of bits is a value, there is no padding between or behind the fields, and no field is an address that
+/// the kernel follows.
+pub unsafe trait Plain: Copy {}
+
+macro_rules! plain {
+    ($($kind:ty)*) => { $(
+        // SAFETY: integers, and structures of them without padding.
+        unsafe impl Plain for $kind {}
+    )* };
+}
+
+plain! { u8 i32 u32 u64 libc::sockaddr libc::sockaddr_in libc::sockaddr_in6 libc::sockaddr_ll libc::sockaddr_un libc::ucred libc::timeval }
+
+// SAFETY: elements follow each other without padding.
+unsafe impl<T: Plain, const N: usize> Plain for [T; N] {}
+
 /// socket(2), close-on-exec.
 pub fn socket(domain: i32, kind: i32, protocol: i32) -> Result<Fd> {
     // SAFETY: no pointer.
@@ -15,7 +34,7 @@ pub fn socket(domain: i32, kind: i32, protocol: i32) -> Result<Fd> {
 }
 
 /// bind(2). `A` is a sockaddr type of the kernel's.
-pub fn bind<A: Copy>(fd: i32, address: &A) -> Result<()> {
+pub fn bind<A: Plain>(fd: i32, address: &A) -> Result<()> {
     let pointer = core::ptr::from_ref(address) as usize;
     // SAFETY: the address lives for the call and has the size said.
     unsafe { syscall(libc::SYS_bind, [int(fd), pointer, size_of::<A>(), 0, 0, 0]) }.map(|_| ())
@@ -40,27 +59,114 @@ pub fn accept(fd: i32) -> Result<Fd> {
 }
 
 /// connect(2).
-pub fn connect<A: Copy>(fd: i32, address: &A) -> Result<()> {
+pub fn connect<A: Plain>(fd: i32, address: &A) -> Result<()> {
     let pointer = core::ptr::from_ref(address) as usize;
     // SAFETY: the address lives for the call and has the size said.
     unsafe { syscall(libc::SYS_connect, [int(fd), pointer, size_of::<A>(), 0, 0, 0]) }.map(|_| ())
 }
 
 /// setsockopt(2) with a plain value.
-pub fn set_option<T: Copy>(fd: i32, level: i32, name: i32, value: &T) -> Result<()> {
+pub fn set_option<T: Plain>(fd: i32, level: i32, name: i32, value: &T) -> Result<()> {
+    // SAFETY: a plain value has no address that the kernel could follow.
+    unsafe { set_option_with_addresses(fd, level, name, value) }
+}
+
+/// setsockopt(2) with a value that names memory.
+///
+/// # Safety
+/// The kernel may do with that memory what the option says, for as long as it says.
+pub unsafe fn set_option_with_addresses<T: Copy>(fd: i32, level: i32, name: i32, value: &T) -> Result<()> {
     let pointer = core::ptr::from_ref(value) as usize;
-    // SAFETY: the value lives for the call and has the size said.
+    // SAFETY: the value lives for the call and has the size said; for the rest the caller vouches.
     unsafe { syscall(libc::SYS_setsockopt, [int(fd), int(level), int(name), pointer, size_of::<T>(), 0]) }
         .map(|_| ())
 }
 
+/// setsockopt(2) without a value, which takes some options away.
+pub fn clear_option(fd: i32, level: i32, name: i32) -> Result<()> {
+    // SAFETY: no value.
+    unsafe { syscall(libc::SYS_setsockopt, [int(fd), int(level), int(name), 0, 0, 0]) }.map(|_| ())
+}
+
 /// getsockopt(2) into a plain value that starts as `value`: an older kernel may fill less of it.
-pub fn option<T: Copy>(fd: i32, level: i32, name: i32, mut value: T) -> Result<T> {
+pub fn option<T: Plain>(fd: i32, level: i32, name: i32, mut value: T) -> Result<T> {
     let mut length = size_of::<T>() as u32;
     let (pointer, length) = (&raw mut value as usize, &raw mut length as usize);
     // SAFETY: value and length live for the call; the kernel writes no more than length says.
     unsafe { syscall(libc::SYS_getsockopt, [int(fd), int(level), int(name), pointer, length, 0]) }?;
     Ok(value)
+}
+
+/// The process that made a pair of Unix sockets or connected one (SO_PEERCRED), as this process' pid namespace numbers
+/// it; 0: it is not in there.
+pub fn peer_process(fd: i32) -> Result<i32> {
+    // struct ucred: pid, uid, gid.
+    option(fd, libc::SOL_SOCKET, libc::SO_PEERCRED, [-1i32; 3]).map(|[pid, ..]| pid)
+}
+
+/// One end of a connection: the address, an IPv4 one as IPv6 maps it, and the port.
+pub type End = ([u8; 16], u16);
+
+/// The two ends of an internet socket: its own and the other one (ENOTCONN: there is none). EAFNOSUPPORT: of another
+/// family.
+pub fn ends(fd: i32) -> Result<(End, End)> {
+    Ok((name(fd, libc::SYS_getsockname)?, name(fd, libc::SYS_getpeername)?))
+}
+
+/// The own end of an internet socket, which may have no other one yet.
+pub fn own_end(fd: i32) -> Result<End> {
+    name(fd, libc::SYS_getsockname)
+}
+
+fn name(fd: i32, call: libc::c_long) -> Result<End> {
+    let mut bytes = [0u8; size_of::<libc::sockaddr_in6>()];
+    let mut length = bytes.len() as u32;
+    let (pointer, at) = (bytes.as_mut_ptr() as usize, &raw mut length as usize);
+    // SAFETY: the bytes live for the call; the kernel writes no more than length says.
+    unsafe { syscall(call, [int(fd), pointer, at, 0, 0, 0]) }?;
+    let port = u16::from_be_bytes([bytes[2], bytes[3]]);
+    let mut address = [0; 16];
+    match i32::from(u16::from_ne_bytes([bytes[0], bytes[1]])) {
+        libc::AF_INET => {
+            address[10..12].fill(0xff);
+            address[12..].copy_from_slice(&bytes[4..8]);
+        }
+        libc::AF_INET6 => address.copy_from_slice(&bytes[8..24]),
+        _ => return Err(libc::EAFNOSUPPORT),
+    }
+    Ok((address, port))
+}
+
+/// A number for the network namespace that a socket belongs to (SO_NETNS_COOKIE).
+pub fn network_namespace(fd: i32) -> Result<u64> {
+    option(fd, libc::SOL_SOCKET, libc::SO_NETNS_COOKIE, 0u64)
+}
+
+/// getsockopt(2) into `value`; how long the kernel says that it is.
+pub fn option_bytes(fd: i32, level: i32, name: i32, value: &mut [u8]) -> Result<usize> {
+    let mut length = value.len() as u32;
+    let (pointer, at) = (value.as_mut_ptr() as usize, &raw mut length as usize);
+    // SAFETY: value and length live for the call; the kernel writes no more than length says.
+    let got = unsafe { syscall(libc::SYS_getsockopt, [int(fd), int(level), int(name), pointer, at, 0]) }?;
+    // Of a filter the return value is its length, of others it is zero.
+    Ok(got.max(length as usize))
+}
+
+/// ioctl(2) that answers a number: FIONREAD, SIOCOUTQ and their like.
+pub fn ask(fd: i32, request: u32) -> Result<i32> {
+    let mut answer = 0i32;
+    // SAFETY: these requests write one int.
+    unsafe { syscall(libc::SYS_ioctl, [int(fd), request as usize, &raw mut answer as usize, 0, 0, 0]) }?;
+    Ok(answer)
+}
+
+/// Attaches a classic BPF filter (socket(7), SO_ATTACH_FILTER).
+pub fn attach_filter(fd: i32, program: &[libc::sock_filter]) -> Result<()> {
+    let program = libc::sock_fprog { len: program.len() as u16, filter: program.as_ptr().cast_mut() };
+    let (pointer, len) = (&raw const program as usize, size_of_val(&program));
+    let (level, name) = (int(libc::SOL_SOCKET), int(libc::SO_ATTACH_FILTER));
+    // SAFETY: program and filter live for the call, which only reads them.
+    unsafe { syscall(libc::SYS_setsockopt, [int(fd), level, name, pointer, len, 0]) }.map(|_| ())
 }
 
 /// sendto(2) without an address.
@@ -71,7 +177,7 @@ pub fn send(fd: i32, bytes: &[u8], flags: i32) -> Result<usize> {
 }
 
 /// sendto(2). `address` is one of the kernel's sockaddr structures.
-pub fn send_to<A: Copy>(fd: i32, bytes: &[u8], flags: i32, address: &A) -> Result<usize> {
+pub fn send_to<A: Plain>(fd: i32, bytes: &[u8], flags: i32, address: &A) -> Result<usize> {
     let (pointer, length) = (&raw const *address as usize, size_of::<A>());
     // SAFETY: bytes and address live for the call, which only reads them.
     unsafe {
@@ -108,7 +214,7 @@ pub fn receive(fd: i32, buffer: &mut [u8], flags: i32) -> Result<usize> {
 }
 
 /// Descriptors that one message may carry here.
-pub const DESCRIPTORS_MAX: usize = 16;
+pub const DESCRIPTORS_MAX: usize = 128;
 
 /// Room for a control message with [`DESCRIPTORS_MAX`] descriptors.
 #[repr(C, align(8))]
@@ -186,11 +292,11 @@ pub fn pair(kind: i32) -> Result<(Fd, Fd)> {
     Ok((Fd::adopt(fds[0] as usize), Fd::adopt(fds[1] as usize)))
 }
 
-/// Has files closed some time after this process has ended, not while it ends: where closing waits for the kernel, whoever
-/// waits for the process would wait as well. The descriptors stay open and usable until then.
+/// Has files closed some time after this process has ended, not while it ends: where closing waits for the kernel,
+/// whoever waits for the process would wait as well. The descriptors stay open and usable until then.
 ///
-/// They are sent to a socket that is sent to itself with them. When the process has ended, and with it every other way to
-/// that socket, the kernel's collector of sockets that are only in flight (unix(7)) closes them all.
+/// They are sent to a socket that is sent to itself with them. When the process has ended, and with it every other way
+/// to that socket, the kernel's collector of sockets that are only in flight (unix(7)) closes them all.
 pub fn close_after_exit(descriptors: &[i32]) -> Result<()> {
     let (sender, receiver) = pair(libc::SOCK_STREAM)?;
     for some in descriptors.chunks(DESCRIPTORS_MAX) {

@@ -7,6 +7,10 @@ use crate::raw::{int, syscall};
 /// All signals but 32 and 33, which libc needs in every thread: blocking them would hang setuid(2) and cancellation.
 const ALL_BUT_LIBC: u64 = !(1 << 31 | 1 << 32);
 
+/// All signals but those of faulty instructions that a handler may mend: blocked, they end the process (see
+/// [`crate::foreign`]).
+pub const ALL_BUT_FAULTS: u64 = !(1 << (libc::SIGSEGV - 1) | 1 << (libc::SIGBUS - 1));
+
 /// Starts a thread with all signals blocked. `Err` is errno (EAGAIN: no more threads).
 pub fn spawn(name: &str, body: impl FnOnce() + Send + 'static) -> Result<std::thread::JoinHandle<()>> {
     // A thread inherits the mask of its creator.
@@ -32,6 +36,12 @@ pub fn beside<A, B: Send>(here: impl FnOnce() -> A, there: impl Fn() -> B + Sync
         None => there(),
     };
     (first, second)
+}
+
+/// Runs `body` where there is room: what needs much stack has that of a thread of its own, as the caller's may have
+/// PTHREAD_STACK_MIN bytes. Here, if there can be no thread.
+pub fn with_room<R: Send>(body: impl Fn() -> R + Sync) -> R {
+    beside(|| (), body).1
 }
 
 /// A thread that ends before this does; `None`: it could not be started.

@@ -58,6 +58,12 @@ impl Header {
     }
 }
 
+/// The destination that a header of [`Header::ipv4`] names.
+#[inline]
+pub fn destination(&[d0, d1, d2, d3, d4, d5, ..]: &[u8; HEADER_LEN]) -> MacAddr {
+    MacAddr([d0, d1, d2, d3, d4, d5])
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -11,6 +11,7 @@
 pub mod addr;
 pub mod checksum;
 pub mod ethernet;
+pub mod half_open;
 pub mod icmpv4;
 pub mod ipv4;
 pub mod tcp;

@@ -19,9 +19,9 @@
 use core::net::{Ipv4Addr, SocketAddrV4};
 use core::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 
-use sys::Result;
 use sys::futex::{self, Scope};
 use sys::memory::{Mapping, sealed_memfd};
+use sys::{Fd, Result};
 
 /// Bytes of a frame: a page. The kernel keeps 256 in front of a received packet, and wants 18 frames at most for
 /// the 64 KiB that a local peer with segmentation offload sends at once.
@@ -60,6 +60,8 @@ struct Header {
     offers: [AtomicU64; OFFERS],
 }
 
+const _: () = assert!(size_of::<Header>() <= HEADER, "the header would lie over the table of owners");
+
 /// A mapped arena.
 #[derive(Debug)]
 pub(crate) struct Arena {
@@ -67,6 +69,11 @@ pub(crate) struct Arena {
     frames: u32,
     /// This process, as the lock names its holder.
     process: AtomicU32,
+    /// What is mapped.
+    file: Fd,
+    /// One end of a pair of sockets: its credentials (SO_PEERCRED) are those of the process that made the arena, and
+    /// its network namespace is that of the interface.
+    maker: Fd,
 }
 
 fn this_process() -> u32 {
@@ -74,12 +81,23 @@ fn this_process() -> u32 {
 }
 
 impl Arena {
-    /// A new arena with all frames free.
+    /// See [`Arena::create_in`].
+    #[cfg(test)]
     pub(crate) fn create(frames: u32) -> Result<Arena> {
+        Self::create_in(frames, true)
+    }
+
+    /// A new arena with all frames free, in huge pages where they are wanted and can be had.
+    pub(crate) fn create_in(frames: u32, huge_pages: bool) -> Result<Arena> {
         let length = Self::length(frames);
         let file = sealed_memfd(c"sidestep-arena", length as u64)?;
-        let mapping = Mapping::shared_in_huge_pages(file.raw(), length)?;
-        let arena = Arena { mapping, frames, process: AtomicU32::new(this_process()) };
+        let mapping = if huge_pages {
+            Mapping::shared_in_huge_pages(file.raw(), length)?
+        } else {
+            Mapping::shared(file.raw(), length, 0, false)?
+        };
+        let (maker, _) = sys::socket::pair(libc::SOCK_STREAM)?;
+        let arena = Arena { mapping, frames, process: AtomicU32::new(this_process()), file, maker };
         for frame in 0..frames {
             // Each is followed by the next, and the last one by none.
             let next = if frame + 1 < frames { frame + 2 } else { 0 };
@@ -89,6 +107,32 @@ impl Arena {
         }
         arena.header().free.store(u64::from(frames.min(1)), Ordering::Release);
         Ok(arena)
+    }
+
+    /// The arena that another process made, of so many frames, by its two descriptors. EINVAL: it is none.
+    pub(crate) fn from_descriptors(file: Fd, maker: Fd, frames: u32) -> Result<Arena> {
+        let length = Self::length(frames);
+        let seals = sys::fd::fcntl(file.raw(), libc::F_GET_SEALS, 0)?;
+        if seals & libc::F_SEAL_SHRINK == 0 || sys::file::size(file.raw())? != length as u64 {
+            return Err(libc::EINVAL);
+        }
+        let mapping = Mapping::shared_aligned(file.raw(), length)?;
+        Ok(Arena { mapping, frames, process: AtomicU32::new(this_process()), file, maker })
+    }
+
+    /// By which another process has it.
+    pub(crate) fn descriptors(&self) -> [i32; 2] {
+        [self.file.raw(), self.maker.raw()]
+    }
+
+    /// Whether the process that made it runs.
+    pub(crate) fn has_maker(&self) -> bool {
+        sys::socket::peer_process(self.maker.raw()).is_ok_and(sys::process::is_running)
+    }
+
+    /// Whether there is a lane whose process has not ended.
+    pub(crate) fn is_used(&self) -> bool {
+        self.header().lanes.iter().any(|process| process.load(Ordering::Acquire) != 0)
     }
 
     fn length(frames: u32) -> usize {
@@ -112,7 +156,8 @@ impl Arena {
 
     #[inline]
     fn header(&self) -> &Header {
-        // SAFETY: `length` made the mapping longer than a header; it was zeroed, and what others change in it is atomic.
+        // SAFETY: `length` made the mapping longer than a header; it was zeroed, and what others change in it is
+        // atomic.
         unsafe { self.mapping.start().cast::<Header>().as_ref() }
     }
 
@@ -166,6 +211,13 @@ impl Arena {
             self.set_owner(frame, lane);
             into.push(frame);
         }
+    }
+
+    /// Takes a free frame that goes into a fill ring at once.
+    pub(crate) fn take_to_post(&self) -> Option<u32> {
+        let frame = self.pop_free()?;
+        self.posted(frame);
+        Some(frame)
     }
 
     /// Gives frames back for everybody's use.
@@ -231,6 +283,17 @@ impl Arena {
         self.process.store(this_process(), Ordering::Relaxed);
     }
 
+    /// Whether this process is in another pid namespace than the one that made the arena: the numbers by which
+    /// processes know each other here mean others there, or nobody.
+    pub(crate) fn is_in_other_pid_namespace(&self) -> bool {
+        sys::socket::peer_process(self.maker.raw()).is_ok_and(|pid| pid == 0)
+    }
+
+    /// A number for the network namespace in which it was made.
+    pub(crate) fn network_namespace(&self) -> Result<u64> {
+        sys::socket::network_namespace(self.maker.raw())
+    }
+
     /// Registers a lane of this process. EAGAIN: too many.
     pub(crate) fn join(&self) -> Result<u32> {
         let pid = this_process();
@@ -258,6 +321,15 @@ impl Arena {
     /// The process of this lane ends, and its peers know.
     pub(crate) fn end(&self, lane: u32) {
         self.header().ended.fetch_or(1 << lane, Ordering::Release);
+    }
+
+    /// Whether another lane than this one lives.
+    pub(crate) fn has_others(&self, lane: u32) -> bool {
+        let ended = self.header().ended.load(Ordering::Acquire);
+        (1..LANES as u32).filter(|&other| other != lane && ended >> other & 1 == 0).any(|other| {
+            let process = self.header().lanes[other as usize].load(Ordering::Acquire);
+            process != 0 && sys::process::is_running(process as i32)
+        })
     }
 
     /// Those of these lanes whose process ended without a word.
@@ -314,7 +386,8 @@ impl Arena {
         Locked { word }
     }
 
-    /// The right to take a connection from a listener of the kernel's that the processes share; `None`: somebody else does.
+    /// The right to take a connection from a listener of the kernel's that the processes share; `None`: somebody else
+    /// does.
     pub(crate) fn try_lock_accepts(&self) -> Option<Locked<'_>> {
         let word = &self.header().accepts;
         let process = self.process.load(Ordering::Relaxed);

@@ -6,6 +6,8 @@ use core::mem::size_of;
 use sys::raw::syscall;
 use sys::{Fd, Result};
 
+use crate::locking;
+
 pub(crate) const MAP_TYPE_HASH: u32 = 1;
 pub(crate) const MAP_TYPE_ARRAY: u32 = 2;
 /// Forgets the least recently used when it is full.
@@ -41,10 +43,21 @@ fn bpf<T>(command: i32, attributes: &mut T) -> Result<usize> {
     unsafe { syscall(libc::SYS_bpf, [command as usize, pointer, size_of::<T>(), 0, 0, 0]) }
 }
 
+/// What maps and programs may take of the limit of locked memory, at the most.
+const CHARGED: u64 = 64 << 20;
+
+/// As [`bpf`], for what old kernels charge to the limit of locked memory: they say EPERM.
+fn bpf_charged<T>(command: i32, attributes: &mut T) -> Result<usize> {
+    match bpf(command, attributes) {
+        Err(libc::EPERM) if locking::allow(CHARGED) => bpf(command, attributes),
+        outcome => outcome,
+    }
+}
+
 /// BPF_MAP_CREATE.
 pub(crate) fn map_create(kind: u32, key: usize, value: usize, entries: u32, flags: u32) -> Result<Fd> {
     let mut attributes = [kind, key as u32, value as u32, entries, flags, 0, 0];
-    bpf(0, &mut attributes).map(Fd::adopt)
+    bpf_charged(0, &mut attributes).map(Fd::adopt)
 }
 
 /// BPF_MAP_LOOKUP_ELEM; `V` has exactly the size of the map's values.
@@ -110,13 +123,18 @@ pub(crate) fn program_load(instructions: &[u64], multi_buffer: bool) -> Result<F
         prog_ifindex: 0,
         expected_attach_type: ATTACH_XDP,
     };
-    bpf(5, &mut load).map(Fd::adopt)
+    bpf_charged(5, &mut load).map(Fd::adopt)
 }
 
 /// BPF_LINK_CREATE on an interface: the program is attached until the last descriptor of the link is closed.
 pub(crate) fn link_create(program: &Fd, interface: u32, flags: u32) -> Result<Fd> {
     let mut attributes = [program.raw() as u32, interface, ATTACH_XDP, flags, 0, 0, 0, 0];
     bpf(28, &mut attributes).map(Fd::adopt)
+}
+
+/// BPF_LINK_DETACH (Linux 5.9): the program is gone from the interface, whoever has a descriptor of the link.
+pub(crate) fn link_detach(link: &Fd) -> Result<()> {
+    bpf(34, &mut [link.raw() as u32]).map(|_| ())
 }
 
 /// BPF_PROG_TEST_RUN: the program's answer to a packet, and the nanoseconds one of `repeat` runs took. `packet` is

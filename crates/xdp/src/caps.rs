@@ -13,10 +13,12 @@ use crate::{Mode, Refusal};
 pub enum NotWorth {
     /// It could not be accelerated at all.
     Refused(Refusal),
-    /// Not a network card's driver with zero-copy: nothing says that the detour pays.
+    /// Not veth: nothing says that the detour pays.
     Driver {
         /// Its name by ethtool, or empty.
         driver: String,
+        /// It moves packets without a copy, in its own hook.
+        zero_copy: bool,
     },
 }
 
@@ -24,52 +26,42 @@ impl fmt::Display for NotWorth {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             NotWorth::Refused(refusal) => refusal.fmt(f),
-            NotWorth::Driver { driver } => {
+            NotWorth::Driver { driver, zero_copy } => {
                 let driver = if driver.is_empty() { "unknown driver" } else { driver };
                 write!(
                     f,
                     "{driver}: not accelerated by default; name the interface explicitly to accelerate it"
-                )
+                )?;
+                if *zero_copy {
+                    f.write_str(
+                        ", and say SIDESTEP_XDP_MODE=native for zero copy (which may take its link down for seconds)",
+                    )?;
+                }
+                Ok(())
             }
         }
     }
 }
 
-/// Should this interface be accelerated without being named? Yes for veth (the peer is on this host, and the kernel's
-/// own path is long) and for drivers of network cards that announce zero-copy AF_XDP. Everything else (virtio_net,
-/// tun, bond, ...) stays with the kernel until somebody who measured it says otherwise.
+/// Should this interface be accelerated without being named? Only veth: the peer is on this host, the kernel's own path
+/// is long, and opening disturbs nobody. Network cards wait for somebody who names them and measures: what they gain in
+/// the generic hook is not known, and attaching to the driver may take the link down for all programs of the host.
 pub fn worth_it(interface: &str) -> Result<(), NotWorth> {
     let interface = find(interface).map_err(NotWorth::Refused)?;
-    if is_worth_it(&interface.driver, features(&interface)) {
+    if is_worth_it(&interface.driver) {
         return Ok(());
     }
-    Err(NotWorth::Driver { driver: interface.driver })
+    let zero_copy = features(&interface) & query::ZERO_COPY != 0;
+    Err(NotWorth::Driver { driver: interface.driver, zero_copy })
 }
 
-fn is_worth_it(driver: &str, features: u64) -> bool {
-    driver == "veth" || features & query::ZERO_COPY != 0 && !VIRTUAL.contains(&driver)
+/// The same of an interface whose driver has this name by ethtool.
+pub fn is_worth_it(driver: &str) -> bool {
+    driver == "veth"
 }
 
-/// Drivers that are no network card, whatever they announce (virtio_net announces zero-copy since Linux 6.11): the
-/// other end copies, attaching may reconfigure the queues of the only way into a virtual machine, and for devices
-/// over others the announcement is that of their parts.
-const VIRTUAL: [&str; 12] = [
-    "virtio_net",
-    "tun",
-    "bonding",
-    "team",
-    "bridge",
-    "openvswitch",
-    "hv_netvsc",
-    "vmxnet3",
-    "vif",
-    "macvlan",
-    "ipvlan",
-    "802.1Q VLAN Support",
-];
-
-/// Does it pay to leave the cutting of large packets to the kernel? Where frames are copied one by one and the other end
-/// takes large packets whole. Not measured on other devices than veth.
+/// Does it pay to leave the cutting of large packets to the kernel? Where frames are copied one by one and the other
+/// end takes large packets whole. Not measured on other devices than veth.
 pub(crate) fn cuts(interface: &Interface, way: Way) -> bool {
     interface.driver == "veth" && !way.zero_copy
 }
@@ -84,7 +76,8 @@ pub fn privilege() -> Result<(), Refusal> {
     }
     let steering = Flood::create(64, Answers::default())
         .and_then(|flood| Steering::create(1, 1, flood))
-        .and_then(|steering| steering.load_program(true).map(|_| ()));
+        // Packets of one buffer, which the oldest kernel knows: the question is about rights.
+        .and_then(|steering| steering.load_program(false).map(|_| ()));
     steering.map_err(|errno| program_refused("bpf(BPF_PROG_LOAD)", errno))
 }
 
@@ -95,10 +88,20 @@ pub fn driver(interface: &str) -> Option<String> {
 
 pub(crate) fn program_refused(call: &'static str, errno: i32) -> Refusal {
     match errno {
-        libc::EPERM | libc::EACCES => Refusal::NoPrivilege,
+        libc::EPERM => Refusal::NoPrivilege,
+        // The verifier forbids those without it what our program does, and says the same as to a wrong program.
+        libc::EACCES if sys::process::capabilities().is_ok_and(|held| !may_read_memory(held)) => {
+            Refusal::NoPrivilege
+        }
         libc::ENOMEM => Refusal::NoMemory,
         errno => Refusal::System { call, errno },
     }
+}
+
+/// Whether the verifier lets programs of whoever has these capabilities compute with addresses: CAP_PERFMON, or
+/// CAP_SYS_ADMIN.
+fn may_read_memory(held: u64) -> bool {
+    held & (1 << 38 | 1 << 21) != 0
 }
 
 pub(crate) fn find(name: &str) -> Result<Interface, Refusal> {
@@ -126,26 +129,23 @@ const fn single(way: Way) -> Way {
     Way { multi_buffer: false, ..way }
 }
 
-/// The ways to try, best first. On veth the generic hook comes first: it is faster there, and takes the super-frames
-/// of a local peer whole (docs/design/af-xdp.md). Without multi-buffer it would lose them, so it comes last then: the
-/// native hook makes the peer send single frames. The generic hook is also all that is tried unasked on what may be the
-/// only way into a virtual machine: attaching to it resets nothing.
+/// The ways to try, best first. The generic hook is all that is tried unasked: attaching to a driver resets its queues,
+/// and with some cards takes the link down for seconds, at the start and at the end of each program. veth has no link
+/// to lose: without multi-buffer the generic hook would lose the super-frames of a local peer, so the native one, which
+/// makes the peer send single frames, comes before it. With multi-buffer the generic one is faster
+/// (docs/design/af-xdp.md).
 pub(crate) fn ways(interface: &Interface, mode: Mode) -> &'static [Way] {
-    let features = features(interface);
-    let (zero_copy, native) = (features & query::ZERO_COPY != 0, features & query::NATIVE == query::NATIVE);
     match mode {
-        Mode::Generic => const { &[GENERIC, single(GENERIC)] },
-        Mode::Native if zero_copy => const { &[ZERO_COPY, single(ZERO_COPY), NATIVE, single(NATIVE)] },
+        Mode::Native if features(interface) & query::ZERO_COPY != 0 => {
+            const { &[ZERO_COPY, single(ZERO_COPY), NATIVE, single(NATIVE)] }
+        }
+        // In a driver's hook packets are those of the bond's parts, and the kernel gives them to no socket of the bond.
+        Mode::Native if interface.driver == "bonding" => const { &[GENERIC, single(GENERIC)] },
         Mode::Native => const { &[NATIVE, single(NATIVE)] },
         Mode::Auto if interface.driver == "veth" => {
             const { &[GENERIC, NATIVE, single(NATIVE), single(GENERIC)] }
         }
-        Mode::Auto if VIRTUAL.contains(&interface.driver.as_str()) => const { &[GENERIC, single(GENERIC)] },
-        Mode::Auto if zero_copy => {
-            const { &[ZERO_COPY, single(ZERO_COPY), NATIVE, single(NATIVE), GENERIC, single(GENERIC)] }
-        }
-        Mode::Auto if native => const { &[NATIVE, single(NATIVE), GENERIC, single(GENERIC)] },
-        Mode::Auto => const { &[GENERIC, single(GENERIC)] },
+        Mode::Auto | Mode::Generic => const { &[GENERIC, single(GENERIC)] },
     }
 }
 
@@ -159,14 +159,26 @@ mod tests {
     use super::*;
 
     #[test]
-    fn veth_and_zero_copy_cards_are_worth_it_and_virtual_machines_uplinks_are_not() {
-        let all = query::NATIVE | query::ZERO_COPY;
-        assert!(is_worth_it("veth", query::NATIVE));
-        assert!(is_worth_it("ice", all));
-        assert!(!is_worth_it("ena", query::NATIVE));
-        assert!(!is_worth_it("", 0));
-        for driver in VIRTUAL {
-            assert!(!is_worth_it(driver, all), "{driver}");
+    fn perfmon_is_what_the_verifier_asks_for() {
+        let (net_admin, net_raw, bpf, perfmon) = (1 << 12, 1 << 13, 1 << 39, 1 << 38);
+        assert!(!may_read_memory(net_admin | net_raw | bpf));
+        assert!(may_read_memory(net_admin | net_raw | bpf | perfmon));
+    }
+
+    #[test]
+    fn unasked_no_driver_but_veth_is_attached_to() {
+        for driver in ["igb", "mlx5_core", "virtio_net", ""] {
+            let card = Interface {
+                index: 1,
+                mac: [0; 6],
+                mtu: 1500,
+                ethernet: true,
+                driver: driver.to_owned(),
+                queues: 1,
+                queues_max: 1,
+            };
+            assert!(ways(&card, Mode::Auto).iter().all(|way| !way.native && !way.zero_copy), "{driver}");
+            assert!(ways(&card, Mode::Native).iter().all(|way| way.native), "{driver}");
         }
     }
 
@@ -178,7 +190,7 @@ mod tests {
             return;
         }
         let refused = worth_it("eth0").unwrap_err();
-        assert_eq!(refused, NotWorth::Driver { driver: "virtio_net".to_owned() });
+        assert!(matches!(&refused, NotWorth::Driver { driver, .. } if driver == "virtio_net"));
         assert!(refused.to_string().contains("virtio_net"));
     }
 }

@@ -1,26 +1,29 @@
 //! An interface under our program: opened, asked, steered. Packets are moved in `receive` and `transmit`.
 
 mod half_open;
+mod kept;
 mod large;
 mod open;
 mod receive;
 mod shared;
 mod transmit;
+mod watch;
 
-pub use half_open::HalfOpen;
+pub use half_open::{ByKernel, HalfOpen};
+pub use kept::{Handout, Kept, interface_name};
 pub use transmit::Sent;
+pub use watch::Change;
 
 use core::net::SocketAddrV4;
 use core::sync::atomic::Ordering;
-use std::collections::HashSet;
 use std::sync::Arc;
 
-use sys::{Fd, Result as SysResult};
+use sys::Result as SysResult;
 
-use crate::arena::{self, Locked};
+use crate::arena::Locked;
 use crate::pool::{Pool, RxFrame};
 use crate::rings::Ring;
-use crate::socket::Socket;
+use crate::socket::{QueueRings, Socket};
 use crate::steering::Part;
 use crate::{Flow, Mode, Statistics};
 pub use shared::Inherited;
@@ -40,6 +43,8 @@ pub struct Options {
     pub tx_ring: u32,
     /// Whether packets larger than the MTU are sent where that pays.
     pub large: bool,
+    /// Whether the frames are in huge pages, as far as the kernel has them.
+    pub huge_pages: bool,
     /// The MSS that the program announces when it answers SYNs itself, with cookies, because too many come at a time.
     /// 0: it drops them.
     pub answer_mss: u16,
@@ -47,7 +52,15 @@ pub struct Options {
 
 impl Default for Options {
     fn default() -> Options {
-        Options { mode: Mode::Auto, frames: 8192, rx_ring: 2048, tx_ring: 1024, large: true, answer_mss: 0 }
+        Options {
+            mode: Mode::Auto,
+            frames: 8192,
+            rx_ring: 2048,
+            tx_ring: 1024,
+            large: true,
+            huge_pages: true,
+            answer_mss: 0,
+        }
     }
 }
 
@@ -56,8 +69,8 @@ impl Default for Options {
 /// Dropping the last one of all processes detaches the program: from then on the kernel gets all packets.
 /// [`RxFrame`]s may outlive it, so the arena stays mapped for the life of the process.
 ///
-/// In the child of a fork it must be [inherited](Device::inherit) before anything else happens; the child opens a device
-/// of its own from that.
+/// In the child of a fork it must be [inherited](Device::inherit) before anything else happens; the child opens a
+/// device of its own from that.
 pub struct Device {
     shared: Arc<Shared>,
     queues: Vec<Queue>,
@@ -76,11 +89,13 @@ pub struct Device {
     transmit: transmit::Transmit,
     /// Connections of processes that were killed.
     half_open: Vec<Flow>,
+    watch: watch::Watch,
 }
 
 /// A socket on one queue, the queue's rings, and the packet that is being put together from its descriptors.
 struct Queue {
     socket: Socket,
+    rings: QueueRings,
     fill: Ring<u64>,
     completion: Ring<u64>,
     head: Option<RxFrame>,
@@ -92,9 +107,8 @@ struct Queue {
 impl Device {
     /// Before a fork, in the parent: makes what the child's device is opened from.
     pub fn before_fork(&self) {
-        self.shared.make_anchors(self.queues.iter().map(|queue| &queue.socket.fd));
+        self.shared.make_anchors(&self.queues);
         self.shared.large(&self.queues[0].socket.fd);
-        self.shared.raw(&self.queues[0].socket.fd);
     }
 
     /// The process begins to end: a successor that opens the interface waits until it is free.
@@ -102,19 +116,22 @@ impl Device {
         self.shared.owner.release();
     }
 
-    /// At the end of the process: program and sockets go soon after it. Closing each takes the kernel a grace period, for
-    /// which nobody must wait. Until then packets of flows that are still steered are dropped.
+    /// At the end of the process: program and sockets go soon after it. Closing each takes the kernel a grace period,
+    /// for which nobody must wait. Until then packets of flows that are still steered are dropped.
     pub fn leave(&self) {
-        let sockets = self.queues.iter().map(|queue| &queue.socket.fd);
-        let slow: Vec<i32> = self.shared.slow_to_close().chain(sockets).map(Fd::raw).collect();
+        self.pool.arena.end(self.lane);
+        if !self.pool.arena.has_others(self.lane) {
+            self.shared.restore_offloads();
+        }
+        let mut slow = self.shared.slow_to_close();
+        slow.extend(&self.descriptors);
         // Else they are closed while the process ends.
         let _ = sys::socket::close_after_exit(&slow);
-        self.pool.arena.end(self.lane);
     }
 
     /// In the child of a fork, first of all: closes the child's copies of the sockets, so that they end with the
-    /// parent, and tells what a device of its own is opened from. Of this one only [`Device::unsteer`] is of use: it takes
-    /// a flow from the parent.
+    /// parent, and tells what a device of its own is opened from. Of this one only [`Device::unsteer`] is of use: it
+    /// takes a flow from the parent.
     pub fn inherit(&mut self, child: &sys::InChild) -> Inherited {
         self.queues.clear();
         self.descriptors.clear();
@@ -127,24 +144,18 @@ impl Device {
         self.shared.is_inherited.load(Ordering::Relaxed)
     }
 
+    /// What sends IP packets by way of the kernel's routes. EPERM: this process has not got the privilege (any more).
+    pub fn by_kernel(&self) -> SysResult<ByKernel> {
+        ByKernel::open(&self.shared)
+    }
+
     /// Once a second or so: lanes of processes that died are taken out of the steering, and after a while their
     /// frames are taken back. What was told to nobody is [half-open](Device::half_open) then.
     pub fn bury_dead(&mut self) {
         self.shared.owner.hear();
-        let (arena, steering) = (&self.pool.arena, &self.shared.steering);
-        let lock = arena.lock_rings();
-        let dead = arena.find_dead();
-        let killed = arena.killed(dead);
-        if dead != killed {
-            steering.bury(dead & !killed);
+        if !self.shared.is_tended() {
+            self.half_open.extend(kept::bury(&self.shared));
         }
-        let mut half_open = if killed != 0 { steering.bury(killed) } else { HashSet::new() };
-        arena.bury_dead(arena::seconds());
-        drop(lock);
-        if killed != 0 {
-            half_open.extend(steering.forget_chosen(killed));
-        }
-        self.half_open.extend(half_open);
     }
 
     /// So many, at the most, of the connections that died with their process: their peers are to be told, without the
@@ -156,7 +167,7 @@ impl Device {
 
     /// Where the program is attached: `Native` or `Generic`.
     pub fn mode(&self) -> Mode {
-        if self.shared.way.native { Mode::Native } else { Mode::Generic }
+        if self.shared.is_native() { Mode::Native } else { Mode::Generic }
     }
 
     /// Do packets move without a copy?
@@ -182,7 +193,7 @@ impl Device {
     /// A virtual device whose kernel peers leave partial checksums: their TCP and UDP checksum fields may hold the
     /// sum of the pseudo header only. (In the generic hook any driver may have left the checksum to us.)
     pub fn checksums_may_be_partial(&self) -> bool {
-        self.shared.interface.driver == "veth" || !self.shared.way.native
+        self.shared.interface.driver == "veth" || !self.shared.is_native()
     }
 
     /// May packets arrive that are larger than a frame, with a tail? Else a local peer's segmentation offload is off.
@@ -200,8 +211,8 @@ impl Device {
         &self.descriptors
     }
 
-    /// From now on packets of this flow come to us: a flow with a remote side to us alone, one without to all lanes that
-    /// steer it, by the hash of the remote side. `Err` is errno (E2BIG: too many flows or lanes).
+    /// From now on packets of this flow come to us: a flow with a remote side to us alone, one without to all lanes
+    /// that steer it, by the hash of the remote side. `Err` is errno (E2BIG: too many flows or lanes).
     pub fn steer(&self, flow: Flow) -> SysResult<()> {
         self.take_part(flow, Part::Active)
     }
@@ -219,7 +230,8 @@ impl Device {
         self.shared.steering.join(&flow, self.lane, part)
     }
 
-    /// From now on packets of this flow go to the other lanes that steer it, else to the kernel. True: there are others.
+    /// From now on packets of this flow go to the other lanes that steer it, else to the kernel. True: there are
+    /// others.
     pub fn unsteer(&self, flow: Flow) -> bool {
         if flow.remote.is_some() {
             self.shared.steering.unsteer(&flow);
@@ -229,10 +241,15 @@ impl Device {
         self.shared.steering.leave(&flow, self.lane)
     }
 
-    /// New connections to a listener's flow are the kernel's from now on; [`Device::unsteer`] follows, once those that are
-    /// under way have come.
+    /// New connections to a listener's flow are the kernel's from now on; [`Device::unsteer`] follows, once those that
+    /// are under way have come.
     pub fn leave_new_to_kernel(&self, flow: &Flow) {
         let _lock = self.pool.arena.lock_rings();
+        self.shared.steering.leave_new_to_kernel(flow);
+    }
+
+    /// A connection's flow is the kernel's as soon as that has a connection of the same endpoints.
+    pub fn yield_to_kernel(&self, flow: &Flow) {
         self.shared.steering.leave_new_to_kernel(flow);
     }
 
@@ -252,8 +269,8 @@ impl Device {
         self.shared.arena.take_offer(port)
     }
 
-    /// The right to look whether a connection waits at a listener of the kernel's, and to take it: among the processes that
-    /// share the arena one at a time has it. `None`: another one.
+    /// The right to look whether a connection waits at a listener of the kernel's, and to take it: among the processes
+    /// that share the arena one at a time has it. `None`: another one.
     pub fn try_lock_accepts(&self) -> Option<Locked<'static>> {
         self.pool.arena.try_lock_accepts()
     }
@@ -279,6 +296,11 @@ impl Device {
     #[inline]
     pub fn caught_up(&self) {
         self.shared.steering.flood.caught_up(self.lane);
+    }
+
+    /// The interface has another address: the program answers first segments that are for it.
+    pub fn set_mac(&self, mac: [u8; 6]) {
+        self.shared.steering.flood.set_mac(mac);
     }
 
     /// The key of the cookies in those answers: SipHash-1-3 of what `bpf/syn_cookie.h` says.

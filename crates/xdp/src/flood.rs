@@ -1,7 +1,7 @@
 //! What the program does with floods of SYNs (`bpf/flood.h`): its bounds, the key of its cookies, and what it counted.
 
 use core::mem::offset_of;
-use core::sync::atomic::{AtomicU32, AtomicU64, Ordering};
+use core::sync::atomic::{AtomicU8, AtomicU32, AtomicU64, Ordering};
 
 use sys::memory::Mapping;
 use sys::{Fd, Result};
@@ -36,6 +36,7 @@ struct Record {
     ahead: i64,
     answered: u64,
     refused: u64,
+    ran: u64,
     passed: [u32; LANES],
 }
 
@@ -70,11 +71,30 @@ impl Flood {
             ahead: clock_ahead(),
             answered: 0,
             refused: 0,
+            ran: 0,
             passed: [0; LANES],
         };
         bpf::map_update(&record, &0u32, &bounds)?;
         let mapping = Mapping::shared(record.raw(), PAGE, 0, false)?;
         Ok(Flood { record, proven, mapping, key })
+    }
+
+    /// The maps that another process made.
+    pub(crate) fn received(record: Fd, proven: Fd) -> Result<Flood> {
+        let mapping = Mapping::shared(record.raw(), PAGE, 0, false)?;
+        let mut flood = Flood { record, proven, mapping, key: [0; 16] };
+        for (at, byte) in (offset_of!(Record, key)..).zip(&mut flood.key) {
+            // SAFETY: within the record at the beginning of the mapping, which lives as long as we do; nobody changes
+            // the key.
+            *byte =
+                unsafe { flood.mapping.start().add(at).cast::<AtomicU8>().as_ref() }.load(Ordering::Relaxed);
+        }
+        Ok(flood)
+    }
+
+    /// By which another process has them.
+    pub(crate) fn descriptors(&self) -> [i32; 2] {
+        [self.record.raw(), self.proven.raw()]
     }
 
     /// The map of this name in the program.
@@ -102,6 +122,14 @@ impl Flood {
         self.count(offset_of!(Record, refused))
     }
 
+    /// Whether the program ran since this was asked last.
+    pub(crate) fn take_ran(&self) -> bool {
+        // SAFETY: the record is at the beginning of the mapping, which lives as long as we do; the program only stores
+        // to this number.
+        let ran = unsafe { self.mapping.start().add(offset_of!(Record, ran)).cast::<AtomicU64>().as_ref() };
+        ran.swap(0, Ordering::Relaxed) != 0
+    }
+
     /// A lane has found its rings empty: there is room for first segments again.
     #[inline]
     pub(crate) fn caught_up(&self, lane: u32) {
@@ -111,6 +139,16 @@ impl Flood {
         let passed = unsafe { self.mapping.start().add(at).cast::<AtomicU32>().as_ref() };
         if passed.load(Ordering::Relaxed) != 0 {
             passed.store(0, Ordering::Relaxed);
+        }
+    }
+
+    /// The interface has another address.
+    pub(crate) fn set_mac(&self, mac: [u8; 6]) {
+        for (at, byte) in (offset_of!(Record, mac)..).zip(mac) {
+            // SAFETY: within the record at the beginning of the mapping, which lives as long as we do; the program only
+            // reads these bytes, and a mixture of two addresses is nobody's.
+            unsafe { self.mapping.start().add(at).cast::<AtomicU8>().as_ref() }
+                .store(byte, Ordering::Relaxed);
         }
     }
 

@@ -54,7 +54,7 @@ pub(crate) struct UmemReg {
 }
 
 #[repr(C)]
-#[derive(Clone, Copy, Default)]
+#[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct RingOffset {
     pub(crate) producer: u64,
     pub(crate) consumer: u64,
@@ -79,3 +79,8 @@ pub(crate) struct Desc {
     pub(crate) len: u32,
     pub(crate) options: u32,
 }
+
+// SAFETY: integers without padding, none of which is an address.
+unsafe impl sys::socket::Plain for SockaddrXdp {}
+// SAFETY: as above.
+unsafe impl sys::socket::Plain for MmapOffsets {}

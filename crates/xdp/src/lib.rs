@@ -27,10 +27,12 @@ mod device;
 mod flood;
 mod if_xdp;
 mod interface;
+mod locking;
+mod offloads;
 mod owner;
 mod pool;
 mod program;
-mod query;
+pub mod query;
 mod refusal;
 mod rings;
 mod socket;
@@ -38,7 +40,9 @@ mod statistics;
 mod steering;
 
 pub use arena::Locked;
-pub use device::{Device, HalfOpen, Inherited, Options, Sent};
+pub use device::{
+    ByKernel, Change, Device, HalfOpen, Handout, Inherited, Kept, Options, Sent, interface_name,
+};
 pub use pool::RxFrame;
 pub use refusal::Refusal;
 pub use statistics::Statistics;

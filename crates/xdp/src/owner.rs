@@ -1,6 +1,6 @@
-//! Who owns an interface: a process and its children. They hold a name in the network namespace, which ends with the last
-//! of them at once. So who comes second knows before it has spent anything that it is the kernel's; and a successor knows
-//! that its predecessor is gone, though the kernel lets go of a dead process's sockets some time later.
+//! Who owns an interface: a process and its children. They hold a name in the network namespace, which ends with the
+//! last of them at once. So who comes second knows before it has spent anything that it is the kernel's; and a
+//! successor knows that its predecessor is gone, though the kernel lets go of a dead process's sockets some time later.
 //!
 //! The name is an abstract Unix socket, which anybody can have. So only that of root or our own user is believed.
 
@@ -64,6 +64,11 @@ impl Owner {
         }
     }
 
+    /// Of an interface that another process holds.
+    pub(crate) fn nobody() -> Owner {
+        Owner { begun: sys::clock::monotonic(), user: sys::process::user(), name: Mutex::new(None) }
+    }
+
     /// Repeats `call` while it says EBUSY and a predecessor may still disappear.
     pub(crate) fn retry_busy<T>(&self, mut call: impl FnMut() -> Result<T>) -> Result<T> {
         let patience = if self.name.lock().is_some() { RELEASING_NS } else { UNKNOWN_NS };
@@ -89,7 +94,7 @@ impl Owner {
 
     /// In the child of a fork: it may outlive its parent, and never need the network.
     pub(crate) fn after_fork(&self, child: &sys::InChild) {
-        self.name.force_unlock(child);
+        self.name.take_over(child);
         self.hear();
     }
 
@@ -110,6 +115,9 @@ struct Name {
     family: u16,
     path: [u8; 32],
 }
+
+// SAFETY: a number and bytes, without padding.
+unsafe impl sys::socket::Plain for Name {}
 
 fn name(interface: u32) -> Name {
     let mut path = [0; 32];
@@ -163,26 +171,28 @@ fn told(fields: &str) -> State {
 mod tests {
     use super::*;
 
-    /// No interface has such an index.
-    const NOWHERE: u32 = 0xffff_0000;
+    /// No interface has such an index, and no other process that tests this; one for each test.
+    fn nowhere(test: u32) -> u32 {
+        0x8000_0000 + 2 * sys::process::pid() as u32 + test
+    }
 
     #[test]
     fn a_living_owner_is_told_and_a_name_ends_with_its_owner() {
-        let first = Owner::claim(NOWHERE).unwrap();
+        let first = Owner::claim(nowhere(0)).unwrap();
         let pid = sys::process::pid();
         for asked in 0..3 * ASKING_MAX {
-            assert_eq!(Owner::claim(NOWHERE).err(), Some(Refusal::Owned { pid }), "{asked}");
+            assert_eq!(Owner::claim(nowhere(0)).err(), Some(Refusal::Owned { pid }), "{asked}");
             if asked % ASKING_MAX == 0 {
                 first.hear();
             }
         }
         first.release();
-        assert!(Owner::claim(NOWHERE).unwrap().name.lock().is_some());
+        assert!(Owner::claim(nowhere(0)).unwrap().name.lock().is_some());
     }
 
     #[test]
     fn busy_is_repeated_until_it_is_not_and_all_else_is_told_at_once() {
-        let owner = Owner::claim(NOWHERE + 1).unwrap();
+        let owner = Owner::claim(nowhere(1)).unwrap();
         let mut left = 3;
         let outcome = owner.retry_busy(|| {
             left -= 1;

@@ -1,11 +1,13 @@
-//! Two questions that only netlink answers: which XDP features a driver announces, and which program an interface
-//! has. (Routes and neighbours are another crate's; this is one request and one reply.)
+//! What only netlink answers: which XDP features a driver announces, and an interface's program, carrier and packets.
+//! (Routes and neighbours are another crate's; this is one request and one reply.)
 
 use sys::Result;
 
 const NETLINK_ROUTE: i32 = 0;
 const NETLINK_GENERIC: i32 = 16;
 const RTM_GETLINK: u16 = 18;
+const IFLA_STATS64: u16 = 23;
+const IFLA_CARRIER: u16 = 33;
 const IFLA_XDP: u16 = 43;
 const IFLA_XDP_PROG_ID: u16 = 4;
 const GENL_ID_CTRL: u16 = 0x10;
@@ -18,12 +20,12 @@ const NETDEV_A_DEV_XDP_FEATURES: u16 = 3;
 const NLMSG_ERROR: u16 = 2;
 
 /// Basic actions and redirection in the driver's own hook.
-pub(crate) const NATIVE: u64 = 1 | 2;
+pub const NATIVE: u64 = 1 | 2;
 /// AF_XDP without copies.
-pub(crate) const ZERO_COPY: u64 = 8;
+pub const ZERO_COPY: u64 = 8;
 
 /// `xdp-features` of the netdev family. EOPNOTSUPP or ENOENT: a kernel without it (before 6.3).
-pub(crate) fn xdp_features(interface: u32) -> Result<u64> {
+pub fn xdp_features(interface: u32) -> Result<u64> {
     let version = 1 << 8;
     let name = (CTRL_ATTR_FAMILY_NAME, &b"netdev\0"[..]);
     let reply =
@@ -38,13 +40,31 @@ pub(crate) fn xdp_features(interface: u32) -> Result<u64> {
 }
 
 /// The id of the XDP program on an interface, if there is one.
-pub(crate) fn xdp_program(interface: u32) -> Option<u32> {
+pub fn xdp_program(interface: u32) -> Option<u32> {
+    let reply = link(interface)?;
+    let id = attribute(attribute(reply.get(16..)?, IFLA_XDP)?, IFLA_XDP_PROG_ID)?;
+    Some(u32::from_ne_bytes(id.get(..4)?.try_into().ok()?))
+}
+
+/// Whether the interface has a carrier, as the driver says.
+pub(crate) fn has_carrier(interface: u32) -> Option<bool> {
+    let reply = link(interface)?;
+    Some(*attribute(reply.get(16..)?, IFLA_CARRIER)?.first()? != 0)
+}
+
+/// Packets that the interface has received.
+pub(crate) fn received_packets(interface: u32) -> Option<u64> {
+    let reply = link(interface)?;
+    // struct rtnl_link_stats64 begins with them.
+    let statistics = attribute(reply.get(16..)?, IFLA_STATS64)?;
+    Some(u64::from_ne_bytes(statistics.get(..8)?.try_into().ok()?))
+}
+
+fn link(interface: u32) -> Option<Vec<u8>> {
     // struct ifinfomsg: family, pad, type, index, flags, change.
     let mut header = [0; 16];
     header[4..8].copy_from_slice(&interface.to_ne_bytes());
-    let reply = ask(NETLINK_ROUTE, RTM_GETLINK, &header, None).ok()?;
-    let id = attribute(attribute(reply.get(16..)?, IFLA_XDP)?, IFLA_XDP_PROG_ID)?;
-    Some(u32::from_ne_bytes(id.get(..4)?.try_into().ok()?))
+    ask(NETLINK_ROUTE, RTM_GETLINK, &header, None).ok()
 }
 
 /// One request with a family header and at most one attribute; what follows the reply's netlink header.
@@ -115,7 +135,8 @@ mod tests {
 
     #[test]
     fn loopback_has_no_program_and_no_zero_copy() {
-        assert_eq!(xdp_program(1), None);
+        assert_eq!((xdp_program(1), has_carrier(1)), (None, Some(true)));
+        assert!(received_packets(1).is_some() && received_packets(0x7fff_0000).is_none());
         assert_eq!(xdp_features(1).unwrap_or(0) & ZERO_COPY, 0);
     }
 }

@@ -11,6 +11,7 @@
 
 use core::ptr::NonNull;
 use core::sync::atomic::{AtomicU32, Ordering};
+use std::sync::Arc;
 
 use sys::memory::Mapping;
 
@@ -19,7 +20,7 @@ use crate::if_xdp::{RingOffset, XDP_RING_NEED_WAKEUP};
 /// One ring, from one side.
 pub(crate) struct Ring<T> {
     /// Keeps the memory mapped that all pointers below point into.
-    _mapping: Mapping,
+    _mapping: Arc<Mapping>,
     producer: NonNull<AtomicU32>,
     consumer: NonNull<AtomicU32>,
     flags: NonNull<AtomicU32>,
@@ -41,7 +42,7 @@ impl<T: Copy> Ring<T> {
     ///
     /// # Safety
     /// `mapping` must be a ring mapping of an AF_XDP socket with these offsets, entries of type `T`, and `size`.
-    pub(crate) unsafe fn new(mapping: Mapping, offset: &RingOffset, size: u32) -> Ring<T> {
+    pub(crate) unsafe fn new(mapping: Arc<Mapping>, offset: &RingOffset, size: u32) -> Ring<T> {
         debug_assert!(size.is_power_of_two());
         let start = mapping.start();
         // SAFETY: the kernel's offsets lie inside its mapping and are aligned.

@@ -1,13 +1,20 @@
 //! AF_XDP sockets: a lane's own, with the rings that all lanes of its queue share, and the anchor of a queue.
+//!
+//! Rings are mapped before a socket is bound: Linux maps those of a bound one since 6.4 only. And they are filled
+//! before: a driver may build its receive ring out of them when it is bound to or attached to, and not look again if
+//! they were empty (igb, zero-copy). Then the interface receives nothing any more, for nobody.
+
+use std::sync::Arc;
 
 use sys::memory::Mapping;
-use sys::socket::{option, set_option};
+use sys::socket::{option, set_option, set_option_with_addresses};
 use sys::{Fd, Result};
 
 use crate::Refusal;
 use crate::arena::{Arena, FRAME};
 use crate::caps::Way;
 use crate::if_xdp::*;
+use crate::locking;
 use crate::owner::Owner;
 use crate::rings::Ring;
 
@@ -22,6 +29,8 @@ pub(crate) struct Binding {
     pub(crate) queue: u32,
     pub(crate) rx_ring: u32,
     pub(crate) tx_ring: u32,
+    /// Frames that may be posted in the fill ring.
+    pub(crate) post_max: u32,
     pub(crate) way: Way,
 }
 
@@ -30,10 +39,12 @@ pub(crate) struct Binding {
 pub(crate) enum Origin<'a> {
     /// They are its own, and it registers the arena: the first socket of an interface.
     Arena(&'a Arena, &'a Owner),
-    /// They are its own, over the arena of that first socket: the first one of another queue.
-    Interface(&'a Fd, &'a Owner),
+    /// They are its own, over the arena that this first socket registered: the first one of another queue.
+    Interface(&'a Arena, &'a Fd, &'a Owner),
     /// They are those of a socket on the same queue.
-    Queue(&'a Fd),
+    Queue(&'a Anchor),
+    /// As above, and the socket is bound already ([`Anchor::bind`]).
+    Bound(&'a Anchor),
 }
 
 /// A socket that takes no packets: it holds a queue for processes that have no other socket of it. Lanes of children
@@ -41,6 +52,14 @@ pub(crate) enum Origin<'a> {
 #[derive(Debug)]
 pub(crate) struct Anchor {
     pub(crate) fd: Fd,
+    rings: QueueRings,
+}
+
+/// The fill and completion rings of a queue, mapped. All its lanes use them in turn, each with cursors of its own.
+#[derive(Clone, Debug)]
+pub(crate) struct QueueRings {
+    fill: (Arc<Mapping>, RingOffset, u32),
+    completion: (Arc<Mapping>, RingOffset, u32),
 }
 
 /// A lane's socket on one queue.
@@ -51,27 +70,72 @@ pub(crate) struct Socket {
 }
 
 impl Anchor {
-    /// Makes an anchor out of an unbound socket, beside the socket `of` on the same queue.
-    pub(crate) fn open(fd: Fd, binding: Binding, of: &Fd) -> core::result::Result<Anchor, Refusal> {
+    /// Makes an anchor out of an unbound socket, beside the socket `of` on the same queue, whose rings are `rings`.
+    ///
+    /// A mapping keeps the socket alive that it was made by. So children have the anchor's where the kernel maps rings
+    /// of bound sockets; before (Linux 6.4), the parent's socket stays until the last of its children is gone, and what
+    /// comes for it after its end is lost until its lane is buried.
+    pub(crate) fn open(
+        fd: Fd,
+        binding: Binding,
+        of: &Fd,
+        rings: &QueueRings,
+    ) -> core::result::Result<Anchor, Refusal> {
         // The kernel binds no socket without a ring of its own.
         set_option(fd.raw(), SOL_XDP, XDP_RX_RING, &1u32).map_err(rings_refused)?;
-        bind(&fd, binding, Origin::Queue(of))?;
-        Ok(Anchor { fd })
+        bind(&fd, binding, Some(of), None)?;
+        let rings = QueueRings::map(&fd, binding).unwrap_or_else(|_| rings.clone());
+        Ok(Anchor { fd, rings })
+    }
+
+    /// An anchor that another process made. Needs Linux 6.4, which maps rings of bound sockets.
+    pub(crate) fn received(fd: Fd, binding: Binding) -> Result<Anchor> {
+        let rings = QueueRings::map(&fd, binding)?;
+        Ok(Anchor { fd, rings })
+    }
+
+    /// Makes a lane's socket out of an unbound one, for another process: without mapping its rings.
+    pub(crate) fn bind(&self, fd: &Fd, binding: Binding) -> core::result::Result<(), Refusal> {
+        ask_for_rings(fd, binding).map_err(rings_refused)?;
+        bind(fd, binding, Some(&self.fd), None)?;
+        allow_batches(fd, binding);
+        Ok(())
     }
 }
 
-/// The fill and completion rings of the queue that a socket is bound to, for the caller to use in turn with others.
-pub(crate) fn rings_of_queue(socket: &Fd, binding: Binding) -> Result<(Ring<u64>, Ring<u64>)> {
-    let (fill, completion, entry) = (binding.rx_ring, binding.tx_ring, size_of::<u64>());
-    let offsets = option(socket.raw(), SOL_XDP, XDP_MMAP_OFFSETS, MmapOffsets::default())?;
-    let fill_map = map(socket, &offsets.fill, fill, entry, XDP_UMEM_PGOFF_FILL_RING)?;
-    let completion_map = map(socket, &offsets.completion, completion, entry, XDP_UMEM_PGOFF_COMPLETION_RING)?;
-    // SAFETY: each mapping is made with the offsets, page offset, entry type and size of its own ring.
-    unsafe {
-        Ok((
-            Ring::new(fill_map, &offsets.fill, fill),
-            Ring::new(completion_map, &offsets.completion, completion),
-        ))
+impl QueueRings {
+    /// Gives a socket that is not bound yet rings of its own, and posts free frames of the arena.
+    fn make(socket: &Fd, arena: &Arena, binding: Binding) -> Result<QueueRings> {
+        set_option(socket.raw(), SOL_XDP, XDP_UMEM_FILL_RING, &binding.rx_ring)?;
+        set_option(socket.raw(), SOL_XDP, XDP_UMEM_COMPLETION_RING, &binding.tx_ring)?;
+        let rings = Self::map(socket, binding)?;
+        let (mut fill, _) = rings.cursors();
+        for _ in 0..fill.room(binding.post_max).min(binding.post_max) {
+            let Some(frame) = arena.take_to_post() else { break };
+            fill.put(u64::from(frame) * FRAME as u64);
+        }
+        fill.publish();
+        Ok(rings)
+    }
+
+    pub(crate) fn map(socket: &Fd, binding: Binding) -> Result<QueueRings> {
+        let offsets = option(socket.raw(), SOL_XDP, XDP_MMAP_OFFSETS, MmapOffsets::default())?;
+        let ring = |offset: RingOffset, entries, page| -> Result<(Arc<Mapping>, RingOffset, u32)> {
+            Ok((Arc::new(map(socket, &offset, entries, size_of::<u64>(), page)?), offset, entries))
+        };
+        Ok(QueueRings {
+            fill: ring(offsets.fill, binding.rx_ring, XDP_UMEM_PGOFF_FILL_RING)?,
+            completion: ring(offsets.completion, binding.tx_ring, XDP_UMEM_PGOFF_COMPLETION_RING)?,
+        })
+    }
+
+    /// Cursors over the fill and the completion ring.
+    pub(crate) fn cursors(&self) -> (Ring<u64>, Ring<u64>) {
+        let cursor = |(mapping, offset, entries): &(Arc<Mapping>, RingOffset, u32)| {
+            // SAFETY: `map` made the mapping with the offsets, page offset, entry type and size of this ring.
+            unsafe { Ring::new(mapping.clone(), offset, *entries) }
+        };
+        (cursor(&self.fill), cursor(&self.completion))
     }
 }
 
@@ -90,44 +154,48 @@ pub(crate) fn af_xdp() -> core::result::Result<Fd, Refusal> {
 fn rings_refused(errno: i32) -> Refusal {
     match errno {
         libc::ENOMEM | libc::ENOBUFS => Refusal::NoMemory,
-        errno => Refusal::System { call: "setsockopt(SOL_XDP)", errno },
+        errno => Refusal::System { call: "rings(AF_XDP)", errno },
     }
 }
 
 impl Socket {
-    /// Makes a lane's socket out of an unbound one.
+    /// Makes a lane's socket out of an unbound one; with the rings of its queue.
     pub(crate) fn open(
         fd: Fd,
         binding: Binding,
         origin: Origin<'_>,
-    ) -> core::result::Result<Socket, Refusal> {
+    ) -> core::result::Result<(Socket, QueueRings), Refusal> {
         if let Origin::Arena(arena, _) = origin {
             register(&fd, arena)?;
         }
-        if !matches!(origin, Origin::Queue(_)) {
-            let rings = [(XDP_UMEM_FILL_RING, binding.rx_ring), (XDP_UMEM_COMPLETION_RING, binding.tx_ring)];
-            for (ring, size) in rings {
-                set_option(fd.raw(), SOL_XDP, ring, &size).map_err(rings_refused)?;
+        let rings = match origin {
+            Origin::Arena(arena, _) | Origin::Interface(arena, ..) => {
+                QueueRings::make(&fd, arena, binding).map_err(rings_refused)?
             }
-        }
-        let socket = Self::with_rings(fd, binding).map_err(rings_refused)?;
-        bind(&socket.fd, binding, origin)?;
-        // May fail without harm, as above.
-        let _ = set_option(socket.fd.raw(), SOL_XDP, XDP_MAX_TX_SKB_BUDGET, &binding.tx_ring);
-        Ok(socket)
+            Origin::Queue(anchor) | Origin::Bound(anchor) => anchor.rings.clone(),
+        };
+        let (first, owner) = match origin {
+            Origin::Arena(_, owner) => (None, Some(owner)),
+            Origin::Interface(_, first, owner) => (Some(first), Some(owner)),
+            Origin::Queue(anchor) => (Some(&anchor.fd), None),
+            Origin::Bound(_) => return Ok((Self::map(fd, binding).map_err(rings_refused)?, rings)),
+        };
+        ask_for_rings(&fd, binding).map_err(rings_refused)?;
+        let socket = Self::map(fd, binding).map_err(rings_refused)?;
+        bind(&socket.fd, binding, first, owner)?;
+        allow_batches(&socket.fd, binding);
+        Ok((socket, rings))
     }
 
-    fn with_rings(fd: Fd, binding: Binding) -> Result<Socket> {
+    fn map(fd: Fd, binding: Binding) -> Result<Socket> {
         let (rx, tx) = (binding.rx_ring, binding.tx_ring);
-        set_option(fd.raw(), SOL_XDP, XDP_RX_RING, &rx)?;
-        set_option(fd.raw(), SOL_XDP, XDP_TX_RING, &tx)?;
         let offsets = option(fd.raw(), SOL_XDP, XDP_MMAP_OFFSETS, MmapOffsets::default())?;
         let descs = size_of::<Desc>();
         // SAFETY: each mapping is made with the offsets, page offset, entry type and size of its own ring.
         unsafe {
             Ok(Socket {
-                rx: Ring::new(map(&fd, &offsets.rx, rx, descs, XDP_PGOFF_RX_RING)?, &offsets.rx, rx),
-                tx: Ring::new(map(&fd, &offsets.tx, tx, descs, XDP_PGOFF_TX_RING)?, &offsets.tx, tx),
+                rx: Ring::new(map(&fd, &offsets.rx, rx, descs, XDP_PGOFF_RX_RING)?.into(), &offsets.rx, rx),
+                tx: Ring::new(map(&fd, &offsets.tx, tx, descs, XDP_PGOFF_TX_RING)?.into(), &offsets.tx, tx),
                 fd,
             })
         }
@@ -139,12 +207,24 @@ impl Socket {
     }
 }
 
-fn bind(fd: &Fd, binding: Binding, origin: Origin<'_>) -> core::result::Result<(), Refusal> {
-    let (shared, owner) = match origin {
-        Origin::Arena(_, owner) => (None, Some(owner)),
-        Origin::Interface(first, owner) => (Some(first), Some(owner)),
-        Origin::Queue(first) => (Some(first), None),
-    };
+/// Receive and transmit rings of a lane's own.
+fn ask_for_rings(fd: &Fd, binding: Binding) -> Result<()> {
+    set_option(fd.raw(), SOL_XDP, XDP_RX_RING, &binding.rx_ring)?;
+    set_option(fd.raw(), SOL_XDP, XDP_TX_RING, &binding.tx_ring)
+}
+
+fn allow_batches(fd: &Fd, binding: Binding) {
+    // May fail without harm: the kernel's default works, more slowly.
+    let _ = set_option(fd.raw(), SOL_XDP, XDP_MAX_TX_SKB_BUDGET, &binding.tx_ring);
+}
+
+/// Binds a socket, over the UMEM of `shared` if there is one, and waits for predecessors that an owner knows to end.
+fn bind(
+    fd: &Fd,
+    binding: Binding,
+    shared: Option<&Fd>,
+    owner: Option<&Owner>,
+) -> core::result::Result<(), Refusal> {
     let copy = if binding.way.zero_copy { XDP_ZEROCOPY } else { XDP_COPY };
     let segments = if binding.way.multi_buffer { XDP_USE_SG } else { 0 };
     let address = SockaddrXdp {
@@ -173,9 +253,12 @@ fn register(fd: &Fd, arena: &Arena) -> core::result::Result<(), Refusal> {
         flags: 0,
         tx_metadata_len: 0,
     };
-    let mut registered = set_option(fd.raw(), SOL_XDP, XDP_UMEM_REG, &umem);
-    if registered == Err(libc::ENOBUFS) && allow_locking(umem.len) {
-        registered = set_option(fd.raw(), SOL_XDP, XDP_UMEM_REG, &umem);
+    // SAFETY: the frames are shared memory, of which nobody holds a reference while the kernel may write there, and it
+    // keeps the pages for as long as the socket is.
+    let register = || unsafe { set_option_with_addresses(fd.raw(), SOL_XDP, XDP_UMEM_REG, &umem) };
+    let mut registered = register();
+    if registered == Err(libc::ENOBUFS) && locking::allow(umem.len) {
+        registered = register();
     }
     registered.map_err(|errno| match errno {
         libc::ENOBUFS | libc::ENOMEM => Refusal::NoMemory,
@@ -183,19 +266,28 @@ fn register(fd: &Fd, arena: &Arena) -> core::result::Result<(), Refusal> {
     })
 }
 
-/// Raises RLIMIT_MEMLOCK, to which the kernel charges the arena of a process without CAP_IPC_LOCK: beyond the hard
-/// limit if we may, else up to it. True if that changed something.
-fn allow_locking(bytes: u64) -> bool {
-    let memlock = libc::RLIMIT_MEMLOCK as i32;
-    let Ok(limit) = sys::process::limit(memlock) else { return false };
-    // On top of what the application locks itself.
-    let soft = limit.soft.saturating_add(bytes);
-    let beyond = sys::process::Limit { soft, hard: limit.hard.max(soft) };
-    let within = sys::process::Limit { soft: soft.min(limit.hard), ..limit };
-    sys::process::set_limit(memlock, beyond).is_ok()
-        || within != limit && sys::process::set_limit(memlock, within).is_ok()
-}
-
 fn map(fd: &Fd, offset: &RingOffset, entries: u32, entry: usize, page: u64) -> Result<Mapping> {
     Mapping::shared(fd.raw(), offset.desc as usize + entries as usize * entry, page, true)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_fill_ring_is_full_before_the_socket_is_bound() {
+        let Ok(fd) = af_xdp() else {
+            eprintln!("SKIPPED: needs root (AF_XDP)");
+            return;
+        };
+        let arena = Arena::create(256).unwrap();
+        register(&fd, &arena).unwrap();
+        let way = Way { native: true, zero_copy: true, multi_buffer: true };
+        let binding = Binding { interface: 1, queue: 0, rx_ring: 256, tx_ring: 64, post_max: 100, way };
+        let (fill, completion) = QueueRings::make(&fd, &arena, binding).unwrap().cursors();
+        assert_eq!((fill.waiting(), completion.waiting()), (100, 0));
+        let mut left = Vec::new();
+        arena.take(1, 256, &mut left);
+        assert_eq!(left.len(), 156);
+    }
 }

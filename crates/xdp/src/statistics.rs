@@ -22,6 +22,9 @@ pub struct Statistics {
     pub tx_ring_empty_descs: u64,
 }
 
+// SAFETY: integers of one size.
+unsafe impl sys::socket::Plain for Statistics {}
+
 impl Statistics {
     /// Adds the counters of one socket.
     pub(crate) fn add(&mut self, socket: &Fd) {

@@ -15,6 +15,11 @@ const FLOWS_MAX: u32 = 1 << 18;
 /// Handshakes under way towards groups of lanes that are remembered.
 const CHOSEN_MAX: u32 = 1 << 14;
 
+/// Fragmented segments under way that are remembered.
+const FRAGMENTED_MAX: u32 = 1 << 12;
+/// Bytes of struct fragmented and struct owner of the program.
+const FRAGMENTED: (usize, usize) = (12, 8);
+
 /// Lanes that may listen on one flow, as in the program.
 const MEMBERS: usize = 40;
 
@@ -129,8 +134,8 @@ fn has(lanes: u64, lane: u8) -> bool {
     lanes >> (lane & 63) & 1 == 1
 }
 
-/// Calls `each` with the keys of a map of so many at the most, while others change it; `each` may delete the one that it is
-/// given.
+/// Calls `each` with the keys of a map of so many at the most, while others change it; `each` may delete the one that
+/// it is given.
 fn each_key(map: &Fd, entries_max: u32, mut each: impl FnMut(Key)) {
     // The next key is asked for before the key is deleted: the kernel would begin anew.
     let mut next = bpf::map_next_key(map, None);
@@ -146,6 +151,7 @@ fn each_key(map: &Fd, entries_max: u32, mut each: impl FnMut(Key)) {
 pub(crate) struct Steering {
     flows: Fd,
     chosen: Fd,
+    fragments: Fd,
     sockets: Fd,
     queues: u32,
     pub(crate) flood: Flood,
@@ -157,8 +163,24 @@ impl Steering {
         let (key, value) = (size_of::<Key>(), size_of::<Group>());
         let flows = bpf::map_create(bpf::MAP_TYPE_HASH, key, value, FLOWS_MAX, bpf::NO_PREALLOC)?;
         let chosen = bpf::map_create(bpf::MAP_TYPE_LRU_HASH, key, 4, CHOSEN_MAX, 0)?;
+        let (of, owner) = FRAGMENTED;
+        let fragments = bpf::map_create(bpf::MAP_TYPE_LRU_HASH, of, owner, FRAGMENTED_MAX, 0)?;
         let sockets = bpf::map_create(bpf::MAP_TYPE_XSKMAP, 4, 4, lanes * queues, 0)?;
-        Ok(Steering { flows, chosen, sockets, queues, flood })
+        Ok(Steering { flows, chosen, fragments, sockets, queues, flood })
+    }
+
+    /// The maps that another process made, by their descriptors, as [`Steering::descriptors`] has them.
+    pub(crate) fn received(descriptors: [Fd; 6], queues: u32) -> Result<Steering> {
+        let [flows, chosen, fragments, sockets, record, proven] = descriptors;
+        Ok(Steering { flows, chosen, fragments, sockets, queues, flood: Flood::received(record, proven)? })
+    }
+
+    /// By which another process has them.
+    pub(crate) fn descriptors(&self) -> [i32; 6] {
+        let [record, proven] = self.flood.descriptors();
+        let [flows, chosen, fragments, sockets] =
+            [&self.flows, &self.chosen, &self.fragments, &self.sockets].map(Fd::raw);
+        [flows, chosen, fragments, sockets, record, proven]
     }
 
     /// The program over these maps; `multi_buffer`: it is given packets that are larger than a frame.
@@ -166,6 +188,7 @@ impl Steering {
         let map = |name: &[u8]| match name {
             b"flows" => Some(self.flows.raw()),
             b"chosen" => Some(self.chosen.raw()),
+            b"fragments" => Some(self.fragments.raw()),
             b"sockets" => Some(self.sockets.raw()),
             name => self.flood.map(name),
         };
@@ -199,8 +222,8 @@ impl Steering {
         self.leave_key(&Key::from(flow), lane)
     }
 
-    /// New connections of a flow are the kernel's, until a lane leaves it to others; what is under way comes to the lanes
-    /// still. Callers hold the arena's lock.
+    /// New connections of a flow are the kernel's, until a lane leaves it to others; what is under way comes to the
+    /// lanes still. Callers hold the arena's lock.
     pub(crate) fn leave_new_to_kernel(&self, flow: &Flow) {
         let key = Key::from(flow);
         if let Some(group) = bpf::map_lookup::<_, Group>(&self.flows, &key) {

@@ -73,7 +73,8 @@ impl Port {
             iov_len: FRAME_MAX,
         });
         let mut messages: [libc::mmsghdr; BATCH_IN] = std::array::from_fn(|i| message(&mut vectors[i]));
-        // SAFETY: each message names one vector, each vector its own FRAME_MAX bytes of `buffers`; all outlive the call.
+        // SAFETY: each message names one vector, each vector its own FRAME_MAX bytes of `buffers`; all outlive the
+        // call.
         let count = unsafe {
             libc::recvmmsg(
                 self.fd(),

@@ -151,8 +151,8 @@ fn a_round_trip_takes_both_delays_and_counted_losses_hit_exactly() {
     let Some(mut rig) = Rig::new("delay", options) else { return };
     let a = rig.a(|| UdpSocket::bind("10.1.0.1:9000").unwrap());
     let b = rig.b(|| UdpSocket::bind("10.1.0.2:9000").unwrap());
-    b.set_read_timeout(Some(Duration::from_secs(10))).unwrap();
-    a.set_read_timeout(Some(Duration::from_secs(10))).unwrap();
+    b.set_read_timeout(Some(Duration::from_secs(60))).unwrap();
+    a.set_read_timeout(Some(Duration::from_secs(60))).unwrap();
     let mut buffer = [0u8; 64];
     let began = Instant::now();
     a.send_to(b"first", "10.1.0.2:9000").unwrap();

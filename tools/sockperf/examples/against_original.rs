@@ -1,8 +1,9 @@
-//! Our overhead beside the original's, on loopback. In ping-pong client and server are of the same kind; in throughput both
-//! clients send to a server of the original's, because a sender on loopback also pays for waking the receiver, and only
-//! the senders are compared.
+//! Our overhead beside the original's, on loopback. In ping-pong client and server are of the same kind; in throughput
+//! both clients send to a server of the original's, because a sender on loopback also pays for waking the receiver, and
+//! only the senders are compared.
 //!
-//! `cargo build --release -p sockperf && cargo run --release -p sockperf --example against_original -- [ROUNDS] [WORD..]`
+//! `cargo build --release -p sockperf && cargo run --release -p sockperf --example against_original -- [ROUNDS]
+//! [WORD..]`
 //!
 //! The words choose tests: `udp tp 14`. The figure is the median latency in ping-pong, the client's rate of sending in
 //! throughput; what is said of a test is the median over the rounds of ours divided by the original's, with a 95 %

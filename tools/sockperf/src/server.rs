@@ -96,9 +96,12 @@ fn threads(s: &Settings, clock: Clock, first: Reading, totals: &Arc<Totals>) -> 
             .collect();
         workers.into_iter().filter_map(|w| w.join().ok()).collect()
     });
-    outcomes.into_iter().collect::<Result<Vec<()>>>()?;
+    let ended = outcomes.into_iter().collect::<Result<Vec<()>>>()?;
     report::say("sockperf: Got signal 2 - exiting");
     summary(totals);
+    for () in ended {
+        report::say("sockperf: Test end (interrupted by signal 2)");
+    }
     Ok(())
 }
 
@@ -152,8 +155,8 @@ fn serve(s: &Settings, listeners: Vec<Listener>, responder: &mut Responder) -> R
         report::say("sockperf: Warmup stage (sending a few dummy messages)...");
         warm_up(s, &listeners);
     }
-    // SAFETY: gettid has no precondition.
-    let tid = unsafe { libc::gettid() };
+    // SAFETY: no arguments. (glibc has a function for it only from 2.30 on.)
+    let tid = unsafe { libc::syscall(libc::SYS_gettid) };
     report::say(&format!("sockperf: [tid {tid}] using {}() to block on socket(s)", s.mux.name()));
     let filters =
         if s.rx_filter { Filters::install(&listeners, responder.beside(s))? } else { Filters::default() };

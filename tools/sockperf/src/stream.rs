@@ -1,5 +1,5 @@
-//! A connection's bytes: as they are, or inside a TLS session. [`Reader`] hides which for what is received, and [`wire`]
-//! for what is sent.
+//! A connection's bytes: as they are, or inside a TLS session. [`Reader`] hides which for what is received, and
+//! [`wire`] for what is sent.
 
 use std::ffi::c_int;
 use std::io::{Error, ErrorKind, Result};

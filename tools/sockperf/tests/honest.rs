@@ -58,7 +58,7 @@ fn lost_datagrams_time_out_are_counted_and_the_run_completes() {
 #[test]
 fn one_lost_datagram_does_not_end_an_unpaced_run() {
     let server = FakeServer::start(|n, request| if n == 3000 { vec![] } else { vec![echo(request)] });
-    let (text, code) = client(OURS, &format!("pp -t 2 --reply-timeout 100 -i 127.0.0.1 -p {}", server.port));
+    let (text, code) = client(OURS, &format!("pp -t 3 --reply-timeout 500 -i 127.0.0.1 -p {}", server.port));
     assert_eq!(code, Some(0), "{text}");
     assert!(number(&text, "[Valid Duration] RunTime=") > 1.9, "{text}");
     assert!(number(&text, "# dropped messages =") <= 1.0, "{text}");
@@ -79,7 +79,7 @@ fn late_answers_enter_the_statistics_with_their_true_latency() {
         }
         replies
     });
-    let args = format!("pp -n 2000 --reply-timeout 60 -i 127.0.0.1 -p {}", server.port);
+    let args = format!("pp -n 2000 --reply-timeout 1000 -i 127.0.0.1 -p {}", server.port);
     let (text, code) = client(OURS, &args);
     assert_eq!(code, Some(0), "{text}");
     assert_eq!(number(&text, "late answers (in the statistics): "), 1.0, "{text}");
@@ -167,6 +167,10 @@ fn no_answer_is_not_a_valid_test() {
         assert_eq!(code, Some(8), "{text}");
         assert!(text.contains("No messages were received from the server. Is the server down?"), "{text}");
     }
+    // Of ten messages none asks for an answer.
+    let (text, code) = client(OURS, &format!("ul --pps 10 -t 1 -i 127.0.0.1 -p {}", silent.port));
+    assert_eq!(code, Some(0), "{text}");
+    assert!(text.contains("No messages were received from the server. Is the server down?"), "{text}");
     let (text, code) = client(OURS, &format!("pp --tcp -i 127.0.0.1 -p {}", common::free_port()));
     assert_eq!(code, Some(7), "{text}");
     let taken = Server::start(OURS, "");

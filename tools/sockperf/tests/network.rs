@@ -4,7 +4,6 @@ mod common;
 
 use std::net::UdpSocket;
 use std::process::Command;
-use std::time::Duration;
 
 use common::{ORIGINAL, OURS, Server, client, free_port, has_original, message, number};
 
@@ -31,7 +30,7 @@ fn answered_to_group(server_args: &str, group: &str) -> bool {
     let port = free_port();
     let _server = Server::start_at(OURS, port, &format!("-i {group} -p {port} {LOOP} {server_args}"));
     let socket = UdpSocket::bind("0.0.0.0:0").unwrap();
-    socket.set_read_timeout(Some(Duration::from_secs(3))).unwrap();
+    socket.set_read_timeout(Some(common::PATIENCE)).unwrap();
     let outgoing = [127u8, 0, 0, 1];
     // SAFETY: the option takes four bytes.
     unsafe {
@@ -162,7 +161,7 @@ fn a_wildcard_server_answers_from_the_address_it_was_asked_at() {
         }
         let _server = Server::start_at(OURS, 11111, "");
         let socket = UdpSocket::bind("10.77.0.1:0").unwrap();
-        socket.set_read_timeout(Some(Duration::from_secs(5))).unwrap();
+        socket.set_read_timeout(Some(common::PATIENCE)).unwrap();
         for asked in ["10.77.0.1:11111", "10.77.0.2:11111", "127.0.0.1:11111"] {
             socket.send_to(&message(1, 3, 14, 14), asked).unwrap();
             let mut buffer = [0; 100];

@@ -5,7 +5,7 @@ mod common;
 use std::io::{Read, Write};
 use std::net::{Shutdown, TcpListener, TcpStream};
 use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use common::{OURS, Server, TempFile, client, echo, free_port, message, number};
 
@@ -89,10 +89,7 @@ fn unix_sockets_carry_tls_too() {
     let path = path.to_string_lossy().into_owned();
     let mut server =
         Command::new(OURS).args(["sr", "--tcp", "--tls", "-i", &path]).stdout(Stdio::null()).spawn().unwrap();
-    let deadline = Instant::now() + Duration::from_secs(5);
-    while !std::path::Path::new(&path).exists() && Instant::now() < deadline {
-        std::thread::sleep(Duration::from_millis(10));
-    }
+    common::eventually("the server has its path", || std::path::Path::new(&path).exists());
     served(&format!("pp -n 100 --tcp --tls -i {path}"), "TLSv1.2");
     // SAFETY: the child is ours.
     unsafe { libc::kill(server.id() as i32, libc::SIGTERM) };
@@ -235,12 +232,10 @@ fn our_client_is_served_by_openssls_server() {
 }
 
 fn await_listener(port: u16) {
-    let deadline = Instant::now() + Duration::from_secs(20);
     let needle = format!("0100007F:{port:04X} 00000000:0000 0A");
-    while !std::fs::read_to_string("/proc/thread-self/net/tcp").unwrap().contains(&needle) {
-        assert!(Instant::now() < deadline, "nobody listens at {port}");
-        std::thread::sleep(Duration::from_millis(10));
-    }
+    common::eventually(&format!("somebody listens at {port}"), || {
+        std::fs::read_to_string("/proc/thread-self/net/tcp").unwrap().contains(&needle)
+    });
 }
 
 #[test]

@@ -3,7 +3,6 @@
 mod common;
 
 use std::net::UdpSocket;
-use std::time::Duration;
 
 use common::{ORIGINAL, OURS, Server, TempFile, client, has_original, number};
 
@@ -65,7 +64,7 @@ fn playback_works_between_all_pairs() {
 /// Two programs' requests for the same command line, seen on the wire: headers must be equal.
 fn headers_of(program: &str, args: &str, count: usize) -> Vec<[u8; 14]> {
     let socket = UdpSocket::bind("127.0.0.1:0").unwrap();
-    socket.set_read_timeout(Some(Duration::from_secs(8))).unwrap();
+    socket.set_read_timeout(Some(common::PATIENCE)).unwrap();
     let port = socket.local_addr().unwrap().port();
     let words = format!("{args} -i 127.0.0.1 -p {port}");
     let program = program.to_string();
@@ -113,7 +112,7 @@ fn replies_differ_from_requests_in_the_client_bit_only() {
     for program in programs {
         let server = Server::start(program, "");
         let socket = UdpSocket::bind("127.0.0.1:0").unwrap();
-        socket.set_read_timeout(Some(Duration::from_secs(5))).unwrap();
+        socket.set_read_timeout(Some(common::PATIENCE)).unwrap();
         socket.connect(("127.0.0.1", server.port)).unwrap();
         let mut request = *b"\0\0\0\0\0\0\0\x05\0\x03\0\0\0\x18any bytes!";
         socket.send(&request).unwrap();

@@ -1,113 +1,8 @@
-//! Which programs there are, and their statistics files.
-//!
-//! The directory is usually `/tmp`: any user can put anything there. So files are opened without following links and
-//! without waiting, only regular ones are read, and nothing is written before the content has been recognised.
+//! Which program the options mean.
 
-use crate::Failure;
 use crate::cli::{Options, Which};
-use stats::reader::SIZE_MAX;
-use stats::segment::{FILE_PREFIX, file_name};
-use stats::{Snapshot, Wish};
-use std::fs::{File, OpenOptions};
-use std::io::Read;
-use std::os::unix::fs::{FileExt, OpenOptionsExt};
-use std::path::{Path, PathBuf};
-
-/// A program's file.
-#[derive(Debug)]
-pub(crate) struct Program {
-    pub(crate) pid: u32,
-    path: PathBuf,
-    file: File,
-}
-
-impl Program {
-    fn open(directory: &Path, pid: u32) -> Result<Program, Failure> {
-        let path = directory.join(file_name(pid));
-        let file = open(&path, false).map_err(|error| {
-            Failure::Told(match error.kind() {
-                std::io::ErrorKind::NotFound => format!(
-                    "VMA statistics data for process id {pid} not found in {}\n         Is it running under the \
-                     library? Does it keep its statistics elsewhere (VMA_STATS_SHMEM_DIR, option -k)?",
-                    directory.display()
-                ),
-                _ => format!("cannot open {}: {error}", path.display()),
-            })
-        })?;
-        Ok(Program { pid, path, file })
-    }
-
-    /// What the program's counters say now.
-    pub(crate) fn look(&self) -> Result<Snapshot, Failure> {
-        let bytes = self
-            .read()
-            .map_err(|error| Failure::Told(format!("cannot read {}: {error}", self.path.display())))?;
-        Snapshot::parse(&bytes).map_err(|why| Failure::Told(format!("{}: {why}", self.path.display())))
-    }
-
-    fn read(&self) -> std::io::Result<Vec<u8>> {
-        let mut bytes = Vec::new();
-        // From the beginning on every look, through a handle of its own position.
-        let mut at = 0;
-        let mut chunk = vec![0; 1 << 16];
-        while at < SIZE_MAX {
-            match self.file.read_at(&mut chunk, at as u64)? {
-                0 => break,
-                got => {
-                    bytes.extend_from_slice(&chunk[..got]);
-                    at += got;
-                }
-            }
-        }
-        Ok(bytes)
-    }
-
-    /// Tells the program something.
-    pub(crate) fn wish(&self, wish: Wish) -> Result<(), Failure> {
-        self.look()?;
-        self.write(&wish.writes().iter().map(|(at, word)| (*at, word.as_slice())).collect::<Vec<_>>())
-    }
-
-    /// Lets all counts begin at zero for every reader; the program's own counters are not touched.
-    pub(crate) fn zero(&self) -> Result<(), Failure> {
-        let (at, from) = self.look()?.zeroing();
-        let bytes = self.read().map_err(Failure::Output)?;
-        let now = bytes.get(from).unwrap_or_default().to_vec();
-        self.write(&[(at, &now)])
-    }
-
-    fn write(&self, pieces: &[(usize, &[u8])]) -> Result<(), Failure> {
-        let told = |error: std::io::Error| {
-            Failure::Told(format!(
-                "cannot write {}: {error}\n         Only the program's user and root can ask it for something",
-                self.path.display()
-            ))
-        };
-        let file = open(&self.path, true).map_err(told)?;
-        for (at, bytes) in pieces {
-            file.write_all_at(bytes, *at as u64).map_err(told)?;
-        }
-        Ok(())
-    }
-
-    /// Whether the process is still there.
-    pub(crate) fn lives(&self) -> bool {
-        lives(self.pid)
-    }
-}
-
-fn open(path: &Path, write: bool) -> std::io::Result<File> {
-    let flags = libc::O_NOFOLLOW | libc::O_NONBLOCK | libc::O_NOCTTY;
-    let file = OpenOptions::new().read(true).write(write).custom_flags(flags).open(path)?;
-    if !file.metadata()?.is_file() {
-        return Err(std::io::Error::other("not a regular file"));
-    }
-    Ok(file)
-}
-
-fn lives(pid: u32) -> bool {
-    Path::new(&format!("/proc/{pid}")).exists()
-}
+use vma_stats::Failure;
+use vma_stats::programs::{self, Program, name};
 
 /// The program that the options mean.
 pub(crate) fn find(options: &Options) -> Result<Program, Failure> {
@@ -120,13 +15,13 @@ pub(crate) fn find(options: &Options) -> Result<Program, Failure> {
             Err(Failure::Told(format!("process {pid} has ended")))
         }
         Which::Name(wanted) => {
-            let all = candidates(options)?;
-            let found = all.iter().copied().find(|pid| name(*pid).is_some_and(|name| name == *wanted));
+            let all = programs::of(&options.directory, options.keep_dead)?;
+            let found = all.iter().copied().find(|pid| names(*pid).any(|name| name == *wanted));
             let pid = found.ok_or_else(|| none(options, &all))?;
             Program::open(&options.directory, pid)
         }
         Which::Any => {
-            let all = candidates(options)?;
+            let all = programs::of(&options.directory, options.keep_dead)?;
             let pid = all.first().copied().ok_or_else(|| none(options, &all))?;
             if all.len() > 1 {
                 let others = all[1..].iter().map(|pid| described(*pid)).collect::<Vec<_>>().join(", ");
@@ -142,37 +37,10 @@ pub(crate) fn all(options: &Options) -> Result<Vec<Program>, Failure> {
     if options.which != Which::Any {
         return Ok(vec![find(options)?]);
     }
-    let all = candidates(options)?;
+    let all = programs::of(&options.directory, options.keep_dead)?;
     let programs: Vec<Program> =
         all.iter().filter_map(|pid| Program::open(&options.directory, *pid).ok()).collect();
     if programs.is_empty() { Err(none(options, &all)) } else { Ok(programs) }
-}
-
-/// Process numbers of the directory's live files, lowest first; dead ones are removed unless forbidden.
-fn candidates(options: &Options) -> Result<Vec<u32>, Failure> {
-    let directory = options.directory.display();
-    let entries = std::fs::read_dir(&options.directory)
-        .map_err(|error| Failure::Told(format!("cannot read the directory {directory}: {error}")))?;
-    let mut pids = Vec::new();
-    for entry in entries.flatten() {
-        let name = entry.file_name();
-        let number = name.to_str().and_then(|name| name.strip_prefix(FILE_PREFIX));
-        let Some(pid) = number.and_then(|number| number.parse::<u32>().ok()) else { continue };
-        if lives(pid) {
-            pids.push(pid);
-        } else if !options.keep_dead && recognised(&entry.path()) {
-            // Another user's file stays: it is not ours to remove, and the next program of that number replaces it.
-            let _ = std::fs::remove_file(entry.path());
-        }
-    }
-    pids.sort_unstable();
-    Ok(pids)
-}
-
-/// Whether a file is what its name says.
-fn recognised(path: &Path) -> bool {
-    let mut mark = [0; 8];
-    open(path, false).is_ok_and(|mut file| file.read_exact(&mut mark).is_ok() && mark == *b"VMASTATS")
 }
 
 fn none(options: &Options, candidates: &[u32]) -> Failure {
@@ -197,8 +65,38 @@ fn described(pid: u32) -> String {
     format!("{} ({pid})", name(pid).unwrap_or_else(|| "?".to_owned()))
 }
 
-/// The last part of the program's path.
-fn name(pid: u32) -> Option<String> {
-    let path = std::fs::read_link(format!("/proc/{pid}/exe")).ok()?;
-    Some(path.file_name()?.to_string_lossy().trim_end_matches(" (deleted)").to_owned())
+/// What a program is called: the last part of its path. Where that is a link, as /usr/bin/redis-server is on Debian,
+/// what it was started as, and what it calls itself, are other names for it.
+fn names(pid: u32) -> impl Iterator<Item = String> {
+    let started = std::fs::read(format!("/proc/{pid}/cmdline")).unwrap_or_default();
+    let started = started.split(|byte| *byte == 0 || *byte == b' ').next().unwrap_or_default();
+    let started =
+        String::from_utf8_lossy(started.rsplit(|byte| *byte == b'/').next().unwrap_or_default()).into_owned();
+    let called =
+        std::fs::read_to_string(format!("/proc/{pid}/comm")).unwrap_or_default().trim_end().to_owned();
+    name(pid).into_iter().chain([started, called])
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// As Debian's redis-server, which is a link to redis-check-rdb.
+    #[test]
+    fn a_program_behind_a_link_has_both_names() {
+        let link = std::env::temp_dir().join(format!("vmastat-link-{}", std::process::id()));
+        let _ = std::fs::remove_file(&link);
+        std::os::unix::fs::symlink("/bin/sleep", &link).unwrap();
+        let mut child = std::process::Command::new(&link).arg("60").spawn().unwrap();
+        // The arguments are the last that exec puts in their place.
+        while std::fs::read(format!("/proc/{}/cmdline", child.id())).unwrap().is_empty() {
+            std::thread::yield_now();
+        }
+        let names: Vec<String> = names(child.id()).collect();
+        child.kill().unwrap();
+        child.wait().unwrap();
+        std::fs::remove_file(&link).unwrap();
+        let own = link.file_name().unwrap().to_string_lossy().into_owned();
+        assert!(names.contains(&own), "{names:?}");
+    }
 }

@@ -1,6 +1,7 @@
 //! The options: VMA's, and ours. Read as getopt_long(3) would: `-p 5`, `-p5`, `-Fp5`, `--pid 5`, `--pid=5`, `--pi=5`.
 
 use config::TraceLevel;
+use std::net::SocketAddr;
 use std::path::PathBuf;
 
 /// What to do.
@@ -49,6 +50,8 @@ pub(crate) struct Options {
     pub(crate) sockets: Vec<(i32, i32)>,
     /// Whether there is anything to print; a wish alone is sent and that is all.
     pub(crate) watches: bool,
+    /// Where to serve the counters.
+    pub(crate) prometheus: Option<SocketAddr>,
 }
 
 /// One option: short and long name, argument, help.
@@ -75,8 +78,14 @@ const OPTIONS: &[Row] = &[
         "1 basic (default), 2 with queues, 3 everything, 4 multicast groups, 5 as netstat",
     ),
     Row('d', "details", "<1|2>", "1 totals (default), 2 changes per second"),
-    Row('w', "why", "", "Show why sockets were left to the kernel, and what to do about it"),
+    Row('w', "why", "", "Show what carries each socket, why, and what to do about it"),
     Row('j', "json", "", "Print one JSON object per look; once unless -c says otherwise"),
+    Row(
+        'P',
+        "prometheus",
+        "<addr:port>",
+        "Serve the counters of all programs over HTTP, as Prometheus reads them",
+    ),
     Row('z', "zero", "", "Let all counts begin at zero"),
     Row(
         'l',
@@ -114,7 +123,8 @@ pub(crate) fn help() -> String {
         Is something dropped? Look at drop, full and exhausted:\n    \
             vma_stats -v 3 -c 1\n\
         For a script or a dashboard (names as in docs/counters.md):\n    \
-            vma_stats --json -p 4711\n\n\
+            vma_stats --json -p 4711\n    \
+            vma_stats --prometheus 9400\n\n\
         In the table, pkt counts datagrams for UDP and calls for TCP; poll% is the share of receives that found\n\
         data while polling. -l, -D and -S need write access to the program's file: the same user, or root.\n\n\
         Exit status: 0 done; 1 wrong options, no such program, or statistics of another version.\n";
@@ -187,6 +197,7 @@ struct Draft {
     zero: bool,
     wishes: Vec<stats::Wish>,
     sockets: Vec<(i32, i32)>,
+    prometheus: Option<SocketAddr>,
 }
 
 impl Draft {
@@ -232,6 +243,7 @@ impl Draft {
             }
             'w' => self.view = Some(View::Why),
             'j' => self.view = Some(View::Json),
+            'P' => self.prometheus = Some(place(value).ok_or_else(wrong)?),
             'z' => self.zero = true,
             'l' => {
                 let level = TraceLevel::from_text(value).ok_or_else(wrong)?;
@@ -278,11 +290,18 @@ impl Draft {
             view,
             deltas: self.deltas.unwrap_or(false),
             zero: self.zero,
-            watches: asked || self.zero || self.wishes.is_empty(),
+            watches: asked || self.wishes.is_empty() && !self.zero,
             wishes: self.wishes,
             sockets: self.sockets,
+            prometheus: self.prometheus,
         }))
     }
+}
+
+/// `127.0.0.1:9400`, or a port of this host alone.
+fn place(text: &str) -> Option<SocketAddr> {
+    let alone = |port: u16| SocketAddr::from(([127, 0, 0, 1], port));
+    text.parse().ok().or_else(|| text.trim_start_matches(':').parse().ok().map(alone))
 }
 
 /// `4-16,1,9`.
@@ -329,7 +348,8 @@ mod tests {
     fn wishes_alone_print_nothing() {
         let options = run("-l debug -D 3 -S 7 finer");
         assert_eq!(options.wishes, [Wish::LogLevel(5), Wish::LogDetails(3), Wish::Dump(7, 7)]);
-        assert!(!options.watches && run("-l 4 -v 1").watches && run("-z").watches);
+        assert!(!options.watches && run("-l 4 -v 1").watches);
+        assert!(!run("-z").watches && run("-z -c 1").watches && run("").watches);
         assert_eq!(run("-S 3 -F").wishes, [Wish::Dump(3, 3)]);
     }
 
@@ -340,7 +360,7 @@ mod tests {
         assert_eq!(wrong("-s 9-4"), "'-s' Invalid sockets val: 9-4");
         assert_eq!(wrong("-p"), "'-p' (--pid) needs <pid>");
         assert_eq!(wrong("--de 1"), "'--de' may be --details or --details_level");
-        for line in ["-x", "--nope", "stray", "-i 0", "-l loud", "-D 4", "-d 3", "--why=1"] {
+        for line in ["-x", "--nope", "stray", "-i 0", "-l loud", "-D 4", "-d 3", "--why=1", "-P here"] {
             assert!(!wrong(line).is_empty());
         }
     }

@@ -1,15 +1,18 @@
-//! `vma_stats`: shows what the sockets of running programs do, from the statistics that every accelerated program keeps in
-//! a file of its own. Reading costs the program nothing.
+//! `vma_stats`: shows what the sockets of running programs do, from the statistics that every accelerated program keeps
+//! in a file of its own. Reading costs the program nothing.
 //!
-//! Reading order: `cli` (options), `attach` (which program, its file), `watch` (the loop), `view` (what is printed).
+//! Reading order: `cli` (options), `attach` (which program; its file is the library's, `programs`), `watch` (the loop),
+//! `prometheus` (the same over HTTP), `view` (what is printed).
 
 mod attach;
 mod cli;
+mod prometheus;
 mod view;
 mod watch;
 
 use std::io::Write;
 use std::process::ExitCode;
+use vma_stats::Failure;
 
 fn main() -> ExitCode {
     let arguments: Vec<String> =
@@ -19,7 +22,10 @@ fn main() -> ExitCode {
         Ok(cli::Command::Version) => {
             print(&format!("vmastat: Linked with VMA version: {}\n", env!("CARGO_PKG_VERSION")))
         }
-        Ok(cli::Command::Run(options)) => watch::run(&options),
+        Ok(cli::Command::Run(options)) => match options.prometheus {
+            Some(address) => prometheus::serve(&options, address),
+            None => watch::run(&options),
+        },
         Err(wrong) => {
             eprintln!("vmastat: {wrong}\n\n{}", cli::usage());
             return ExitCode::from(1);
@@ -37,21 +43,6 @@ fn main() -> ExitCode {
             eprintln!("vmastat: {text}");
             ExitCode::from(1)
         }
-    }
-}
-
-/// Why the tool ends early.
-#[derive(Debug)]
-enum Failure {
-    /// Standard output is gone.
-    Output(std::io::Error),
-    /// What to tell the user.
-    Told(String),
-}
-
-impl From<std::io::Error> for Failure {
-    fn from(error: std::io::Error) -> Failure {
-        Failure::Output(error)
     }
 }
 

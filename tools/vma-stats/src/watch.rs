@@ -2,9 +2,10 @@
 
 use crate::cli::{Options, View};
 use crate::view::{Frame, basic, full, json, multicast, netstat, why};
-use crate::{Failure, attach, print};
+use crate::{attach, print};
 use stats::{Process, Snapshot, Socket};
 use std::time::Duration;
+use vma_stats::Failure;
 
 /// Does what the options say.
 pub(crate) fn run(options: &Options) -> Result<(), Failure> {

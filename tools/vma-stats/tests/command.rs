@@ -1,7 +1,7 @@
 //! The command as a user runs it, against segments that the writer's side made.
 
 use stats::segment::{About, address, file_name, flag};
-use stats::{Segment, Why};
+use stats::{Carrier, Segment, Verdict, Why};
 use std::ffi::CString;
 use std::io::{BufRead, BufReader};
 use std::path::PathBuf;
@@ -55,6 +55,12 @@ impl Rig {
     fn connection(&self) -> &'static stats::Socket {
         let socket = self.segment.claim_socket(14);
         socket.flags.set(flag::ACCELERATED | flag::TCP);
+        socket.carrier.set(Carrier::Wire as u64);
+        socket.carrier_since_ns.set(sys::clock::realtime() - 90_000_000_000);
+        socket.carrier_moves.add(3);
+        socket.verdict.set(Verdict::SmallCalls as u64);
+        socket.verdict_calls.set(16);
+        socket.verdict_bytes.set(992);
         socket.local.set(address("10.0.0.1:80".parse().unwrap()));
         socket.remote.set(address("10.0.0.2:4000".parse().unwrap()));
         socket.tcp_state.set(4);
@@ -124,6 +130,9 @@ fn full_view_tells_all_about_sockets_and_lanes() {
     lane.interface.set(3);
     lane.name_low.set(u64::from_le_bytes(*b"veth0\0\0\0"));
     lane.rx_ring_full.add(5);
+    lane.drained_max.seen(9);
+    lane.frames_free.set(67);
+    lane.interrupts_received.add(2);
     let shown = rig.shown("-v 3 -c 1");
     for expected in [
         "\tFd=[14]",
@@ -132,6 +141,11 @@ fn full_view_tells_all_about_sockets_and_lanes() {
         "- Foreign Address = [10.0.0.2:4000]",
         "Rx Offload: 2 / 1000 / 0 / 0 [kilobytes/packets/eagains/errors]",
         "Rx poll: 1 / 3 (75.00%) [miss/hit]",
+        "CQ=[0]",
+        "Packets dropped: 5 [packets]",
+        "Drained max: 9 [frames in a turn]",
+        "Buffer pool size: 67 [free frames of 4096 bytes]",
+        "Interrupt received: 2 [sleeps that packets ended]",
         "RING_ETH=[0]",
         "Master: veth0 (index 3",
         "rx_ring_full: 5",
@@ -143,9 +157,10 @@ fn full_view_tells_all_about_sockets_and_lanes() {
 #[test]
 fn multicast_groups_list_their_descriptors() {
     let rig = Rig::new("multicast");
-    let group = |text: &str| u64::from(text.parse::<std::net::Ipv4Addr>().unwrap().to_bits());
-    rig.segment.claim_socket(15).groups_first.set(group("224.4.1.3") << 32 | group("224.4.1.2"));
-    rig.segment.claim_socket(19).groups_second.set(group("224.4.1.2"));
+    let (first, second) = (rig.segment.claim_socket(15), rig.segment.claim_socket(19));
+    for (socket, group) in [(first, "224.4.1.3"), (first, "224.4.1.2"), (second, "224.4.1.2")] {
+        rig.segment.member(socket, group.parse().unwrap(), true);
+    }
     let shown = rig.shown("-v 4");
     assert!(shown.contains("[224.4.1.2]          15 19\n[224.4.1.3]          15\n"), "{shown}");
 }
@@ -172,7 +187,46 @@ fn why_tells_reasons_and_remedies() {
     let shown = rig.shown("--why");
     assert!(shown.contains("1 accelerated, 1 left to the kernel"), "{shown}");
     assert!(shown.contains(Why::QueueBusy.text()) && shown.contains(Why::QueueBusy.remedy()), "{shown}");
-    assert!(shown.contains("fd 20") && !shown.contains("fd 14"), "{shown}");
+    assert!(shown.contains("fd 20") && shown.contains("fd 14"), "{shown}");
+}
+
+#[test]
+fn why_tells_of_each_socket_what_carries_it_since_when_and_the_judges_reason() {
+    let rig = Rig::new("carriers");
+    rig.connection();
+    let (left, bulk) = (rig.segment.claim_socket(20), rig.segment.claim_socket(21));
+    left.flags.set(flag::TCP | flag::LEFT);
+    left.carrier.set(Carrier::Kernel as u64);
+    left.why.set(Why::QueueBusy as u64);
+    bulk.flags.set(flag::TCP);
+    bulk.carrier.set(Carrier::Kernel as u64);
+    bulk.carrier_moves.add(1);
+    bulk.verdict.set(Verdict::Bulk as u64);
+    bulk.verdict_calls.set(8);
+    bulk.verdict_bytes.set(8 * 65_536);
+    bulk.rx_os_packets.add(5);
+    rig.segment.claim_socket(22);
+    let shown = rig.shown("--why");
+    let of = |fd: u32| {
+        let lines = shown.lines().skip_while(|line| !line.starts_with(&format!("  fd {fd} "))).skip(1);
+        lines.take_while(|line| !line.starts_with("  fd ")).map(str::trim).collect::<Vec<_>>()
+    };
+    let wire = of(14);
+    let (since, rest) = wire[0].strip_prefix("wire since ").unwrap().split_once(" s, ").unwrap();
+    assert!(since.parse::<f64>().unwrap() >= 90.0, "{since}");
+    assert_eq!(rest, "3 moves: little data a call: 62 bytes in each of 16 calls");
+    assert_eq!(wire[1], "calls so far: 1007 on the wire, 0 in the kernel");
+    assert!(of(20)[0].ends_with(&format!(" s: {}", Why::QueueBusy.text())), "{shown}");
+    assert!(
+        of(21)[0].contains(" s, 1 move: bulk, ") && of(21)[0].ends_with(": 65536 bytes in each of 8 calls")
+    );
+    assert_eq!(of(21)[1], "calls so far: 0 on the wire, 5 in the kernel");
+    assert_eq!(of(22)[0], Verdict::Undecided.text());
+    let told = rig.shown("--json -s 21");
+    for expected in ["\"carrier\":\"kernel\"", "\"verdict\":\"Bulk\"", "\"carrier_moves\":1", "\"why\":null"]
+    {
+        assert!(told.contains(expected), "{expected} in {told}");
+    }
 }
 
 #[test]
@@ -184,7 +238,8 @@ fn json_has_every_counter_by_its_name() {
     assert_eq!(shown.lines().count(), 1);
     for expected in [
         "\"program\":\"test-program\"",
-        "\"fd\":14,\"protocol\":\"tcp\",\"accelerated\":true,\"why\":null,\"local\":\"10.0.0.1:80\"",
+        "\"fd\":14,\"protocol\":\"tcp\",\"accelerated\":true,\"why\":null,\"carrier\":\"wire\"",
+        "\"local\":\"10.0.0.1:80\"",
         "\"tcp_state\":\"ESTABLISHED\"",
         "\"rx_packets\":1000",
         "\"NoRoute\":1",
@@ -285,4 +340,127 @@ fn wrong_options_are_told_with_a_hint() {
     assert!(String::from_utf8_lossy(&told.stderr).starts_with("vmastat: '-v' Invalid view val: 9\n"));
     assert!(rig.shown("--help").contains("--why"));
     assert!(rig.shown("-V").contains("VMA version"));
+}
+
+/// A running `vma_stats --prometheus`, ended with the test.
+struct Server(std::process::Child, String);
+
+impl Drop for Server {
+    fn drop(&mut self) {
+        let _ = self.0.kill();
+        let _ = self.0.wait();
+    }
+}
+
+fn serving(rig: &Rig) -> Server {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_vma_stats"));
+    command.arg("-k").arg(&rig.directory).args(["--prometheus", "127.0.0.1:0"]);
+    let mut child = command.stdout(std::process::Stdio::piped()).spawn().unwrap();
+    let mut line = String::new();
+    BufReader::new(child.stdout.take().unwrap()).read_line(&mut line).unwrap();
+    let address =
+        line.trim().strip_prefix("vmastat: serving http://").unwrap().strip_suffix("/metrics").unwrap();
+    Server(child, address.to_owned())
+}
+
+/// What comes back for these bytes, until the other side closes.
+fn asked(server: &Server, request: &[u8]) -> std::io::Result<String> {
+    use std::io::{Read, Write};
+    let mut stream = std::net::TcpStream::connect(&server.1)?;
+    stream.set_read_timeout(Some(std::time::Duration::from_secs(60)))?;
+    stream.write_all(request)?;
+    let mut answer = String::new();
+    stream.read_to_string(&mut answer)?;
+    Ok(answer)
+}
+
+const GET: &[u8] = b"GET /metrics HTTP/1.1\r\nHost: x\r\n\r\n";
+
+#[test]
+fn prometheus_reads_every_counter_once() {
+    let rig = Rig::new("prometheus");
+    rig.connection();
+    rig.segment.left_to_kernel(Why::NoRoute);
+    rig.segment.lane(0).interface.set(3);
+    rig.segment.lane(0).name_low.set(u64::from_le_bytes(*b"veth0\0\0\0"));
+    let server = serving(&rig);
+    let answer = asked(&server, GET).unwrap();
+    let (head, body) = answer.split_once("\r\n\r\n").unwrap();
+    assert!(head.starts_with("HTTP/1.1 200 OK\r\n") && head.contains("version=0.0.4"), "{head}");
+    let own = format!("pid=\"{}\",program=\"test-program\"", rig.pid);
+    for expected in [
+        format!("sidestep_process_sockets_accelerated_total{{{own}}} 1\n"),
+        format!("sidestep_left_to_kernel_total{{{own},reason=\"NoRoute\"}} 1\n"),
+        format!("sidestep_lane_frames_free{{{own},interface=\"veth0\"}} 0\n"),
+        format!("sidestep_socket_rx_packets_total{{{own},fd=\"14\",protocol=\"tcp\",local=\"10.0.0.1:80\","),
+        "# TYPE sidestep_socket_rx_packets_total counter\n".to_owned(),
+        "# TYPE sidestep_socket_rx_queued_bytes gauge\n".to_owned(),
+    ] {
+        assert!(body.contains(&expected), "{expected} in {body}");
+    }
+    // Of the format: each line is a comment or a sample, each sample stands once and under its own type.
+    let mut type_of = "";
+    let mut seen = std::collections::HashSet::new();
+    for line in body.lines() {
+        if let Some(rest) = line.strip_prefix("# TYPE ") {
+            type_of = rest.split(' ').next().unwrap();
+        } else if !line.starts_with("# HELP ") {
+            let (series, value) = line.rsplit_once(' ').unwrap();
+            assert_eq!(series.split('{').next().unwrap(), type_of, "{line}");
+            assert!(value.parse::<u64>().is_ok() && seen.insert(series.to_owned()), "{line}");
+        }
+    }
+}
+
+/// Every name and label that the dashboard asks for is told, and no panel asks for nothing.
+#[test]
+fn the_dashboard_asks_for_what_prometheus_is_told() {
+    let rig = Rig::new("dashboard");
+    rig.connection();
+    rig.segment.left_to_kernel(Why::NoRoute);
+    rig.segment.lane(0).interface.set(3);
+    let body = asked(&serving(&rig), GET).unwrap();
+    let text = include_str!("../../../conf/grafana-dashboard.json");
+    let dashboard: serde_json::Value = serde_json::from_str(text).unwrap();
+    let panels = dashboard["panels"].as_array().unwrap();
+    let targets: Vec<_> = panels.iter().flat_map(|panel| panel["targets"].as_array().unwrap()).collect();
+    assert!(panels.len() > 10 && targets.len() >= panels.len());
+    let is_part = |c: char| c.is_ascii_alphanumeric() || c == '_';
+    for target in targets {
+        let asked = target["expr"].as_str().unwrap();
+        let mut names = asked.split(|c| !is_part(c)).filter(|word| word.starts_with("sidestep_")).peekable();
+        assert!(names.peek().is_some(), "{asked}");
+        let shown = target["legendFormat"].as_str().unwrap();
+        let shown = shown.split("{{").skip(1).filter_map(|rest| rest.split("}}").next());
+        let labels: Vec<&str> = shown.chain(["program"]).collect();
+        for name in names {
+            let sample = body.lines().find(|line| line.starts_with(&format!("{name}{{")));
+            let sample = sample.unwrap_or_else(|| panic!("{name} is not told, {asked} asks for it"));
+            for label in &labels {
+                assert!(
+                    sample.contains(&format!("{label}=\"")),
+                    "{sample} has no {label}, {asked} asks for it"
+                );
+            }
+        }
+    }
+}
+
+#[test]
+fn strange_and_slow_clients_of_prometheus_harm_nobody() {
+    let rig = Rig::new("hostile");
+    rig.connection();
+    let server = serving(&rig);
+    assert!(asked(&server, b"GET /other HTTP/1.1\r\n\r\n").unwrap().starts_with("HTTP/1.1 404"));
+    assert!(asked(&server, b"POST /metrics HTTP/1.1\r\n\r\n").unwrap().starts_with("HTTP/1.1 405"));
+    assert!(asked(&server, b"\xff\0\r\n\r\n").unwrap().starts_with("HTTP/1.1 405"));
+    // More than a request may have, without an end. The other side may reset.
+    let _ = asked(&server, &[b'a'; 100_000]);
+    let silent: Vec<_> = (0..60).filter_map(|_| std::net::TcpStream::connect(&server.1).ok()).collect();
+    let begun = std::time::Instant::now();
+    while !asked(&server, GET).is_ok_and(|answer| answer.starts_with("HTTP/1.1 200")) {
+        assert!(begun.elapsed().as_secs() < 60, "silent clients keep others out");
+        std::thread::sleep(std::time::Duration::from_millis(100));
+    }
+    drop(silent);
 }

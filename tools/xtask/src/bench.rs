@@ -13,9 +13,11 @@ use crate::{build, demo};
 
 mod apps;
 mod connections;
+mod extra;
 mod floor;
 mod latency;
 mod loss;
+mod profiles;
 mod syn_flood;
 mod throughput;
 mod vma_tables;
@@ -49,10 +51,11 @@ pub(crate) fn run(words: &[String]) -> Result<ExitCode> {
     let count = arguments.number("--connections", if quick { 2000 } else { 100_000 })?;
     let library = arguments.value("--library")?;
     let what = arguments.word().unwrap_or_default();
+    let takes_names = ["apps", "profiles"].contains(&what.as_str());
     let names: Vec<String> =
-        if what == "apps" { std::iter::from_fn(|| arguments.word()).collect() } else { Vec::new() };
+        if takes_names { std::iter::from_fn(|| arguments.word()).collect() } else { Vec::new() };
     arguments.end()?;
-    let chosen = apps::chosen(&names)?;
+    let chosen = if what == "apps" { apps::chosen(&names)? } else { Vec::new() };
     let measure: &dyn Fn(&Plan) -> Result<()> = match what.as_str() {
         "latency" => &latency::run,
         "throughput" => &throughput::run,
@@ -60,6 +63,8 @@ pub(crate) fn run(words: &[String]) -> Result<ExitCode> {
         "vma-tables" => &vma_tables::run,
         "loss" => &loss::run,
         "connections" => &connections::run,
+        "extra" => &extra::run,
+        "profiles" => &|plan| profiles::run(plan, &names),
         "syn-flood" => &syn_flood::run,
         other => {
             return Err(Error::new(format!("bench {other:?}: cargo x help lists them")));

@@ -52,8 +52,11 @@ pub(crate) fn release_xtask() -> PathBuf {
     target().join("release/xtask")
 }
 
-/// Stops with one line when namespaces cannot be made here.
+/// Installs the tools that make namespaces; stops with one line when none can be made here.
 pub(crate) fn require_namespaces() -> Result<()> {
+    if rig::is_root() {
+        rig::install(&rig::TOOLS)?;
+    }
     match rig::requirements().reason() {
         Some(reason) => Err(Error::new(reason)),
         None => Ok(()),

@@ -9,9 +9,13 @@ mod bench;
 mod build;
 mod check;
 mod demo;
+mod dist;
 mod endpoint;
 mod fuzz;
+mod guests;
+mod inert;
 mod instructions;
+mod long;
 mod progress;
 #[cfg(test)]
 mod security;
@@ -29,10 +33,18 @@ cargo x <command> [options]
       --library PATH   measure this library instead of building target/release/libvma.so
   test                 everything: unit tests and whole products between namespaces (root for the latter)
       --verbose        show all output; otherwise only failures, and all of it in target/x-test.log
+      --steady         what fails once and passes when it runs again fails the run as well
+      --inert          whole products under a library that does nothing: every test must notice
       [FILTER]         only tests whose name contains it
+      --guests         instead: between virtual machines with Debian's kernels and emulated cards (root, about 15 minutes)
+      --short          of those only what takes less than five minutes
+      --long           instead: event loops and what hung once, ten times each (root, about 20 minutes); [FILTER] as above
+      --runs N         of those so many runs each
   bench latency        raw AF_XDP floor, kernel blocking and spinning, accelerated, mixed; table, and JSON in target/bench
   bench throughput     messages per second counted at the receiver; table, and JSON in target/bench
-  bench apps [NAME..]  redis, memcached, nginx, haproxy, Python, Node, Java, curl, iperf3, socat: kernel, accelerated, mixed
+  bench apps [NAME..]  servers and commands that people run (see crates/rig/src/apps): kernel, accelerated, mixed
+  bench extra          VMA's extra API: CPU of receives without a copy, an echo by completions against epoll
+  bench profiles [NAME..]  what each profile of VMA_SPEC is for: kernel, accelerated without and with it (NAME=VALUE tries settings)
   bench vma-tables     the tables of VMA's manuals, beside the manuals' own figures
   bench loss           goodput over a wire with 20 ms round trip that loses 0.1, 1 and 5 %: against the kernel's CUBIC
       --mib N          transfer N MiB in each run instead of N seconds' worth
@@ -50,6 +62,9 @@ cargo x <command> [options]
   fuzz TARGET          coverage-guided: feeds one of fuzz/corpus/* with what a fuzzer makes up, until a find or the end
       --seconds N      how long (default 60); --all instead of TARGET: every target for so long
   check                format, lints, structure of the house
+      --structure      the last only: seconds
+  dist                 target/dist: a tarball and a Debian package
+      --target T       for an older glibc, as x86_64-unknown-linux-gnu.2.28 (needs cargo-zigbuild)
   help                 this text
 ";
 
@@ -70,7 +85,7 @@ fn run(words: &[String]) -> Result<ExitCode> {
         None => ("help", &[][..]),
     };
     // The simulator has help of its own; what an endpoint is told is no option.
-    if !matches!(command, "sim" | "endpoint")
+    if !matches!(command, "sim" | "endpoint" | "guest")
         && rest.iter().any(|word| matches!(word.as_str(), "--help" | "-h"))
     {
         print!("{USAGE}");
@@ -85,8 +100,10 @@ fn run(words: &[String]) -> Result<ExitCode> {
         "soak" => soak::run(rest),
         "fuzz" => fuzz::run(rest),
         "check" => check::run(rest),
+        "dist" => dist::run(rest),
         // What the benchmarks start between namespaces; not for people.
         "endpoint" => endpoint::run(rest),
+        "guest" => guests::inside::run(rest),
         "help" | "--help" | "-h" => {
             print!("{USAGE}");
             Ok(ExitCode::SUCCESS)
@@ -101,7 +118,7 @@ mod tests {
 
     #[test]
     fn every_command_takes_help_for_an_option() {
-        for command in ["demo", "test", "bench", "soak", "fuzz", "check", "help"] {
+        for command in ["demo", "test", "bench", "soak", "fuzz", "check", "dist", "help"] {
             for option in ["--help", "-h"] {
                 let words = [command.to_owned(), option.to_owned()];
                 assert!(run(&words).is_ok(), "{command} {option}");

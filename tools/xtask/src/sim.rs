@@ -5,7 +5,7 @@ use std::process::{Command, ExitCode};
 
 pub(crate) fn run(words: &[String]) -> Result<ExitCode> {
     let status = Command::new("cargo")
-        .args(["run", "--quiet", "--release", "-p", "sim", "--"])
+        .args(["run", "--quiet", "--profile", "sim", "-p", "sim", "--"])
         .args(words)
         .status()
         .map_err(|error| Error::new(format!("cargo run -p sim: {error}; is cargo in PATH?")))?;

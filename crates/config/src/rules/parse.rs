@@ -59,7 +59,7 @@ fn rule(mut rest: Cursor<'_>) -> Result<Rule, String> {
     let first = half(&mut rest)?;
     let second = if rest.take(b':') { Some(half(&mut rest)?) } else { None };
     rest.end()?;
-    Ok(Rule { transport, role, first, second })
+    Ok(Rule { transport, role, first, second, line: 0 })
 }
 
 /// `addr:ports`.

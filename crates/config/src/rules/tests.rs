@@ -1,6 +1,7 @@
 //! The grammar and the matching of `libvma.conf`, point by point.
 
 use super::{Role, Rules, Transport};
+use crate::Parameters;
 use core::net::SocketAddrV4;
 
 fn at(text: &str) -> Option<SocketAddrV4> {
@@ -28,6 +29,17 @@ fn without_a_rule_sockets_are_accelerated() {
 }
 
 #[test]
+fn only_a_rule_that_names_a_socket_demands_it() {
+    let demands = |text: &str, remote: &str| {
+        rules(text).compile("prog", "id").demands(Role::TcpClient, None, at(remote))
+    };
+    assert!(!demands("", "10.0.0.1:80") && !demands("use * tcp_client *:*", "10.0.0.1:80"));
+    assert!(!demands("use vma tcp_server *:*", "10.0.0.1:80"));
+    let text = "use os tcp_client *:22\nuse vma tcp_client 10.0.0.0/8:*";
+    assert!(demands(text, "10.0.0.1:80") && !demands(text, "11.0.0.1:80") && !demands(text, "10.0.0.1:22"));
+}
+
+#[test]
 fn first_rule_that_fits_wins() {
     let text = "use os tcp_server 10.0.0.0/8:80\nuse vma tcp_server *:*\nuse os tcp_server *:*";
     assert_eq!(server(text, "10.9.9.9:80"), Transport::Os);
@@ -50,8 +62,17 @@ fn groups_are_chosen_by_program_pattern_and_id() {
     assert_eq!(server(text, "1.1.1.1:3"), Transport::Os);
     let any_id = rules(text).compile("prog", "*");
     assert_eq!(any_id.decide(Role::TcpServer, at("1.1.1.1:1"), None), Transport::Os);
-    assert!(rules(text).compile("prog", "id").id_is_known());
-    assert!(!rules(text).compile("prog", "nobody").id_is_known());
+    let told = |id: &str| {
+        let parameters = Parameters { application_id: id.to_owned(), ..Parameters::default() };
+        rules(text).unknown_id(&parameters).map(|notice| notice.text)
+    };
+    assert_eq!(told("id"), None);
+    assert_eq!(told(&Parameters::default().application_id), None, "nobody asked for it");
+    let text = told("nobody").unwrap();
+    assert!(
+        text.starts_with("VMA_APPLICATION_ID='nobody': /etc/libvma.conf has no group of this id"),
+        "{text}"
+    );
 }
 
 #[test]
@@ -177,11 +198,13 @@ fn a_wrong_line_is_told_by_file_and_line_and_skipped() {
 }
 
 #[test]
-fn a_line_can_be_added_later() {
-    let mut rules = rules("application-id prog *");
-    assert_eq!(rules.add_line("use os tcp_server *:5"), None);
-    assert!(rules.add_line("use os nothing").unwrap().text.contains("no role"));
-    assert_eq!(rules.decide(Role::TcpServer, "prog", "id", at("1.1.1.1:5"), None), Transport::Os);
+fn a_line_that_is_added_later_comes_first_and_a_bad_one_changes_nothing() {
+    let mut process = rules("application-id prog *\nuse vma tcp_server *:5").compile("prog", "id");
+    assert!(process.add_first("use os nothing").unwrap_err().contains("no role"));
+    assert!(process.add_first("application-id other *").is_err() && process.add_first("# word").is_err());
+    assert_eq!(process.decide(Role::TcpServer, at("1.1.1.1:5"), None), Transport::Vma);
+    assert_eq!(process.add_first("use os tcp_server *:5"), Ok(()));
+    assert_eq!(process.decide(Role::TcpServer, at("1.1.1.1:5"), None), Transport::Os);
 }
 
 #[test]
@@ -190,4 +213,42 @@ fn the_file_we_ship_is_understood() {
     let process = shipped.compile("anything", "VMA_DEFAULT_APPLICATION_ID");
     assert_eq!(process.decide(Role::TcpClient, None, at("10.0.0.1:80")), Transport::Vma);
     assert_eq!(process.decide(Role::UdpConnect, None, at("10.0.0.1:53")), Transport::Os);
+    let launcher = shipped.compile("systemd-socket-activate", "VMA_DEFAULT_APPLICATION_ID");
+    assert_eq!(launcher.decide(Role::TcpServer, at("10.0.0.1:80"), None), Transport::Os);
+}
+
+#[test]
+fn a_decision_is_explained_by_its_line_and_group() {
+    let text = "# web\napplication-id ng* B1\nuse os tcp_client 10.0.0.0/8:80\n\nuse vma tcp_server *:*\n";
+    let rules = rules(text);
+    let at = |text: &str| Some(text.parse().unwrap());
+    let told = rules.explain(Role::TcpClient, "nginx", "B1", None, at("10.1.1.1:80"));
+    assert_eq!((told.accelerates, told.line), (false, Some(3)));
+    assert_eq!(told.group, Some(("ng*".to_owned(), "B1".to_owned())));
+    let told = rules.explain(Role::TcpClient, "nginx", "B1", None, at("10.1.1.1:81"));
+    assert_eq!((told.accelerates, told.line), (true, None));
+    assert_eq!(rules.explain(Role::TcpServer, "nginx", "B1", at("0.0.0.0:80"), None).line, Some(5));
+    assert_eq!(rules.explain(Role::TcpServer, "redis", "B1", at("0.0.0.0:80"), None).group, None);
+}
+
+#[test]
+fn the_manuals_example_of_rules_decides_as_it_says() {
+    const EXAMPLE: &str =
+        "application-id tcp-lat B1\nuse vma tcp_client 192.168.1.0/24:*:*:*\nuse os tcp_server *:5001\n";
+    let (rules, notices) = Rules::parse("libvma.conf", EXAMPLE);
+    assert_eq!(notices, []);
+    let decide = |role, program: &str, id: &str, address: &str| {
+        let address = Some(address.parse().unwrap());
+        let (local, remote) = if role == Role::TcpServer { (address, None) } else { (None, address) };
+        rules.decide(role, program, id, local, remote)
+    };
+    assert_eq!(decide(Role::TcpServer, "tcp-lat", "B1", "10.0.0.1:5001"), Transport::Os);
+    assert_eq!(decide(Role::TcpServer, "tcp-lat", "B1", "10.0.0.1:5002"), Transport::Vma);
+    assert_eq!(decide(Role::TcpClient, "tcp-lat", "B1", "192.168.1.7:80"), Transport::Vma);
+    // Without VMA_APPLICATION_ID=B1, and for other programs, the group says nothing.
+    assert_eq!(
+        decide(Role::TcpServer, "tcp-lat", "VMA_DEFAULT_APPLICATION_ID", "10.0.0.1:5001"),
+        Transport::Vma
+    );
+    assert_eq!(decide(Role::TcpServer, "other", "B1", "10.0.0.1:5001"), Transport::Vma);
 }

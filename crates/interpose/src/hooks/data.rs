@@ -1,7 +1,7 @@
 //! Bytes and datagrams, in and out.
 
 use crate::inside::opening;
-use crate::start::{gave, running};
+use crate::start::{cancellable, gave, running};
 use crate::table::hooks;
 use core::ptr::{null, null_mut};
 use libc::{
@@ -91,6 +91,17 @@ unsafe fn took_rights(message: *const msghdr) {
 }
 
 hooks! { running:
+    // `off_t` is 64 bits wide where we run.
+    fn sendfile(output: c_int, input: c_int, offset: *mut i64, count: size_t) -> ssize_t {
+        calls::sendfile64(output, input, offset, count)
+    }
+
+    fn sendfile64(output: c_int, input: c_int, offset: *mut i64, count: size_t) -> ssize_t {
+        calls::sendfile64(output, input, offset, count)
+    }
+
+    ; cancellable:
+
     fn read(fd: c_int, buffer: *mut c_void, size: size_t) -> ssize_t {
         plain_read(fd, buffer, size)
     }
@@ -199,15 +210,6 @@ hooks! { running:
             (0..(count as usize).min(1024)).for_each(|at| calls::passing(&raw const (*messages.add(at)).msg_hdr));
         }
         answer
-    }
-
-    // `off_t` is 64 bits wide where we run.
-    fn sendfile(output: c_int, input: c_int, offset: *mut i64, count: size_t) -> ssize_t {
-        calls::sendfile64(output, input, offset, count)
-    }
-
-    fn sendfile64(output: c_int, input: c_int, offset: *mut i64, count: size_t) -> ssize_t {
-        calls::sendfile64(output, input, offset, count)
     }
 
     fn splice(

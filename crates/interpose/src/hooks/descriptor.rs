@@ -2,9 +2,9 @@
 //! only because the number they return may be one that we still remember.
 
 use crate::inside::opening;
-use crate::start::{gave, own_process, running};
+use crate::start::{cancellable, gave, is_as_in_parent, is_in_parents_memory, own_process, running};
 use crate::table::hooks;
-use libc::{F_DUPFD, F_DUPFD_CLOEXEC, c_int, c_uint};
+use libc::{F_DUPFD, F_DUPFD_CLOEXEC, F_SETFD, FD_CLOEXEC, c_int, c_uint};
 use sockets::{Answer, Stop, Why, calls};
 
 /// Our own descriptors do not exist for the application.
@@ -23,6 +23,13 @@ fn concerns(fd: c_int) -> Result<(), Stop> {
     }
 }
 
+/// A vfork child duplicates a socket, or lets exec leave it open, for the program that it starts.
+fn is_for_program(fd: c_int) {
+    if calls::knows(fd) && is_in_parents_memory() && is_as_in_parent(fd) {
+        calls::hand_on(fd, Why::Executed);
+    }
+}
+
 /// A descriptor of a kind that is never ours. Making it may take long: opening a FIFO waits for the other side.
 fn made(genuine: impl FnOnce() -> c_int) -> Answer<c_int> {
     Ok(gave(opening(genuine)))
@@ -38,6 +45,7 @@ fn or_gave(answer: Answer<c_int>, genuine: impl FnOnce() -> c_int) -> Answer<c_i
 
 /// dup3(2), and dup2(2) with `flags` -1.
 unsafe fn duplicate(fd: c_int, to: c_int, flags: c_int) -> Answer<c_int> {
+    is_for_program(fd);
     concerns(if calls::knows(fd) { fd } else { to })?;
     hidden(to)?;
     // SAFETY: no pointers.
@@ -55,21 +63,27 @@ unsafe fn control(
     unsafe {
         match command {
             F_DUPFD | F_DUPFD_CLOEXEC => {
+                is_for_program(fd);
                 let answer = concerns(fd).and_then(|()| calls::fcntl(fd, command, argument));
                 or_gave(answer, || genuine(fd, command, argument))
             }
             _ if !calls::knows(fd) => Err(Stop::Kernel(Why::NotOurs)),
+            F_SETFD if argument as c_int & FD_CLOEXEC == 0 => {
+                is_for_program(fd);
+                hidden(fd).and_then(|()| calls::fcntl(fd, command, argument))
+            }
             _ => hidden(fd).and_then(|()| calls::fcntl(fd, command, argument)),
         }
     }
 }
 
-hooks! { running:
+hooks! { cancellable:
     fn close(fd: c_int) -> c_int {
         concerns(fd)?;
         calls::close(fd)
     }
 
+    ; running:
     fn close_range(first: c_uint, last: c_uint, flags: c_int) -> c_int {
         match own_process() {
             true => calls::close_range(first, last, flags),
@@ -85,6 +99,7 @@ hooks! { running:
     }
 
     fn dup(fd: c_int) -> c_int {
+        is_for_program(fd);
         or_gave(concerns(fd).and_then(|()| calls::dup(fd)), || genuine::dup(fd))
     }
 

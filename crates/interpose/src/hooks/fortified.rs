@@ -3,7 +3,7 @@
 
 use crate::hooks::data::plain_read;
 use crate::hooks::wait::{milliseconds, pointer};
-use crate::start::running;
+use crate::start::cancellable;
 use crate::table::hooks;
 use core::ptr::{null, null_mut};
 use libc::{c_int, c_void, nfds_t, pollfd, sigset_t, size_t, sockaddr, socklen_t, ssize_t, timespec};
@@ -19,7 +19,7 @@ fn fits_polls(count: nfds_t, room: size_t) -> Result<(), Stop> {
     fits((count as size_t).saturating_mul(size_of::<pollfd>()), room)
 }
 
-hooks! { running:
+hooks! { cancellable:
     fn __read_chk(fd: c_int, buffer: *mut c_void, size: size_t, room: size_t) -> ssize_t {
         fits(size, room)?;
         plain_read(fd, buffer, size)

@@ -1,12 +1,14 @@
 //! Processes, and system calls made by number. fork(3) is followed by `pthread_atfork`, daemon(3) and popen(3) use
 //! fork or spawn, and vfork must not be hooked: its child returns through the caller's frame.
 
-use crate::hooks::{data, descriptor, socket, wait};
+use crate::hooks::{confine, data, descriptor, socket, wait};
 use crate::inside::opening;
-use crate::start::{bare_child, enabled, ending, executing, gave, own_process, running};
+use crate::start::{
+    bare_child, enabled, ending, executing, gave, is_as_in_parent, is_in_parents_memory, own_process, running,
+};
 use crate::table::hooks;
 use libc::{c_char, c_int, c_long};
-use sockets::{Answer, Stop, Why};
+use sockets::{Answer, Stop, Why, calls};
 
 /// Routes a system call that touches sockets or descriptors to its hook; `None`: none of those. Raw calls return
 /// through `syscall` like libc functions: -1 and errno.
@@ -35,12 +37,19 @@ unsafe fn routed(
             }
             libc::SYS_recvmsg => return Some(data::recvmsg(fd, b as _, c as c_int) as c_long),
             libc::SYS_sendmsg => return Some(data::sendmsg(fd, b as _, c as c_int) as c_long),
+            libc::SYS_preadv2 => {
+                return Some(data::preadv2(fd, b as _, c as c_int, d as i64, f as c_int) as c_long);
+            }
+            libc::SYS_pwritev2 => {
+                return Some(data::pwritev2(fd, b as _, c as c_int, d as i64, f as c_int) as c_long);
+            }
             libc::SYS_recvmmsg => data::recvmmsg(fd, b as _, c as _, d as c_int, e as _),
             libc::SYS_sendmmsg => data::sendmmsg(fd, b as _, c as _, d as c_int),
             libc::SYS_socket => socket::first::socket(fd, b as c_int, c as c_int),
             libc::SYS_bind => socket::bind(fd, b as _, c as _),
             libc::SYS_connect => socket::connect(fd, b as _, c as _),
             libc::SYS_listen => socket::listen(fd, b as c_int),
+            libc::SYS_socketpair => socket::socketpair(fd, b as c_int, c as c_int, d as _),
             libc::SYS_getsockname => socket::getsockname(fd, b as _, c as _),
             libc::SYS_getpeername => socket::getpeername(fd, b as _, c as _),
             libc::SYS_sendfile => return Some(data::sendfile(fd, b as c_int, c as _, d) as c_long),
@@ -51,7 +60,7 @@ unsafe fn routed(
             libc::SYS_execveat => exec::execveat(fd, b as _, c as _, d as _, e as c_int),
             libc::SYS_accept4 => socket::accept4(fd, b as _, c as _, d as c_int),
             libc::SYS_shutdown => socket::shutdown(fd, b as c_int),
-            libc::SYS_getsockopt => socket::getsockopt(fd, b as c_int, c as c_int, d as _, e as _),
+            libc::SYS_getsockopt => socket::first::getsockopt(fd, b as c_int, c as c_int, d as _, e as _),
             libc::SYS_setsockopt => socket::setsockopt(fd, b as c_int, c as c_int, d as _, e as _),
             libc::SYS_close => descriptor::close(fd),
             libc::SYS_close_range => descriptor::close_range(fd as _, b as _, c as c_int),
@@ -69,17 +78,47 @@ unsafe fn routed(
             libc::SYS_epoll_ctl => wait::epoll_ctl(fd, b as c_int, c as c_int, d as _),
             libc::SYS_epoll_pwait => wait::epoll_pwait(fd, b as _, c as c_int, d as c_int, e as _),
             libc::SYS_epoll_pwait2 => wait::epoll_pwait2(fd, b as _, c as c_int, d as _, e as _),
-            #[cfg(target_arch = "x86_64")]
+            libc::SYS_ppoll => wait::raw::ppoll(a as _, b as _, c as _, d as _),
+            libc::SYS_pselect6 => wait::raw::pselect6(fd, b as _, c as _, d as _, e as _, f as _),
+            libc::SYS_io_uring_setup => {
+                let ring = gave(genuine::syscall(number, a, b, c, d, e, f) as c_int);
+                if ring >= 0 {
+                    calls::rings_are_unseen();
+                }
+                ring
+            }
+            number if makes_descriptor(number) => gave(genuine::syscall(number, a, b, c, d, e, f) as c_int),
             _ => return routed_old(number, a, b, c, d, e),
-            #[cfg(not(target_arch = "x86_64"))]
-            _ => return None,
         }
     };
     Some(c_long::from(result))
 }
 
+/// Whether a system call without a hook returns a new descriptor, whose number may have been a socket's of ours.
+fn makes_descriptor(number: c_long) -> bool {
+    if matches!(number, libc::SYS_open | libc::SYS_creat | libc::SYS_eventfd | libc::SYS_inotify_init) {
+        return true;
+    }
+    matches!(
+        number,
+        libc::SYS_eventfd2
+            | libc::SYS_timerfd_create
+            | libc::SYS_signalfd4
+            | libc::SYS_inotify_init1
+            | libc::SYS_memfd_create
+            | libc::SYS_memfd_secret
+            | libc::SYS_openat2
+            | libc::SYS_open_by_handle_at
+            | libc::SYS_pidfd_open
+            | libc::SYS_pidfd_getfd
+            | libc::SYS_perf_event_open
+            | libc::SYS_userfaultfd
+            | libc::SYS_fanotify_init
+            | libc::SYS_mq_open
+    )
+}
+
 /// The system calls that only older architectures have.
-#[cfg(target_arch = "x86_64")]
 unsafe fn routed_old(number: c_long, a: usize, b: usize, c: usize, d: usize, e: usize) -> Option<c_long> {
     let fd = a as c_int;
     // SAFETY: as in `routed`.
@@ -90,6 +129,8 @@ unsafe fn routed_old(number: c_long, a: usize, b: usize, c: usize, d: usize, e: 
             libc::SYS_poll => wait::poll(a as _, b as _, c as c_int),
             libc::SYS_select => wait::select(fd, b as _, c as _, d as _, e as _),
             libc::SYS_epoll_wait => wait::epoll_wait(fd, b as _, c as c_int, d as c_int),
+            libc::SYS_epoll_create => wait::first::epoll_create(fd),
+            libc::SYS_pipe => descriptor::makers::pipe(a as _),
             _ => return None,
         }
     };
@@ -100,7 +141,7 @@ hooks! { running:
     // A C variadic; six words cover every system call.
     fn syscall(number: c_long, a: usize, b: usize, c: usize, d: usize, e: usize, f: usize) -> c_long {
         // The hooks count themselves in.
-        match opening(|| routed(number, a, b, c, d, e, f)) {
+        match opening(|| routed(number, a, b, c, d, e, f).or_else(|| confine::routed(number, [a, b, c, d, e, f]))) {
             Some(result) => Ok(result),
             None => Err(Stop::Kernel(Why::NotOurs)),
         }
@@ -155,8 +196,7 @@ pub(crate) mod first {
     }
 }
 
-/// Another program takes the place of this one. (execl and its kin are in `variadic.rs`; posix_spawn changes a child
-/// only.)
+/// Another program takes the place of this one, or begins beside it. (execl and its kin are in `variadic.rs`.)
 pub(crate) mod exec {
     use super::*;
     use core::ffi::CStr;
@@ -191,13 +231,29 @@ pub(crate) mod exec {
         })
     }
 
-    /// The kernel's, after what must come before. A vfork child leaves its parent's memory as it is.
+    /// The kernel's, after what must come before. A vfork child goes away from its parent's memory, and only sees to
+    /// what the new program gets.
     pub(in crate::hooks) fn after_leaving(leaves: impl FnOnce() -> bool) -> Answer<c_int> {
-        if own_process() && leaves() {
-            executing();
+        if own_process() {
+            if leaves() {
+                executing();
+            }
+        } else if is_in_parents_memory() && leaves() {
+            calls::starting_program(is_as_in_parent);
         }
         Err(Stop::Kernel(Why::NotOurs))
     }
+
+    /// The same for posix_spawn(3).
+    fn after_lending(begins: impl FnOnce() -> bool) -> Answer<c_int> {
+        if own_process() && begins() {
+            calls::starting_program(|_| true);
+        }
+        Err(Stop::Kernel(Why::NotOurs))
+    }
+
+    type Actions = *mut libc::posix_spawn_file_actions_t;
+    type Attributes = *const libc::posix_spawnattr_t;
 
     hooks! { running:
         fn execve(path: *const c_char, arguments: Words, environment: Words) -> c_int {
@@ -222,6 +278,36 @@ pub(crate) mod exec {
 
         fn execveat(at: c_int, path: *const c_char, arguments: Words, environment: Words, flags: c_int) -> c_int {
             after_leaving(|| true)
+        }
+
+        fn posix_spawn(
+            process: *mut c_int,
+            path: *const c_char,
+            actions: Actions,
+            attributes: Attributes,
+            arguments: Words,
+            environment: Words,
+        ) -> c_int {
+            after_lending(|| is_program(path))
+        }
+
+        fn posix_spawnp(
+            process: *mut c_int,
+            name: *const c_char,
+            actions: Actions,
+            attributes: Attributes,
+            arguments: Words,
+            environment: Words,
+        ) -> c_int {
+            after_lending(|| is_found(name))
+        }
+
+        // libc makes the duplicate in the child, unseen.
+        fn posix_spawn_file_actions_adddup2(actions: Actions, fd: c_int, to: c_int) -> c_int {
+            if own_process() {
+                calls::hand_on(fd, Why::Executed);
+            }
+            Err(Stop::Kernel(Why::NotOurs))
         }
     }
 }

@@ -1,7 +1,10 @@
 //! Making, naming, connecting and setting sockets.
 
+use super::sdp::{self, Name};
+use crate::extra;
+use crate::genuine::{errno, set_errno};
 use crate::inside::opening;
-use crate::start::{enabled, ensure, gave, own_process, running};
+use crate::start::{cancellable, enabled, ensure, gave, is_sdp, own_process, running};
 use crate::table::hooks;
 use libc::{AF_INET, AF_INET6, SOCK_DGRAM, SOCK_STREAM, c_int, c_void, sockaddr, socklen_t};
 use sockets::{Answer, Stop, Why, calls};
@@ -16,6 +19,8 @@ const SIOCATMARK: usize = 0x8905;
 fn candidate(domain: c_int, kind: c_int) -> bool {
     let started = match domain {
         AF_INET => ensure,
+        // Stream sockets get connections over IPv4, too.
+        AF_INET6 if kind & KIND == SOCK_STREAM => ensure,
         AF_INET6 => running,
         _ => return false,
     };
@@ -30,40 +35,69 @@ fn or_gave(answer: Answer<c_int>, genuine: impl FnOnce() -> c_int) -> Answer<c_i
     }
 }
 
+/// As [`or_gave`], for what is accepted by `listener`: the socket layer may know that one, and want to know this.
+fn or_accepted(
+    answer: Answer<c_int>,
+    listener: c_int,
+    flags: c_int,
+    genuine: impl FnOnce() -> c_int,
+) -> Answer<c_int> {
+    let is_genuine = matches!(answer, Err(Stop::Kernel(_)));
+    let fd = or_gave(answer, genuine)?;
+    Ok(if is_genuine { accepted(fd, listener, flags) } else { fd })
+}
+
+/// The kernel accepted `fd` by `listener`. Returns it; errno stays.
+fn accepted(fd: c_int, listener: c_int, flags: c_int) -> c_int {
+    if fd >= 0 && calls::knows(listener) && own_process() {
+        calls::accepted(listener, fd, flags);
+    }
+    fd
+}
+
 /// Rows that run before anything is started: they are how the first candidate is noticed.
 pub(crate) mod first {
     use super::*;
 
     hooks! { enabled:
         fn socket(domain: c_int, kind: c_int, protocol: c_int) -> c_int {
+            if is_sdp() {
+                let genuine = |domain, kind, protocol| genuine::socket(domain, kind, protocol);
+                return Ok(sdp::socket(domain, kind, protocol, genuine));
+            }
             let answer = match candidate(domain, kind) {
                 true => calls::socket(domain, kind, protocol),
                 false => Err(Stop::Kernel(Why::NotOurs)),
             };
             or_gave(answer, || genuine::socket(domain, kind, protocol))
         }
+
+        // Descriptor -1 is asked for the table of the extra API before there is any socket.
+        fn getsockopt(fd: c_int, level: c_int, name: c_int, value: *mut c_void, len: *mut socklen_t) -> c_int {
+            match running() {
+                _ if fd == -1 && !is_sdp() => extra::asked_for(fd, level, name, value, len),
+                true => calls::getsockopt(fd, level, name, value, len),
+                false => Err(Stop::Kernel(Why::NotOurs)),
+            }
+        }
     }
 }
 
 hooks! { running:
     fn bind(fd: c_int, address: *const sockaddr, len: socklen_t) -> c_int {
+        if is_sdp() {
+            let name = Name::new(address, len);
+            return Ok(name.call("bind", fd, |address| genuine::bind(fd, address, len)));
+        }
         calls::bind(fd, address, len)
     }
 
-    fn connect(fd: c_int, address: *const sockaddr, len: socklen_t) -> c_int {
-        calls::connect(fd, address, len)
-    }
-
     fn listen(fd: c_int, backlog: c_int) -> c_int {
-        calls::listen(fd, backlog)
-    }
-
-    fn accept(fd: c_int, address: *mut sockaddr, len: *mut socklen_t) -> c_int {
-        or_gave(calls::accept4(fd, address, len, 0), || genuine::accept(fd, address, len))
-    }
-
-    fn accept4(fd: c_int, address: *mut sockaddr, len: *mut socklen_t, flags: c_int) -> c_int {
-        or_gave(calls::accept4(fd, address, len, flags), || genuine::accept4(fd, address, len, flags))
+        let answer = sdp::called(calls::listen(fd, backlog), "listen", fd, || genuine::listen(fd, backlog));
+        if answer == Ok(0) && is_sdp() {
+            sdp::listens(fd, genuine::getsockname);
+        }
+        answer
     }
 
     fn shutdown(fd: c_int, how: c_int) -> c_int {
@@ -76,10 +110,6 @@ hooks! { running:
 
     fn getpeername(fd: c_int, address: *mut sockaddr, len: *mut socklen_t) -> c_int {
         calls::getpeername(fd, address, len)
-    }
-
-    fn getsockopt(fd: c_int, level: c_int, name: c_int, value: *mut c_void, len: *mut socklen_t) -> c_int {
-        calls::getsockopt(fd, level, name, value, len)
     }
 
     fn setsockopt(fd: c_int, level: c_int, name: c_int, value: *const c_void, len: socklen_t) -> c_int {
@@ -98,5 +128,39 @@ hooks! { running:
             gave(*fds.add(1));
         }
         Ok(made)
+    }
+
+    ; cancellable:
+    fn connect(fd: c_int, address: *const sockaddr, len: socklen_t) -> c_int {
+        if is_sdp() {
+            let name = Name::new(address, len);
+            let speaks = name.address.filter(|to| calls::sdp::connects(fd, *to));
+            let value = name.call("connect", fd, |address| genuine::connect(fd, address, len));
+            let failure = errno();
+            if let Some(to) = speaks.filter(|_| value == 0 || matches!(failure, libc::EINPROGRESS | libc::EINTR)) {
+                calls::sdp::connected(fd, to);
+                set_errno(failure);
+            }
+            return Ok(value);
+        }
+        calls::connect(fd, address, len)
+    }
+
+    fn accept(fd: c_int, address: *mut sockaddr, len: *mut socklen_t) -> c_int {
+        let answer = calls::accept4(fd, address, len, 0);
+        if is_sdp() {
+            let answer = sdp::called(answer, "accept", fd, || genuine::accept(fd, address, len));
+            return Ok(accepted(answer.map(gave)?, fd, 0));
+        }
+        or_accepted(answer, fd, 0, || genuine::accept(fd, address, len))
+    }
+
+    fn accept4(fd: c_int, address: *mut sockaddr, len: *mut socklen_t, flags: c_int) -> c_int {
+        let answer = calls::accept4(fd, address, len, flags);
+        if is_sdp() {
+            let answer = sdp::called(answer, "accept4", fd, || genuine::accept4(fd, address, len, flags));
+            return Ok(accepted(answer.map(gave)?, fd, flags));
+        }
+        or_accepted(answer, fd, flags, || genuine::accept4(fd, address, len, flags))
     }
 }

@@ -1,8 +1,8 @@
 //! Functions of any number of arguments, which fixed words cannot stand for: execl(3) and its kin, dprintf(3).
 //!
-//! Stable Rust cannot define them, so a few instructions do. Those of execl see to what must come before, and jump to the
-//! genuine function with registers and stack as they were. Those of dprintf gather what is in registers into a va_list (the
-//! x86-64 psABI, 3.5.7), and are vdprintf from there on, which takes a pointer.
+//! Stable Rust cannot define them, so a few instructions do. Those of execl see to what must come before, and jump to
+//! the genuine function with registers and stack as they were. Those of dprintf gather what is in registers into a
+//! va_list (the x86-64 psABI, 3.5.7), and are vdprintf from there on, which takes a pointer.
 
 use crate::genuine::Genuine;
 use crate::hooks::data;
@@ -87,9 +87,9 @@ begins_program! {
     fn execlp = before_execlp: exec::is_found;
 }
 
-/// A function that prints: `fixed` named arguments come before the others, and `list` takes the va_list behind those. The
-/// area of saved registers lies at the stack pointer, the va_list behind it; what came on the stack, behind the frame and
-/// the return address.
+/// A function that prints: `fixed` named arguments come before the others, and `list` takes the va_list behind those.
+/// The area of saved registers lies at the stack pointer, the va_list behind it; what came on the stack, behind the
+/// frame and the return address.
 macro_rules! prints {
     ($(fn $name:ident = $list:ident: $fixed:literal, $register:literal;)*) => { $(
         #[unsafe(naked)]

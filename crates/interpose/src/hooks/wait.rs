@@ -1,7 +1,7 @@
 //! Readiness: poll, select and epoll. The relatives of each become its most exact form, with nanoseconds; the kernel,
 //! when it is the kernel's, gets the call as it was made.
 
-use crate::start::{enabled, ensure, gave, own_process, running};
+use crate::start::{cancellable, enabled, ensure, gave, is_sdp, own_process, running};
 use crate::table::hooks;
 use core::ptr::null;
 use libc::{c_int, epoll_event, fd_set, nfds_t, pollfd, sigset_t, timespec, timeval};
@@ -48,6 +48,11 @@ fn left(whole: timespec, begun: timespec, now: timespec) -> timeval {
 }
 
 hooks! { running:
+    fn epoll_ctl(epoll: c_int, operation: c_int, fd: c_int, event: *mut epoll_event) -> c_int {
+        calls::epoll_ctl(epoll, operation, fd, event)
+    }
+
+    ; cancellable:
     fn poll(fds: *mut pollfd, count: nfds_t, timeout: c_int) -> c_int {
         calls::ppoll(fds, count, pointer(&milliseconds(timeout)), null())
     }
@@ -84,10 +89,6 @@ hooks! { running:
         calls::pselect(count, read, write, except, timeout, mask)
     }
 
-    fn epoll_ctl(epoll: c_int, operation: c_int, fd: c_int, event: *mut epoll_event) -> c_int {
-        calls::epoll_ctl(epoll, operation, fd, event)
-    }
-
     fn epoll_wait(epoll: c_int, events: *mut epoll_event, max: c_int, timeout: c_int) -> c_int {
         calls::epoll_pwait2(epoll, events, max, pointer(&milliseconds(timeout)), null())
     }
@@ -113,12 +114,66 @@ hooks! { running:
     }
 }
 
+/// The forms that the system calls have by number. Linux writes back the time that is left; libc's functions hide that.
+pub(super) mod raw {
+    use super::*;
+
+    /// What the last argument of pselect6 points to: a mask and its size.
+    #[repr(C)]
+    pub(in crate::hooks) struct Masked {
+        mask: *const sigset_t,
+        size: usize,
+    }
+
+    /// Counts `timeout` down by the time that `wait` took.
+    unsafe fn counting_down(timeout: *mut timespec, wait: impl FnOnce() -> c_int) -> c_int {
+        // SAFETY: null or valid.
+        let Some(whole) = (unsafe { timeout.as_ref() }).copied() else { return wait() };
+        let begun = now();
+        let outcome = wait();
+        let nanoseconds = |time: timespec| i128::from(time.tv_sec) * 1_000_000_000 + i128::from(time.tv_nsec);
+        let rest = (nanoseconds(whole) - (nanoseconds(now()) - nanoseconds(begun))).max(0);
+        let (tv_sec, tv_nsec) = ((rest / 1_000_000_000) as i64, (rest % 1_000_000_000) as i64);
+        // SAFETY: as above.
+        unsafe { timeout.write(timespec { tv_sec, tv_nsec }) };
+        outcome
+    }
+
+    pub(in crate::hooks) unsafe fn ppoll(
+        fds: *mut pollfd,
+        count: nfds_t,
+        timeout: *mut timespec,
+        mask: *const sigset_t,
+    ) -> c_int {
+        // SAFETY: the application's arguments.
+        unsafe { counting_down(timeout, || super::ppoll(fds, count, timeout, mask)) }
+    }
+
+    pub(in crate::hooks) unsafe fn pselect6(
+        count: c_int,
+        read: *mut fd_set,
+        write: *mut fd_set,
+        except: *mut fd_set,
+        timeout: *mut timespec,
+        masked: *const Masked,
+    ) -> c_int {
+        // SAFETY: the application's arguments; null, or a mask with its size.
+        unsafe {
+            let mask = masked.as_ref().map_or(null(), |masked| masked.mask);
+            counting_down(timeout, || super::pselect(count, read, write, except, timeout, mask))
+        }
+    }
+}
+
 /// Rows that run before anything is started: an epoll set may be made before the first socket.
 pub(crate) mod first {
     use super::*;
 
     fn create(flags: c_int, genuine: impl FnOnce() -> c_int) -> Answer<c_int> {
-        let answer = match ensure() && own_process() {
+        // libsdp.so has sets of its own where it carries something; once it runs it knows that by itself, whatever the
+        // program has made of its environment.
+        let has_sets = !is_sdp() || running() || std::env::var_os("SIDESTEP_LOCAL").is_some();
+        let answer = match has_sets && ensure() && own_process() {
             // SAFETY: no pointers.
             true => unsafe { calls::epoll_create1(flags) },
             false => Err(Stop::Kernel(Why::NotOurs)),

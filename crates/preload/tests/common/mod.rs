@@ -8,23 +8,36 @@ use std::time::{Duration, Instant};
 
 /// libvma.so, built now and in the same profile: cargo builds no cdylib for a test, and an old one would pass for new.
 pub(crate) fn library() -> PathBuf {
-    static BUILT: OnceLock<PathBuf> = OnceLock::new();
-    let build = || {
+    built().0.clone()
+}
+
+/// The objects that are linked into it. Beside them lie others of the same names, with the features that the tools
+/// want.
+pub(crate) fn linked() -> &'static [PathBuf] {
+    &built().1
+}
+
+/// The library, and what cargo says it was made of.
+fn built() -> &'static (PathBuf, Vec<PathBuf>) {
+    static BUILT: OnceLock<(PathBuf, Vec<PathBuf>)> = OnceLock::new();
+    BUILT.get_or_init(|| {
         // target/<profile>/deps/<this test>
         let test = std::env::current_exe().unwrap();
         let profile = test.parent().and_then(Path::parent).unwrap();
         let mut cargo = Command::new(env!("CARGO"));
         cargo
-            .args(["build", "--quiet", "--offline", "-p", "preload"])
+            .args(["build", "--quiet", "--offline", "-p", "preload", "--message-format=json"])
             .current_dir(env!("CARGO_MANIFEST_DIR"));
         cargo.arg("--target-dir").arg(profile.parent().unwrap());
         if profile.ends_with("release") {
             cargo.arg("--release");
         }
-        assert!(cargo.status().unwrap().success(), "libvma.so does not build");
-        profile.join("libvma.so")
-    };
-    BUILT.get_or_init(build).clone()
+        let output = cargo.stderr(Stdio::inherit()).output().unwrap();
+        assert!(output.status.success(), "libvma.so does not build");
+        let told = String::from_utf8(output.stdout).unwrap();
+        let objects = told.split('"').filter(|word| word.ends_with(".rlib")).map(PathBuf::from).collect();
+        (profile.join("libvma.so"), objects)
+    })
 }
 
 /// A place for what the tests compile.

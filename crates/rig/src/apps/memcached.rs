@@ -18,7 +18,7 @@ const MEMCACHED: App = App {
     beside: 0,
     large: false,
     goal: Some(1.5),
-    run: |stage| slap(stage, 1, ""),
+    run: |stage| slap(stage, 1, "--threads=1"),
 };
 
 pub(super) const APPS: &[App] = &[
@@ -26,25 +26,32 @@ pub(super) const APPS: &[App] = &[
     App {
         name: "memcached-4",
         what: "memcached -t 4, memcaslap ASCII",
-        run: |stage| slap(stage, 4, ""),
+        run: |stage| slap(stage, 4, "--threads=1"),
+        ..MEMCACHED
+    },
+    App {
+        name: "memcached-threads",
+        what: "memcached -t 4, memcaslap of 4 threads, ASCII",
+        goal: None,
+        run: |stage| slap(stage, 4, "--threads=4"),
         ..MEMCACHED
     },
     App {
         name: "memcached-binary",
         what: "memcached -t 4, memcaslap binary",
-        run: |stage| slap(stage, 4, "--binary"),
+        run: |stage| slap(stage, 4, "--threads=1 --binary"),
         ..MEMCACHED
     },
 ];
 
-fn slap(stage: &Stage<'_>, threads: u32, protocol: &str) -> Result<Figures> {
+fn slap(stage: &Stage<'_>, threads: u32, how: &str) -> Result<Figures> {
     let address = stage.hosts.right.address;
     let server =
         stage.server("memcached").words(&format!("-u root -l {address} -p {PORT} -U 0 -t {threads}"));
     let _server = stage.serve(&server, PORT)?;
     let words = format!(
-        "--servers={address}:{PORT} --threads=1 --concurrency=16 --time={}s --verify=0.2 --fixed_size=100 \
-         --win_size=1k {protocol}",
+        "--servers={address}:{PORT} --concurrency=16 --time={}s --verify=0.2 --fixed_size=100 \
+         --win_size=1k {how}",
         stage.seconds
     );
     let said = stage.ask(&stage.client("memcaslap").words(&words))?.stdout;

@@ -1,7 +1,7 @@
 //! Programs that people run, between two hosts: how each is started, driven, and found to have answered correctly.
 //!
-//! One table, [`ALL`]; `cargo x bench apps` compares speed and `tests/product/apps.rs` asserts correctness with the same
-//! entries. An entry fails when an answer was wrong or missing, never because it was slow.
+//! One table, [`ALL`]; `cargo x bench apps` compares speed and `tests/product/apps.rs` asserts correctness with the
+//! same entries. An entry fails when an answer was wrong or missing, never because it was slow.
 
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU32, Ordering};
@@ -11,15 +11,19 @@ use crate::requirements::installed;
 use crate::sockperf::Witness;
 use crate::{Context, Error, Finished, Host, Package, Program, Protocol, Result, Running, TwoHosts};
 
+mod commands;
+mod loops;
 mod memcached;
+mod messages;
 mod nginx;
 mod parse;
 mod redis;
 mod scripts;
+mod servers;
 mod streams;
 
 /// For the start or the end of anything that is not itself told how long to run.
-const GRACE: Duration = Duration::from_secs(40);
+const GRACE: Duration = crate::PATIENCE;
 
 /// What a program and its load are called, what they need, and how they run.
 #[derive(Clone, Copy, Debug)]
@@ -46,7 +50,17 @@ pub struct App {
 }
 
 /// All of them.
-pub const ALL: &[&[App]] = &[redis::APPS, memcached::APPS, nginx::APPS, scripts::APPS, streams::APPS];
+pub const ALL: &[&[App]] = &[
+    redis::APPS,
+    memcached::APPS,
+    nginx::APPS,
+    servers::APPS,
+    commands::APPS,
+    scripts::APPS,
+    streams::APPS,
+    loops::APPS,
+    messages::APPS,
+];
 
 /// Which ends run under the library.
 #[derive(Clone, Copy, Debug)]
@@ -57,6 +71,10 @@ pub struct Ends<'l> {
     pub client: bool,
     /// The right host's programs, and the router's.
     pub server: bool,
+    /// What is expected to be accelerated and is not fails. Otherwise as a user's programs are.
+    pub strict: bool,
+    /// Variables of the server's programs, where it is accelerated.
+    pub environment: &'l [(String, String)],
 }
 
 /// What a load generator said.
@@ -123,11 +141,18 @@ impl Stage<'_> {
     }
 
     fn server(&self, name: &str) -> Program {
-        self.at(&self.hosts.right, name, self.ends.server)
+        let program = self.at(&self.hosts.right, name, self.ends.server);
+        let accelerated = if self.ends.server { self.ends.environment } else { &[] };
+        accelerated.iter().fold(program, |program, (name, value)| program.environment(name, value))
     }
 
     fn at(&self, host: &Host, name: &str, accelerated: bool) -> Program {
-        host.program(name).preload(accelerated.then_some(self.ends.library))
+        let program = host.program(name).preload(accelerated.then_some(self.ends.library));
+        if self.ends.strict {
+            return program;
+        }
+        let carrier = std::env::var("SIDESTEP_CARRIER").unwrap_or_else(|_| "auto".to_owned());
+        program.may_fall_back().environment("SIDESTEP_CARRIER", carrier)
     }
 
     /// Starts a server and waits until it listens.

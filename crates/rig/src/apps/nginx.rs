@@ -6,15 +6,15 @@ use std::path::Path;
 use std::time::{Duration, Instant};
 
 use super::{App, Figures, GRACE, Stage, content, end, parse};
-use crate::{Context, Error, Package, Result, Running};
+use crate::{Context, Error, Package, Program, Result, Running};
 
-const PORT: u16 = 8080;
+pub(super) const PORT: u16 = 8080;
 /// What the small answer says.
-const SMALL: &str = "sixteen bytes ok";
-const NGINX: Package = Package { program: "nginx", package: "nginx-light" };
-const WRK: Package = Package { program: "wrk", package: "wrk" };
+pub(super) const SMALL: &str = "sixteen bytes ok";
+pub(super) const NGINX: Package = Package { program: "nginx", package: "nginx-light" };
+pub(super) const WRK: Package = Package { program: "wrk", package: "wrk" };
 const AB: Package = Package { program: "ab", package: "apache2-utils" };
-const CURL: Package = Package { program: "curl", package: "curl" };
+pub(super) const CURL: Package = Package { program: "curl", package: "curl" };
 const HAPROXY: Package = Package { program: "haproxy", package: "haproxy" };
 
 const KEEPALIVE: App = App {
@@ -86,15 +86,20 @@ pub(super) const APPS: &[App] = &[
 ];
 
 /// Two workers that serve the run's folder.
-fn nginx(stage: &Stage<'_>) -> Result<Running> {
-    let (address, folder) = (stage.hosts.right.address, stage.folder.0.display());
+pub(super) fn nginx(stage: &Stage<'_>) -> Result<Running> {
+    serving(stage, stage.server("nginx"), stage.hosts.right.address, PORT)
+}
+
+/// `program`, which is nginx, likewise at `address` and `port`.
+pub(super) fn serving(stage: &Stage<'_>, program: Program, address: Ipv4Addr, port: u16) -> Result<Running> {
+    let folder = stage.folder.0.display();
     let text = format!(
         "daemon off; worker_processes 2; user root; pid {folder}/pid; error_log {folder}/error.log;
          events {{ worker_connections 512; }}
          http {{
              access_log off; sendfile on; keepalive_requests 100000000;
              server {{
-                 listen {address}:{PORT};
+                 listen {address}:{port};
                  root {folder};
                  location = /small {{ return 200 '{SMALL}'; }}
              }}
@@ -102,11 +107,11 @@ fn nginx(stage: &Stage<'_>) -> Result<Running> {
     );
     let configuration = stage.file("nginx.conf");
     std::fs::write(&configuration, text).context(configuration.display())?;
-    stage.serve(&stage.server("nginx").argument("-c").argument(&configuration), PORT)
+    stage.serve(&program.argument("-c").argument(&configuration), port)
 }
 
 /// Ends it; what it logged as an alert or an emergency is an error.
-fn quit(stage: &Stage<'_>, nginx: Running) -> Result<()> {
+pub(super) fn quit(stage: &Stage<'_>, nginx: Running) -> Result<()> {
     end(nginx)?;
     let log = std::fs::read_to_string(stage.file("error.log")).unwrap_or_default();
     match log.lines().find(|line| ["[alert]", "[emerg]", "[crit]"].iter().any(|level| line.contains(level))) {
@@ -132,7 +137,7 @@ pub(super) fn http(
     header: &str,
 ) -> Result<Figures> {
     let url = format!("http://{address}:{port}/{path}");
-    let fetched = stage.ask(&stage.client("curl").words("-sS --max-time 20").argument(&url))?.stdout;
+    let fetched = stage.ask(&stage.client("curl").words("-sS --max-time 60").argument(&url))?.stdout;
     if fetched != answer {
         return Err(Error::new(format!("{url} said {fetched:?} instead of {answer:?}")));
     }
@@ -173,7 +178,7 @@ fn fetch(stage: &Stage<'_>, address: Ipv4Addr, wanted: &[u8]) -> Result<Figures>
     Ok(Figures { rate: bytes_per_second / times / 1e6, ..Figures::default() })
 }
 
-fn same(path: &Path, wanted: &[u8]) -> Result<()> {
+pub(super) fn same(path: &Path, wanted: &[u8]) -> Result<()> {
     let got = std::fs::read(path).context(path.display())?;
     if got == wanted {
         return Ok(());
@@ -208,7 +213,7 @@ fn reload(stage: &Stage<'_>) -> Result<Figures> {
     let server = nginx(stage)?;
     let requests = 4_000 * stage.seconds;
     let url = format!("http://{}:{PORT}/small", stage.hosts.right.address);
-    let ab = stage.client("ab").words(&format!("-q -n {requests} -c 8 -s 20 {url}")).start()?;
+    let ab = stage.client("ab").words(&format!("-q -n {requests} -c 8 -s 60 {url}")).start()?;
     for _ in 0..3 {
         std::thread::sleep(Duration::from_millis(150));
         server.signal(libc::SIGHUP)?;
@@ -246,8 +251,8 @@ fn between(
     let server = nginx(stage)?;
     let (front, back) = (router.address, stage.hosts.right.address);
     let text = format!(
-        "global\n nbthread 1\ndefaults\n mode {mode}\n timeout connect 10s\n timeout client 30s\n \
-         timeout server 30s\nfrontend f\n bind {front}:{PORT}\n default_backend b\nbackend b\n \
+        "global\n nbthread 1\ndefaults\n mode {mode}\n timeout connect 60s\n timeout client 60s\n \
+         timeout server 60s\nfrontend f\n bind {front}:{PORT}\n default_backend b\nbackend b\n \
          {options}\n server s {back}:{PORT}\n"
     );
     let configuration = stage.file("haproxy.cfg");

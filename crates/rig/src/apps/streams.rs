@@ -90,7 +90,7 @@ fn stress(stage: &Stage<'_>, kind: &str) -> Result<Figures> {
         "--{kind} 2 --{kind}-if {} --timeout {}s --verify --metrics-brief",
         stage.hosts.right.interface, stage.seconds
     );
-    let finished = stage.ask(&stage.server("stress-ng").words(&words))?;
+    let finished = stage.ask(&stage.server("stress-ng").may_fall_back().words(&words))?;
     let said = format!("{}{}", finished.stdout, finished.stderr);
     if !said.contains("successful run completed") || said.contains("fail:") {
         return Err(Error::new(format!("stress-ng --{kind}:\n{said}")));

@@ -1,6 +1,7 @@
 //! An application with one TCP connection: says its bytes, reads the other's, and ends it politely or not.
 
 use super::Cx;
+use super::mover::{self, Moving};
 use crate::content;
 use crate::ledger::stream_of;
 use stack::tcp::{Close, Options, Push, Take};
@@ -36,6 +37,11 @@ pub struct Plan {
     pub pushes: bool,
     /// The last byte of one in so many writes is urgent; zero: never.
     pub urgent: u64,
+    /// One in so many calls it moves its connection out of the engine and back, up to `away_max` ns later, so often in
+    /// all.
+    pub move_lazy: u64,
+    pub moves_max: u32,
+    pub away_max: u64,
     pub ending: Ending,
     pub options: Options,
 }
@@ -56,6 +62,8 @@ pub struct Talker {
     shut: bool,
     saw_end: bool,
     done: bool,
+    /// Between two engines until then, ns.
+    moving: Option<(u64, Moving)>,
     buffer: Vec<u8>,
 }
 
@@ -86,6 +94,7 @@ impl Talker {
             shut: false,
             saw_end: false,
             done: false,
+            moving: None,
             buffer: Vec::new(),
         }
     }
@@ -94,6 +103,10 @@ impl Talker {
         if self.done {
             return;
         }
+        if self.moving.as_ref().is_some_and(|(until, _)| cx.now.0 < *until) {
+            return;
+        }
+        self.come_back(cx);
         let Some(id) = self.id else { return self.connect(cx) };
         if edges.any(Ready::ERR)
             && let Some(error) = cx.stack.take_error(id)
@@ -115,6 +128,25 @@ impl Talker {
             busy |= !self.done && self.read(cx, id);
             self.maybe_end(cx, id);
         }
+        let moved = cx.ledger.conversations[self.conversation].ends[self.side].moves;
+        if moved < self.plan.moves_max && !self.done && cx.chance.one_in(self.plan.move_lazy) {
+            self.go_away(cx, id);
+        }
+    }
+
+    fn go_away(&mut self, cx: &mut Cx<'_>, id: SocketId) {
+        let Some(moving) = mover::take_out(cx, id) else { return };
+        let span = cx.chance.magnitude(1, self.plan.away_max);
+        self.moving = Some((cx.now.0 + span, moving));
+        cx.ledger.conversations[self.conversation].ends[self.side].moves += 1;
+        cx.again_after(span);
+    }
+
+    fn come_back(&mut self, cx: &mut Cx<'_>) {
+        let Some((_, moving)) = self.moving.take() else { return };
+        self.id = mover::put_back(cx, moving);
+        self.can_write = true;
+        self.can_read = true;
     }
 
     fn connect(&mut self, cx: &mut Cx<'_>) {
@@ -319,6 +351,7 @@ impl Talker {
     /// Ends a connection that cannot end by itself, such as one whose peer's RST was lost.
     pub fn end(&mut self, cx: &mut Cx<'_>) {
         if !self.done {
+            self.come_back(cx);
             self.close(cx, Close::Abort);
         }
     }

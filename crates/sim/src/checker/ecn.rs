@@ -14,6 +14,13 @@ pub struct Marks {
     owed: Option<u64>,
 }
 
+impl Marks {
+    /// Nobody remembers what was to be said.
+    pub fn forget(&mut self) {
+        self.owed = None;
+    }
+}
+
 /// Checks what a segment says, which begins at `begin` of the stream.
 pub fn check(
     mine: &mut Stream,
@@ -53,8 +60,8 @@ pub fn check(
     Ok(())
 }
 
-/// A segment of `from`, which begins at `begin`, is about to enter the stack of `to`. `next`: where it ends, if nothing of it
-/// was delivered before and nothing is missing.
+/// A segment of `from`, which begins at `begin`, is about to enter the stack of `to`. `next`: where it ends, if nothing
+/// of it was delivered before and nothing is missing.
 pub fn on_delivered(
     from: &Stream,
     to: &mut Stream,

@@ -1,6 +1,6 @@
 //! States of connections as their owners see them: what one segment, one timer or one command may make of each. The
-//! table is the simulator's own, read from RFC 9293 and not from the engine (stack/src/tcp/state.rs), and it looks after
-//! every call, so that nothing hides between two looks.
+//! table is the simulator's own, read from RFC 9293 and not from the engine (stack/src/tcp/state.rs), and it looks
+//! after every call, so that nothing hides between two looks.
 
 use crate::device::SimFrame;
 use stack::tcp::State;

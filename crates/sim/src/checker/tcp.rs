@@ -6,7 +6,8 @@
 //! - SACK blocks hold only what was delivered; DSACK what was delivered;
 //! - timestamps are on every segment or on none, do not go back, and echo what was delivered;
 //! - options of SYN-ACK answer options of the SYN;
-//! - ECN (RFC 3168) only where both agreed: ECT on new data only, ECE from a mark's delivery until CWR's, and not before;
+//! - ECN (RFC 3168) only where both agreed: ECT on new data only, ECE from a mark's delivery until CWR's, and not
+//!   before;
 //! - an urgent pointer points behind a byte that the application said to be urgent.
 
 use super::ranges::Ranges;
@@ -45,6 +46,8 @@ pub struct Stream {
     old_isns: Vec<u32>,
     /// SYNs that an attacker sent in its name: a listener answers them, as it must.
     forged_syns: Vec<u32>,
+    /// Numbers of the SYN-ACKs that answered such a SYN: sequence and acknowledgment.
+    half_open: Vec<(u32, u32)>,
     generation: u32,
     offered: Options,
     pub(super) sent_end: u64,
@@ -59,6 +62,8 @@ pub struct Stream {
     pub(super) fin_at: Option<u64>,
     pub(super) marks: ecn::Marks,
     tsval: Option<u32>,
+    /// How often its sender's connection had moved when it sent last.
+    moves: u32,
     /// What reached the receiver.
     delivered: Ranges,
     delivered_tsval: Option<u32>,
@@ -81,11 +86,21 @@ impl Stream {
         self.old_isns.iter().any(|isn| seq.wrapping_sub(*isn) < NEAR)
     }
 
-    /// Whether an acknowledgment is of a SYN-ACK before the last one. A server that answered a SYN by cookie, or forgot it,
-    /// answers the next by another number: the client may have chosen the first, and what it was told then is not
+    /// Whether an acknowledgment is of a SYN-ACK before the last one. A server that answered a SYN by cookie, or forgot
+    /// it, answers the next by another number: the client may have chosen the first, and what it was told then is not
     /// known here.
     pub(super) fn is_forgotten(&self, t: &Tcp<'_>) -> bool {
         t.has(ACK) && self.position(t.ack).is_none() && self.is_old(t.ack)
+    }
+
+    /// The sender's connection has moved so often. Timeouts that doubled, marks to be echoed and the peer's latest
+    /// timestamp do not move with it.
+    fn on_moves(&mut self, moves: u32) {
+        if self.moves != moves {
+            self.moves = moves;
+            self.in_vain = 0;
+            self.marks.forget();
+        }
     }
 
     /// A SYN is sent; whether it begins another connection than the last.
@@ -97,11 +112,13 @@ impl Stream {
         }
         let mut old_isns = std::mem::take(&mut self.old_isns);
         let forged_syns = std::mem::take(&mut self.forged_syns);
+        let half_open = std::mem::take(&mut self.half_open);
         old_isns.extend(self.isn);
         *self = Stream {
             isn: Some(isn),
             old_isns,
             forged_syns,
+            half_open,
             generation: self.generation + 1,
             offered,
             ..Stream::default()
@@ -169,6 +186,11 @@ impl Flows {
             return Tag { flow: index as u32 + 1, generation: mine.generation };
         }
         if t.has(SYN) && theirs.forged_syns.contains(&t.ack.wrapping_sub(1)) {
+            mine.half_open.push((t.seq, t.ack));
+            return Tag::default();
+        }
+        // What answers nonsense while that handshake is half open.
+        if t.span() == 0 && mine.half_open.contains(&(t.seq.wrapping_sub(1), t.ack)) {
             return Tag::default();
         }
         if t.has(SYN) && mine.begin(t.seq, t.options) {
@@ -176,6 +198,9 @@ impl Flows {
             (theirs.acked, theirs.edge_offered) = (0, 0);
         }
         let tag = Tag { flow: index as u32 + 1, generation: mine.generation };
+        if let Some((conversation, side)) = side {
+            mine.on_moves(ledger.conversations[conversation].ends[side].moves);
+        }
         let Some(begin) = mine.position(t.seq) else {
             if !mine.is_old(t.seq) {
                 ledger.alarm(|| format!("sequence number {} is of no connection", t.seq));
@@ -197,7 +222,7 @@ impl Flows {
         }
         let end = begin + u64::from(t.span());
         if t.span() > 0 && begin < mine.sent_end && begin == mine.ack_known {
-            // A half-open connection repeats its SYN-ACK to whoever sends nonsense, too, if not often.
+            // A half-open connection repeats its SYN-ACK to a SYN that comes again, too.
             let by_timeout = mine.heard == mine.answers && !(t.has(SYN) && t.has(ACK));
             mine.heard = mine.answers;
             mine.in_vain += u32::from(by_timeout);
@@ -402,13 +427,18 @@ fn check_timestamps(mine: &mut Stream, theirs: &Stream, t: &Tcp<'_>) -> Result<(
     if !agreed && !t.has(SYN) {
         return Err("timestamps that were not agreed on".to_string());
     }
-    // The lowest bits of a SYN cookie's timestamp are the options, so it may be that much older than the SYN-ACK before.
+    // The lowest bits of a SYN cookie's timestamp are the options, so it may be that much older than the SYN-ACK
+    // before.
     let older = if t.has(SYN) && t.has(ACK) { COOKIE_TIMESTAMP } else { 0 };
     if mine.tsval.is_some_and(|last| (value.wrapping_sub(last) as i32) < -older) {
         return Err(format!("timestamp {value} after {:?}", mine.tsval));
     }
     mine.tsval = Some(value);
-    if t.has(ACK) && theirs.delivered_tsval.is_none_or(|newest| (echo.wrapping_sub(newest) as i32) > 0) {
+    let forgotten = mine.moves > 0 && echo == 0;
+    if t.has(ACK)
+        && !forgotten
+        && theirs.delivered_tsval.is_none_or(|newest| (echo.wrapping_sub(newest) as i32) > 0)
+    {
         return Err(format!("echoes timestamp {echo}, newest delivered is {:?}", theirs.delivered_tsval));
     }
     Ok(())

@@ -32,12 +32,13 @@ pub(super) fn talk(c: &mut Chance, swarm: &Swarm, ending: Ending) -> talker::Pla
         _ => c.magnitude(1, 20_000),
     };
     let lazy = |c: &mut Chance| if swarm.lazy && c.one_in(2) { c.within(1, 20) } else { 0 };
-    let mut options = options();
-    options.nodelay = c.one_in(2);
-    options.cork = c.one_in(16);
-    options.quickack = c.one_in(8);
-    options.congestion =
-        c.one_of(&[Congestion::Cubic, Congestion::Cubic, Congestion::NewReno, Congestion::None]);
+    let mut options = Options {
+        nodelay: c.one_in(2),
+        cork: c.one_in(16),
+        quickack: c.one_in(8),
+        congestion: c.one_of(&[Congestion::Cubic, Congestion::Cubic, Congestion::NewReno, Congestion::None]),
+        ..Options::default()
+    };
     if swarm.small_buffers {
         options.receive_buffer = c.one_in(2).then(|| c.magnitude(2304, 65536) as u32);
         options.send_buffer = c.one_in(2).then(|| c.magnitude(4608, 65536) as u32);
@@ -54,32 +55,11 @@ pub(super) fn talk(c: &mut Chance, swarm: &Swarm, ending: Ending) -> talker::Pla
         rest_max: c.magnitude(MS, 300 * MS),
         pushes: c.one_in(3),
         urgent: 0,
+        move_lazy: 1,
+        moves_max: 0,
+        away_max: 0,
         ending,
         options,
-    }
-}
-
-/// What sockets start with on Linux.
-pub(super) fn options() -> Options {
-    Options {
-        nodelay: false,
-        cork: false,
-        quickack: false,
-        keepalive: false,
-        keepalive_idle: Duration::from_secs(7200),
-        keepalive_interval: Duration::from_secs(75),
-        keepalive_count: 9,
-        user_timeout: Duration::ZERO,
-        mss_max: 0,
-        receive_buffer: None,
-        send_buffer: None,
-        receive_low_water: 1,
-        not_sent_low_water: u32::MAX,
-        congestion: Congestion::Cubic,
-        urgent_inline: false,
-        tos: 0,
-        ttl: 64,
-        discover_mtu: true,
     }
 }
 
@@ -109,7 +89,7 @@ pub(super) fn host(c: &mut Chance, swarm: &Swarm, heals_at: u64) -> HostPlan {
         tcp: Settings {
             rmem: [4096, 131_072, 6 << 20],
             wmem: [4096, 16_384, 4 << 20],
-            options: options(),
+            options: Options::default(),
             syn_retries: 6,
             synack_retries: 5,
             retries2: 15,
@@ -118,6 +98,7 @@ pub(super) fn host(c: &mut Chance, swarm: &Swarm, heals_at: u64) -> HostPlan {
             sack: !no(c),
             timestamps: !no(c),
             window_scaling: !no(c),
+            window_scale: None,
             // Not a draw of its own: the worlds of older seeds stay what they were.
             ecn: [Ecn::Off, Ecn::Ask, Ecn::Passive, Ecn::Ask][heals_at as usize % 4],
             time_wait_max: 1024,

@@ -1,6 +1,7 @@
 //! What only some programs and networks do: keepalive, TCP_USER_TIMEOUT, urgent data, interfaces whose MTU changes,
-//! routers that mark (ECN), and threads that read the clock before they get hold of the stack. It is drawn from a stream
-//! of chance of its own, so that the rest of a world stays what it was.
+//! routers that mark (ECN), connections that move out of the engine and back, and threads that read the clock before
+//! they get hold of the stack. It is drawn from a stream of chance of its own, so that the rest of a world stays what
+//! it was.
 
 use super::{HostPlan, MS, SECOND, Swarm};
 use crate::app::talker;
@@ -10,6 +11,8 @@ use stack::Duration;
 /// Which of it a world has, and its chance.
 pub(super) struct Rare {
     chance: Chance,
+    /// Of moves alone.
+    moves: Chance,
     on: On,
 }
 
@@ -21,6 +24,7 @@ struct On {
     mtu_of_host: bool,
     mark: bool,
     stale_clock: bool,
+    moves: bool,
 }
 
 impl Rare {
@@ -35,13 +39,22 @@ impl Rare {
             mtu_of_host: some(),
             mark: some(),
             stale_clock: some(),
+            moves: false,
         };
-        Rare { on: if chance.one_in(4) { On::default() } else { on }, chance }
+        let mut on = if chance.one_in(4) { On::default() } else { on };
+        let mut moves = Chance::new(seed, 4);
+        on.moves = moves.one_in(4);
+        Rare { on, chance, moves }
     }
 
     /// Nothing of it.
     pub(super) fn none() -> Rare {
-        Rare { chance: Chance::new(0, 2), on: On::default() }
+        Rare { chance: Chance::new(0, 2), moves: Chance::new(0, 4), on: On::default() }
+    }
+
+    /// No connection moves.
+    pub(super) fn stay(&mut self) {
+        self.on.moves = false;
     }
 
     pub(super) fn names(&self) -> String {
@@ -61,6 +74,15 @@ impl Rare {
             if self.on.mark && c.one_in(2) {
                 wire.mark = c.magnitude(1, 1000) as f64 / 2000.0;
             }
+        }
+    }
+
+    fn move_often(&mut self, plan: &mut talker::Plan) {
+        let c = &mut self.moves;
+        if c.one_in(2) {
+            plan.moves_max = c.magnitude(1, 300) as u32;
+            plan.move_lazy = c.magnitude(1, 64);
+            plan.away_max = c.magnitude(1, 5 * MS);
         }
     }
 
@@ -95,6 +117,10 @@ impl Rare {
                 plans[side].urgent = c.within(2, 20);
                 plans[1 - side].options.urgent_inline = c.one_in(2);
             }
+        }
+        // The position in the stream, by which the ledger follows urgent bytes, begins anew with each move.
+        if self.on.moves && plans.iter().all(|plan| plan.urgent == 0) {
+            plans.iter_mut().for_each(|plan| self.move_often(plan));
         }
         impatient
     }

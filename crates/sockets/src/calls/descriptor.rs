@@ -1,13 +1,13 @@
 //! Descriptors: closing, duplicating, flags; and numbers that the kernel gives out anew.
 
-use super::{kernel, ours};
+use super::{kernel, ours, passing};
 use crate::answer::Answer;
+use crate::carrier;
 use crate::errno::fail;
 use crate::fd_table::{self, Entry};
 use crate::object::{Kind, Object};
 use crate::runtime::{self, Runtime};
-use crate::wait::using;
-use crate::{counts, message, tcp, udp};
+use crate::{counts, memory, message, tcp, udp};
 use core::sync::atomic::Ordering;
 use libc::{c_int, c_uint};
 
@@ -15,14 +15,14 @@ use libc::{c_int, c_uint};
 pub unsafe fn close(fd: c_int) -> Answer<c_int> {
     let Some(runtime) = runtime::get() else { return kernel() };
     if let Some(entry) = fd_table::remove(fd) {
-        let_go(runtime, entry, fd);
+        let_go(runtime, entry, fd, fd);
     }
     counts::closed(fd..fd + 1);
     kernel()
 }
 
-/// A descriptor no longer names `entry`; the last one ends it.
-fn let_go(runtime: &'static Runtime, entry: Entry, fd: c_int) {
+/// A descriptor no longer names `entry`; the last one ends it. `shadow`: where its kernel socket still is; -1: nowhere.
+fn let_go(runtime: &'static Runtime, entry: Entry, fd: c_int, shadow: c_int) {
     match entry {
         Entry::Epoll(set) => {
             if set.fds.fetch_sub(1, Ordering::AcqRel) == 1 {
@@ -30,20 +30,28 @@ fn let_go(runtime: &'static Runtime, entry: Entry, fd: c_int) {
             }
         }
         Entry::Socket(object) => {
-            for (set, _) in object.watch.sets() {
-                set.forget_fd(object, fd);
-            }
             if object.fds.fetch_sub(1, Ordering::AcqRel) == 1 {
-                if object.users.load(Ordering::SeqCst) > 0 {
-                    using::forget(object);
+                for (set, slot) in object.watch.sets() {
+                    set.forget(&runtime.os, object, slot);
                 }
-                end_unless_used(runtime, object, fd);
-            } else if object.fd.load(Ordering::Relaxed) == fd {
-                let other = (0..fd_table::end()).find(|other| fd_table::names(*other, object));
-                object.fd.store(other.unwrap_or(-1), Ordering::Relaxed);
-                counts::renamed(object);
+                end_unless_used(runtime, object, shadow);
+            } else {
+                if object.fd.load(Ordering::Relaxed) == fd {
+                    let other = (0..fd_table::end()).find(|other| fd_table::names(*other, object));
+                    object.fd.store(other.unwrap_or(-1), Ordering::Relaxed);
+                    counts::renamed(object);
+                }
+                registrations_stay(runtime, object, fd, object.fd.load(Ordering::Relaxed));
             }
         }
+    }
+}
+
+/// A number will not name its socket any more, which has others: what was registered in epoll sets by it stays.
+/// `known`: a number that names the socket now.
+fn registrations_stay(runtime: &Runtime, object: &'static Object, fd: c_int, known: c_int) {
+    for (set, slot) in object.watch.sets() {
+        set.put_aside(&runtime.os, slot, fd, known);
     }
 }
 
@@ -79,9 +87,14 @@ fn end(runtime: &'static Runtime, object: &'static Object, fd: c_int) {
     }
     counts::last_words(runtime, object);
     match object.kind() {
-        Kind::Udp => udp::detach(object),
+        Kind::Udp => {
+            udp::detach(object);
+            carrier::leave(object);
+        }
         Kind::TcpIdle | Kind::Listener | Kind::Stream => tcp::close(runtime, object, fd),
         Kind::Lent => runtime.relays.decline(object),
+        Kind::Carried | Kind::Moving => carrier::leave(object),
+        Kind::Memory => memory::close(object, fd),
         Kind::Free | Kind::Inherited | Kind::Relayed => {}
     }
     object.watch.wake_all(object);
@@ -91,12 +104,16 @@ fn end(runtime: &'static Runtime, object: &'static Object, fd: c_int) {
 /// A descriptor number that the kernel just gave out by a call that makes no socket of ours (open, pipe, accept of
 /// another family, ...): whatever we still knew of that number is stale.
 pub fn recycled(fd: c_int) {
+    became_other(fd, -1);
+}
+
+/// The number is another file's by now. `shadow`: a duplicate of what it was; -1: there is none.
+fn became_other(fd: c_int, shadow: c_int) {
     if let (Some(entry), Some(runtime)) = (fd_table::remove(fd), runtime::get()) {
         if let Entry::Socket(object) = entry {
-            // The number is another file's by now.
             object.shadow_changed.store(true, Ordering::Relaxed);
         }
-        let_go(runtime, entry, fd);
+        let_go(runtime, entry, fd, shadow);
     }
     counts::closed(fd..fd + 1);
 }
@@ -112,7 +129,7 @@ pub unsafe fn close_range(first: c_uint, last: c_uint, flags: c_int) -> Answer<c
         let end = fd_table::end().min(c_int::try_from(last.saturating_add(1)).unwrap_or(c_int::MAX));
         for fd in c_int::try_from(first).unwrap_or(c_int::MAX)..end {
             if let Some(entry) = fd_table::remove(fd) {
-                let_go(runtime, entry, fd);
+                let_go(runtime, entry, fd, fd);
             }
         }
         let number = |fd: c_uint| c_int::try_from(fd).unwrap_or(c_int::MAX);
@@ -192,10 +209,8 @@ pub unsafe fn fcntl(fd: c_int, command: c_int, argument: usize) -> Answer<c_int>
         }
         libc::F_DUPFD | libc::F_DUPFD_CLOEXEC => {
             let Some(runtime) = runtime::get() else { return kernel() };
-            let _ = ours(fd);
             // SAFETY: these commands take a number.
-            let copy = unsafe { (runtime.os.fcntl)(fd, command, argument) };
-            duplicated(runtime, entry, copy)
+            duplicate(runtime, fd, || unsafe { (runtime.os.fcntl)(fd, command, argument) })
         }
         _ => kernel(),
     }
@@ -222,21 +237,44 @@ fn set_notice(object: &Object, fd: c_int, on: bool) {
     object.notice.store(signal, Ordering::Relaxed);
 }
 
-fn duplicated(runtime: &Runtime, entry: Entry, copy: c_int) -> Answer<c_int> {
+/// `genuine` makes a further descriptor of what `fd` is.
+fn duplicate(runtime: &'static Runtime, fd: c_int, genuine: impl FnOnce() -> c_int) -> Answer<c_int> {
+    duplicate_onto(runtime, fd, None, genuine)
+}
+
+/// The same, in place of what `to` is now.
+fn duplicate_onto(
+    runtime: &'static Runtime,
+    fd: c_int,
+    to: Option<c_int>,
+    genuine: impl FnOnce() -> c_int,
+) -> Answer<c_int> {
+    // Closed by that, its port is to stay reserved while the peer is told.
+    let replaced = to.filter(|to| fd_table::socket(*to).is_some());
+    let replaced = replaced.and_then(|to| sys::Fd::duplicate_of(to).ok());
+    // A connection of the parent is claimed by that, and may be the kernel's afterwards.
+    let _ = ours(fd);
+    let entry = fd_table::entry(fd);
+    let copy = genuine();
     if copy < 0 {
         return fail(runtime.os.errno());
     }
-    recycled(copy);
-    adopt(entry, copy);
+    became_other(copy, replaced.as_ref().map_or(-1, sys::Fd::raw));
+    if let Some(entry) = entry {
+        adopt(runtime, entry, copy);
+    }
     Ok(copy)
 }
 
 /// A further descriptor names `entry`.
-fn adopt(entry: Entry, fd: c_int) {
+fn adopt(runtime: &'static Runtime, entry: Entry, fd: c_int) {
     match entry {
         Entry::Socket(object) => {
             if fd_table::enter_socket(fd, object) {
                 object.fds.fetch_add(1, Ordering::AcqRel);
+            }
+            if fd <= libc::STDERR_FILENO {
+                passing::became_standard(runtime, object, fd);
             }
         }
         Entry::Epoll(set) => {
@@ -249,7 +287,7 @@ fn adopt(entry: Entry, fd: c_int) {
 
 /// ioctl(2).
 pub unsafe fn ioctl(fd: c_int, request: usize, argument: usize) -> Answer<c_int> {
-    let (_, object) = ours(fd)?;
+    let (runtime, object) = ours(fd)?;
     let result = argument as *mut c_int;
     if !message::plausible(result, 1) {
         return kernel();
@@ -277,6 +315,7 @@ pub unsafe fn ioctl(fd: c_int, request: usize, argument: usize) -> Answer<c_int>
         }
         (libc::FIONREAD, Kind::Stream) => queued().map(|queued| queued.receive),
         (libc::TIOCOUTQ, Kind::Stream) => queued().map(|queued| queued.send),
+        (libc::FIONREAD, Kind::Memory) => memory::unread(runtime, object),
         (libc::FIONREAD, Kind::Udp) => next_datagram(object),
         (SIOCATMARK, Kind::Stream) => {
             object.leg().map(|(lane, id)| usize::from(lane.lock().stack.tcp_at_mark(id)))
@@ -307,31 +346,25 @@ fn next_datagram(object: &Object) -> Option<usize> {
 
 /// dup(2).
 pub unsafe fn dup(fd: c_int) -> Answer<c_int> {
-    let (Some(entry), Some(runtime)) = (fd_table::entry(fd), runtime::get()) else { return kernel() };
-    let _ = ours(fd);
+    let (Some(_), Some(runtime)) = (fd_table::entry(fd), runtime::get()) else { return kernel() };
     // SAFETY: no pointers.
-    let copy = unsafe { (runtime.os.dup)(fd) };
-    duplicated(runtime, entry, copy)
+    duplicate(runtime, fd, || unsafe { (runtime.os.dup)(fd) })
 }
 
 /// dup2 with `flags` = -1 (which does nothing for equal descriptors), dup3 otherwise.
 pub unsafe fn dup3(fd: c_int, to: c_int, flags: c_int) -> Answer<c_int> {
     let Some(runtime) = runtime::get() else { return kernel() };
-    let entry = fd_table::entry(fd);
-    if fd == to || (entry.is_none() && fd_table::entry(to).is_none()) {
+    if fd == to || (fd_table::entry(fd).is_none() && fd_table::entry(to).is_none()) {
         return kernel();
     }
-    let _ = ours(fd);
+    if let Some(Entry::Socket(object)) = fd_table::entry(to)
+        && object.fds.load(Ordering::Acquire) > 1
+    {
+        // While the number still names it. (If the call fails, that changes nothing that can be seen.)
+        registrations_stay(runtime, object, to, to);
+    }
     // SAFETY: no pointers.
-    let copy = unsafe { (runtime.os.dup3)(fd, to, flags.max(0)) };
-    if copy < 0 {
-        return fail(runtime.os.errno());
-    }
-    recycled(to);
-    if let Some(entry) = entry {
-        adopt(entry, to);
-    }
-    Ok(copy)
+    duplicate_onto(runtime, fd, Some(to), || unsafe { (runtime.os.dup3)(fd, to, flags.max(0)) })
 }
 
 /// Whether anything here depends on this number: a socket or epoll set of ours, or a descriptor that the library keeps

@@ -5,39 +5,62 @@
 //! All of these: pointers are the application's, valid as the call's manual page demands.
 #![allow(clippy::missing_safety_doc)]
 
+mod confine;
 mod data;
 mod descriptor;
 mod passing;
 mod process;
+pub mod sdp;
 mod socket;
 mod wait;
 
 pub use crate::ending::exiting;
+pub use crate::message::faults_are_caught;
+pub use crate::wait::presence::leave;
+pub use confine::{confine, confine_ports, filter};
 pub use data::{readv, recvfrom, recvmmsg, recvmsg, sendfile64, sendmmsg, sendmsg, sendto, splice, writev};
 pub(crate) use descriptor::end_deferred;
 pub use descriptor::{close, close_range, dup, dup3, fcntl, ioctl, is_internal, knows, recycled};
-pub use passing::passing;
-pub use process::{executing, fork_begins, fork_done, forked_child, panicked, start};
+pub use passing::{hand_on, passing, rings_are_unseen, starting_program, used_by_ring};
+pub use process::{executing, fork_begins, fork_done, forked_child, panicked, start, tells_of_crashes};
 pub use socket::{
-    accept4, bind, connect, getpeername, getsockname, getsockopt, listen, setsockopt, shutdown, socket,
+    accept4, accepted, bind, connect, getpeername, getsockname, getsockopt, listen, setsockopt, shutdown,
+    socket,
 };
 pub use wait::{epoll_create1, epoll_ctl, epoll_pwait2, ppoll, pselect};
 
 use crate::answer::{Answer, Stop, Why};
+use crate::carrier;
 use crate::fd_table;
 use crate::object::{Kind, Object};
 use crate::offload;
+use crate::relay::Patience;
 use crate::runtime::{self, Runtime};
 use crate::tcp;
+use core::sync::atomic::Ordering;
 use libc::c_int;
 
 /// The runtime and the socket behind `fd`; "the kernel" if it is not ours.
 #[inline]
-fn ours(fd: c_int) -> Answer<(&'static Runtime, &'static Object)> {
+pub(crate) fn ours(fd: c_int) -> Answer<(&'static Runtime, &'static Object)> {
+    ours_with(fd, None)
+}
+
+/// As [`ours`], for calls that move data: with these flags they wait, or may not.
+#[inline]
+fn ours_for(fd: c_int, flags: c_int) -> Answer<(&'static Runtime, &'static Object)> {
+    ours_with(fd, Some(flags))
+}
+
+#[inline]
+fn ours_with(fd: c_int, flags: Option<c_int>) -> Answer<(&'static Runtime, &'static Object)> {
     match (fd_table::socket(fd), runtime::get()) {
         (Some(object), Some(runtime)) => {
-            if object.kind() == Kind::Lent && !runtime.relays.claim(runtime, object) {
-                return kernel();
+            if object.kind() == Kind::Moving {
+                carrier::wait_while_moving(object);
+            }
+            if object.kind() == Kind::Lent {
+                claim(runtime, object, flags)?;
             }
             Ok((runtime, object))
         }
@@ -45,11 +68,35 @@ fn ours(fd: c_int) -> Answer<(&'static Runtime, &'static Object)> {
     }
 }
 
+/// A connection of the parent is used here. Goes on where the parent relays it.
+#[cold]
+fn claim(runtime: &'static Runtime, object: &'static Object, flags: Option<c_int>) -> Answer<()> {
+    let may_not_wait = |flags| flags & libc::MSG_DONTWAIT != 0 || object.nonblocking.load(Ordering::Relaxed);
+    let patience = match flags {
+        None => Patience::Long,
+        Some(flags) if may_not_wait(flags) => Patience::Hardly,
+        Some(_) => Patience::Blocks,
+    };
+    if runtime.relays.claim(runtime, object, patience)? { Ok(()) } else { kernel() }
+}
+
 /// As [`ours`], for calls that hear what arrives: an inherited listener is adopted first, an inherited UDP socket given
 /// back to the kernel.
 #[inline]
 pub(crate) fn hearing(fd: c_int) -> Answer<(&'static Runtime, &'static Object)> {
-    let (runtime, object) = ours(fd)?;
+    heard(ours(fd)?)
+}
+
+/// As [`hearing`] and [`ours_for`].
+#[inline]
+fn hearing_for(fd: c_int, flags: c_int) -> Answer<(&'static Runtime, &'static Object)> {
+    heard(ours_for(fd, flags)?)
+}
+
+#[inline]
+fn heard(
+    (runtime, object): (&'static Runtime, &'static Object),
+) -> Answer<(&'static Runtime, &'static Object)> {
     if object.kind() == Kind::Inherited {
         inherited(runtime, object)?;
     }

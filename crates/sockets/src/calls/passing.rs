@@ -1,13 +1,17 @@
-//! Descriptors that leave the process in a message (SCM_RIGHTS): who receives one has the kernel's socket.
+//! Descriptors that leave the process, in a message (SCM_RIGHTS) or with a program that is started, or that are used
+//! where no hook sees it: the kernel's socket is all that is there, so it becomes the socket.
 
 use super::process::is_lost;
 use crate::answer::Why;
 use crate::fd_table;
 use crate::message::plausible;
-use crate::object::Kind;
-use crate::offload;
+use crate::object::{Kind, Object};
+use crate::relay::Patience;
 use crate::runtime::{self, Runtime};
+use crate::{carrier, offload, tcp, udp};
+use core::sync::atomic::Ordering;
 use libc::{SCM_RIGHTS, SOL_SOCKET, c_int, msghdr};
+use stats::Verdict;
 
 /// A message goes out through the kernel. Sockets that it carries are the kernel's from now on, for both processes: a
 /// connection moves there, the others are no longer steered to us.
@@ -15,7 +19,6 @@ use libc::{SCM_RIGHTS, SOL_SOCKET, c_int, msghdr};
 /// # Safety
 /// As sendmsg(2): the message is null, invalid in a way that the kernel refuses, or valid.
 pub unsafe fn passing(message: *const msghdr) {
-    let Some(runtime) = runtime::get() else { return };
     if !plausible(message, 1) {
         return;
     }
@@ -36,7 +39,7 @@ pub unsafe fn passing(message: *const msghdr) {
                 let bytes = (*header).cmsg_len.saturating_sub(libc::CMSG_LEN(0) as usize).min(room);
                 let fds = libc::CMSG_DATA(header).cast::<c_int>();
                 for index in 0..bytes / size_of::<c_int>() {
-                    passed(runtime, fds.add(index).read_unaligned());
+                    hand_on(fds.add(index).read_unaligned(), Why::Passed);
                 }
             }
             header = libc::CMSG_NXTHDR(message, header);
@@ -44,18 +47,84 @@ pub unsafe fn passing(message: *const msghdr) {
     }
 }
 
-fn passed(runtime: &'static Runtime, fd: c_int) {
-    let Some(object) = fd_table::socket(fd) else { return };
+/// The socket behind `fd` is the kernel's from now on, for all who have it: a connection moves there, a listener and a
+/// UDP socket are no longer steered to us.
+pub fn hand_on(fd: c_int, why: Why) {
+    let (Some(object), Some(runtime)) = (fd_table::socket(fd), runtime::get()) else { return };
     match object.kind() {
-        Kind::Lent => _ = runtime.relays.claim(runtime, object),
-        Kind::Stream if is_lost(object) && !runtime.relays.to_kernel(runtime, object, Why::Passed) => {
+        Kind::Lent => _ = runtime.relays.claim(runtime, object, Patience::Long),
+        Kind::Stream if is_lost(object) && !runtime.relays.to_kernel(runtime, object, why) => {
             let remote = object.control.lock().remote;
             logger::warning!(
-                "fd {fd}, connected to {}, is passed to another process and stays here: that needs CAP_NET_ADMIN",
-                remote.map_or_else(|| "nobody".into(), |remote| remote.to_string())
+                "fd {fd}, connected to {}, is {} and cannot move into the kernel, where it would be found: that needs \
+                 CAP_NET_ADMIN",
+                remote.map_or_else(|| "nobody".into(), |remote| remote.to_string()),
+                why.text()
             );
         }
-        Kind::Listener | Kind::Udp => _ = offload::unsteer(object),
+        Kind::Carried | Kind::Moving | Kind::Memory => _ = offload::expel(runtime, object, why),
+        Kind::Inherited => offload::give_back(object),
+        Kind::Listener | Kind::Udp => {
+            match object.kind() {
+                Kind::Listener if why == Why::Passed => runtime.relays.leave_passed(runtime, object),
+                _ => _ = offload::unsteer(object),
+            }
+            carrier::stays(object, Verdict::OthersHaveIt);
+        }
         _ => {}
     }
+}
+
+/// Before a program is started beside this one: it gets the connections whose descriptors are not close-on-exec.
+/// `is_got` tells whether the descriptor is what it is for this process.
+pub fn starting_program(is_got: impl Fn(c_int) -> bool) {
+    for fd in 0..fd_table::end() {
+        let is_connection = fd_table::socket(fd).is_some_and(|object| match object.kind() {
+            Kind::Lent | Kind::Carried | Kind::Moving | Kind::Memory => true,
+            _ => is_lost(object),
+        });
+        if is_connection && !is_close_on_exec(fd) && is_got(fd) {
+            hand_on(fd, Why::Executed);
+        }
+    }
+}
+
+/// Whether exec closes it.
+pub(super) fn is_close_on_exec(fd: c_int) -> bool {
+    sys::fd::fcntl(fd, libc::F_GETFD, 0).is_ok_and(|flags| flags & libc::FD_CLOEXEC != 0)
+}
+
+/// A ring of io_uring is given a request about `fd`: the kernel's socket does it, so that is what the socket is from
+/// now on.
+pub fn used_by_ring(fd: c_int) {
+    let (Some(object), Some(runtime)) = (fd_table::socket(fd), runtime::get()) else { return };
+    match object.kind() {
+        Kind::Udp => udp::detach(object),
+        Kind::Listener => {
+            // They are told at once, and come again.
+            tcp::refuse_queued(object);
+            tcp::detach(object);
+        }
+        Kind::TcpIdle => {}
+        _ => return hand_on(fd, Why::IoUring),
+    }
+    let _ = offload::leave::<()>(runtime, object, Why::IoUring, "socket");
+}
+
+/// The program has rings of io_uring whose requests are not seen: all sockets are the kernel's.
+pub fn rings_are_unseen() {
+    let Some(runtime) = runtime::get() else { return };
+    runtime.has_unseen_rings.store(true, Ordering::Relaxed);
+    (0..fd_table::end()).for_each(used_by_ring);
+}
+
+/// A socket has become descriptor 0, 1 or 2, by duplication: stdio, and programs that are started, read and write there
+/// past every hook.
+pub(super) fn became_standard(runtime: &'static Runtime, object: &'static Object, fd: c_int) {
+    match object.kind() {
+        Kind::Udp => udp::detach(object),
+        Kind::TcpIdle => tcp::detach(object),
+        _ => return hand_on(fd, Why::StandardStream),
+    }
+    let _ = offload::leave::<()>(runtime, object, Why::StandardStream, "socket");
 }

@@ -1,61 +1,79 @@
 //! The process as a whole: start, fork, exec, and a panic of ours. Its end is in `ending.rs`.
 
+use super::passing::is_close_on_exec;
 use crate::answer::Why;
+use crate::carrier;
 use crate::counts;
 use crate::ending::{self, LOCKS_WAIT_NS};
 use crate::fd_table::{self, Entry};
+use crate::memory;
 use crate::object::{Kind, Object};
 use crate::offload;
-use crate::os::Os;
-use crate::relay;
+use crate::os::{Os, Product};
+use crate::relay::{self, Patience};
 use crate::runtime::{self, ForkLocks};
+use crate::sdp::Sdp;
 use crate::tcp;
-use crate::wait::block;
-use core::cell::RefCell;
-use core::sync::atomic::Ordering;
+use crate::wait::waker;
+use core::sync::atomic::{AtomicPtr, Ordering};
 use stack::SocketError;
 
 /// Called once, before the first candidate socket or epoll set is made: configuration, logging; devices are opened
-/// lazily. Never fails: what cannot be done is left to the kernel.
-pub fn start(os: Os) {
-    runtime::start(os);
+/// lazily. Never fails: what cannot be done is left to the kernel. False: so is everything, and no call needs to ask.
+pub fn start(product: Product, os: Os) -> bool {
+    let runtime = runtime::start(product, os);
+    !runtime.sdp.as_ref().is_some_and(Sdp::rests)
 }
 
-thread_local! {
-    /// Held between `fork_begins` and `fork_done`, in the thread that forks and in its copy in the child.
-    static FORKING: RefCell<Option<ForkLocks<'static>>> = const { RefCell::new(None) };
+/// VMA_HANDLE_SIGSEGV.
+pub fn tells_of_crashes() -> bool {
+    runtime::get().is_some_and(|runtime| runtime.parameters.handle_sigsegv)
+}
+
+/// Held between `fork_begins` and `fork_done`, by the thread that forks and by its copy in the child; a box. Who has
+/// these locks is the only one that writes here.
+static FORKING: AtomicPtr<ForkLocks<'static>> = AtomicPtr::new(core::ptr::null_mut());
+
+fn release_fork_locks() {
+    let locks = FORKING.swap(core::ptr::null_mut(), Ordering::AcqRel);
+    if !locks.is_null() {
+        // SAFETY: `fork_begins` made it in this thread, and it is taken out once.
+        drop(unsafe { Box::from_raw(locks) });
+    }
 }
 
 /// Before fork, in the parent: takes our locks, so that the child finds them free. `fork_done` follows in both.
 pub fn fork_begins() {
     if let Some(runtime) = runtime::get() {
+        memory::before_fork(runtime);
+        carrier::before_fork(runtime);
         for fd in 0..fd_table::end() {
             let Some(object) = fd_table::socket(fd) else { continue };
             if object.kind() == Kind::Listener && !relay::is_left(object) {
                 runtime.resting.rest(object);
             }
         }
-        FORKING.with(|locks| *locks.borrow_mut() = Some(runtime.locks_for_fork()));
+        FORKING.store(Box::into_raw(Box::new(runtime.locks_for_fork())), Ordering::Release);
     }
 }
 
 /// After fork, in parent and child: releases what `fork_begins` took.
 pub fn fork_done() {
-    FORKING.with(|locks| *locks.borrow_mut() = None);
+    release_fork_locks();
     if let Some(runtime) = runtime::get() {
         runtime.relays.fork_done(runtime);
     }
 }
 
 /// In the child of fork, right after `fork_done`, before anything else runs there: lanes and connections are the
-/// parent's. The child's copies of descriptors are the kernel's shadows; a listener that the child uses listens on lanes
-/// of the child, too (`tcp::adopt`), and a connection is claimed from the parent (`relay.rs`).
+/// parent's. The child's copies of descriptors are the kernel's shadows; a listener that the child uses listens on
+/// lanes of the child, too (`tcp::adopt`), and a connection is claimed from the parent (`relay.rs`).
 pub fn forked_child() {
     let Some(runtime) = runtime::get() else { return };
     // What `fork_begins` took in the parent is held by this copy of its thread, and is needed below.
     fork_done();
     sys::clock::after_fork();
-    block::after_fork();
+    waker::after_fork();
     // SAFETY: a fresh child has the one thread that forked, and it holds nothing any more.
     let child = &unsafe { sys::InChild::new() };
     let mut listens = false;
@@ -64,6 +82,9 @@ pub fn forked_child() {
     for fd in 0..fd_table::end() {
         match fd_table::entry(fd) {
             Some(Entry::Epoll(set)) => set.after_fork(child),
+            Some(Entry::Socket(object)) if carrier::after_fork(runtime, object, child) => {
+                listens |= object.control.lock().backlog.is_some();
+            }
             Some(Entry::Socket(object))
                 if matches!(object.kind(), Kind::Listener | Kind::Udp | Kind::Inherited)
                     && !relay::is_left(object) =>
@@ -75,6 +96,10 @@ pub fn forked_child() {
                 object.lend(child)
             }
             Some(Entry::Socket(object)) if object.kind() == Kind::Relayed => {}
+            Some(Entry::Socket(object)) if object.kind() == Kind::Memory => {
+                memory::after_fork(object, child);
+                let _ = fd_table::remove(fd);
+            }
             Some(Entry::Socket(_)) => drop(fd_table::remove(fd)),
             None => {}
         }
@@ -82,8 +107,8 @@ pub fn forked_child() {
     runtime.after_fork(listens, child);
 }
 
-/// Before exec replaces the program: connections whose descriptors the new program gets move into the kernel, and what is
-/// only in this process ends, as at exit. What gets lost is told.
+/// Before exec replaces the program: connections whose descriptors the new program gets move into the kernel, and what
+/// is only in this process ends, as at exit. What gets lost is told.
 pub fn executing() {
     let Some(runtime) = runtime::get() else { return };
     let mut refused = 0;
@@ -101,10 +126,19 @@ pub fn executing() {
     let (mut lost, mut first) = (0, None);
     for fd in 0..fd_table::end() {
         let Some(object) = fd_table::socket(fd).filter(|object| is_lost(object)) else { continue };
-        if sys::fd::fcntl(fd, libc::F_GETFD, 0).is_ok_and(|flags| flags & libc::FD_CLOEXEC != 0) {
+        if is_close_on_exec(fd) {
             continue;
         }
-        if object.kind() == Kind::Stream && runtime.relays.to_kernel(runtime, object, Why::Executed) {
+        if object.kind() == Kind::Memory {
+            memory::leave(runtime, object, Why::Executed.text());
+            continue;
+        }
+        let goes_on = match object.kind() {
+            Kind::Lent => runtime.relays.claim(runtime, object, Patience::Long).is_ok(),
+            Kind::Stream => runtime.relays.to_kernel(runtime, object, Why::Executed),
+            _ => false,
+        };
+        if goes_on {
             continue;
         }
         lost += 1;
@@ -128,7 +162,7 @@ pub fn executing() {
 pub(super) fn is_lost(object: &Object) -> bool {
     use stack::tcp::State::*;
     match object.kind() {
-        Kind::Lent => true,
+        Kind::Lent | Kind::Memory => true,
         Kind::Stream => object.leg().is_some_and(|(lane, id)| {
             !matches!(lane.lock().stack.tcp_state(id), None | Some(SynSent | Closed | TimeWait))
         }),
@@ -136,10 +170,15 @@ pub(super) fn is_lost(object: &Object) -> bool {
     }
 }
 
-/// A panic of ours was caught at the hook: the call fails with EIO, and nothing that it may have left half done can be
-/// used again. Must not panic.
+/// A panic of ours was caught at the hook: the call fails with EIO, and nothing that it may have left half done,
+/// because it held a lock, can be used again. Must not panic.
 pub fn panicked() {
     let Some(runtime) = runtime::get() else { return };
+    if !sys::tore() {
+        counts::segment().process().panics.one();
+        logger::error!("internal error: one call fails with EIO; nothing else is concerned");
+        return;
+    }
     runtime.fenced.store(true, Ordering::Release);
     counts::segment().process().panics.one();
     logger::error!(

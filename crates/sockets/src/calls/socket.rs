@@ -5,9 +5,10 @@ use crate::address::{self, Given, Wanted};
 use crate::answer::{Answer, Why};
 use crate::errno::fail;
 use crate::object::{Kind, Object};
-use crate::{counts, fd_table, message, options, runtime, tcp, udp};
+use crate::{carrier, counts, extra, fd_table, keeper, memory, message, options, runtime, sdp, tcp, udp};
 use core::sync::atomic::Ordering;
 use libc::{c_int, c_void, sockaddr, socklen_t};
+use stats::Verdict;
 
 /// Kinds of socket(2) carry flags in their upper bits.
 const KIND_MASK: c_int = 0xf;
@@ -16,8 +17,16 @@ const KIND_MASK: c_int = 0xf;
 pub unsafe fn socket(domain: c_int, kind: c_int, protocol: c_int) -> Answer<c_int> {
     let Some(runtime) = runtime::get() else { return kernel() };
     let ours = match (domain, kind & KIND_MASK, protocol) {
+        (libc::AF_INET, libc::SOCK_STREAM, 0 | libc::IPPROTO_TCP)
+            if runtime.parameters.begins_in_kernel() =>
+        {
+            Kind::Carried
+        }
         (libc::AF_INET, libc::SOCK_STREAM, 0 | libc::IPPROTO_TCP) => Kind::TcpIdle,
         (libc::AF_INET, libc::SOCK_DGRAM, 0 | libc::IPPROTO_UDP) => Kind::Udp,
+        (libc::AF_INET6, libc::SOCK_STREAM, 0 | libc::IPPROTO_TCP) if has_carriers(runtime) => {
+            return dual(runtime, domain, kind, protocol);
+        }
         (libc::AF_INET6, libc::SOCK_STREAM | libc::SOCK_DGRAM, _) => {
             runtime.count(Why::OtherFamily, format_args!("socket"));
             return kernel();
@@ -30,10 +39,16 @@ pub unsafe fn socket(domain: c_int, kind: c_int, protocol: c_int) -> Answer<c_in
         return fail(runtime.os.errno());
     }
     super::recycled(fd);
-    let why = if !runtime.parameters.offloaded_sockets {
+    let why = if !extra::thread_offloads(runtime.parameters.offloaded_sockets) {
         Some(Why::Disabled)
     } else if runtime.fenced.load(Ordering::Relaxed) {
         Some(Why::Fenced)
+    } else if runtime.confined.load(Ordering::Relaxed) {
+        Some(Why::Confined)
+    } else if runtime.has_unseen_rings.load(Ordering::Relaxed) {
+        Some(Why::IoUring)
+    } else if !runtime.is_in_namespace(fd) {
+        Some(Why::Namespace)
     } else {
         let rules = runtime.rules.lock();
         let all = if ours == Kind::Udp { rules.leaves_all_udp() } else { rules.leaves_all_tcp() };
@@ -44,30 +59,48 @@ pub unsafe fn socket(domain: c_int, kind: c_int, protocol: c_int) -> Answer<c_in
         counts::left(counts::claim(ours, fd, kind & libc::SOCK_NONBLOCK != 0), fd, why);
         return Ok(fd);
     }
-    if ours == Kind::Udp && !runtime.parameters.tx_mc_loopback {
-        let off = 0u8;
-        // SAFETY: a local of the stated size. The kernel's socket sends multicast.
-        unsafe {
-            (runtime.os.setsockopt)(
-                fd,
-                libc::IPPROTO_IP,
-                libc::IP_MULTICAST_LOOP,
-                (&raw const off).cast(),
-                size_of_val(&off) as socklen_t,
-            )
-        };
-    }
     let object = Object::new(ours, fd, kind & libc::SOCK_NONBLOCK != 0);
     if ours == Kind::Udp {
+        carrier::begin_datagrams(runtime, object);
         counts::loops(object.counts(), runtime.parameters.tx_mc_loopback);
         if !runtime.parameters.tx_mc_loopback {
             object.control.lock().multicast.silent = true;
         }
     }
+    crate::options::begin(runtime, object, fd);
     if !fd_table::enter_socket(fd, object) {
         object.release();
     }
     Ok(fd)
+}
+
+/// Whether a connection over IPv4 that the kernel made may move to the wire.
+fn has_carriers(runtime: &runtime::Runtime) -> bool {
+    extra::thread_offloads(runtime.parameters.offloaded_sockets)
+        && !runtime.fenced.load(Ordering::Relaxed)
+        && !runtime.rules.lock().leaves_all_tcp()
+}
+
+/// A socket that may get connections over IPv4 under mapped addresses: the kernel makes them.
+fn dual(runtime: &'static runtime::Runtime, domain: c_int, kind: c_int, protocol: c_int) -> Answer<c_int> {
+    // SAFETY: no pointers.
+    let fd = unsafe { (runtime.os.socket)(domain, kind, protocol) };
+    if fd < 0 {
+        return fail(runtime.os.errno());
+    }
+    super::recycled(fd);
+    carrier::enter(fd, carrier::begin(fd, kind & libc::SOCK_NONBLOCK != 0, true));
+    Ok(fd)
+}
+
+/// The kernel accepted `fd` by `listener`, and nobody knows of it yet.
+pub fn accepted(listener: c_int, fd: c_int, flags: c_int) {
+    if let Some(listener) = fd_table::socket(listener) {
+        carrier::accepted(listener, fd, flags & libc::SOCK_NONBLOCK != 0);
+        if let Some(runtime) = runtime::get() {
+            sdp::accepted(runtime, fd);
+        }
+    }
 }
 
 /// bind(2).
@@ -80,7 +113,7 @@ pub unsafe fn bind(fd: c_int, address: *const sockaddr, len: socklen_t) -> Answe
         Kind::TcpIdle => tcp::bind(runtime, object, fd, &given),
         // As the kernel says of a socket that has an address.
         Kind::Stream => fail(libc::EINVAL),
-        Kind::Listener | Kind::Free | Kind::Inherited | Kind::Lent | Kind::Relayed => kernel(),
+        _ => kernel(),
     }
 }
 
@@ -92,17 +125,31 @@ pub unsafe fn connect(fd: c_int, address: *const sockaddr, len: socklen_t) -> An
     match object.kind() {
         Kind::Udp => udp::connect(runtime, object, fd, &given),
         Kind::TcpIdle | Kind::Stream => tcp::connect(runtime, object, fd, &given),
-        Kind::Listener | Kind::Free | Kind::Inherited | Kind::Lent | Kind::Relayed => kernel(),
+        Kind::Carried if carrier::connects_on_wire(runtime, object, fd, given.named) => {
+            tcp::connect(runtime, object, fd, &given)
+        }
+        _ => kernel(),
     }
 }
 
 /// listen(2).
 pub unsafe fn listen(fd: c_int, backlog: c_int) -> Answer<c_int> {
     let (runtime, object) = ours(fd)?;
+    // Servers listen before they give up what they began with.
+    keeper::prepare();
     match object.kind() {
         Kind::TcpIdle | Kind::Listener => tcp::listen(runtime, object, fd, backlog),
         Kind::Stream => fail(libc::EINVAL),
-        Kind::Udp | Kind::Free | Kind::Inherited | Kind::Lent | Kind::Relayed => kernel(),
+        Kind::Carried if carrier::listens_on_wire(runtime, object, fd) => {
+            tcp::listen(runtime, object, fd, backlog)
+        }
+        Kind::Carried => {
+            // For forks: children get it.
+            object.control.lock().backlog = Some(u32::try_from(backlog).unwrap_or(u32::MAX));
+            counts::describe(object);
+            kernel()
+        }
+        _ => kernel(),
     }
 }
 
@@ -122,8 +169,13 @@ pub unsafe fn accept4(fd: c_int, address: *mut sockaddr, len: *mut socklen_t, fl
 
 /// shutdown(2).
 pub unsafe fn shutdown(fd: c_int, how: c_int) -> Answer<c_int> {
-    let (_, object) = ours(fd)?;
+    let (runtime, object) = ours(fd)?;
     match object.kind() {
+        Kind::Memory => memory::shutdown(runtime, object, how),
+        Kind::Carried | Kind::Moving => {
+            carrier::stays(object, Verdict::CallOfTheKernel);
+            if object.kind() == Kind::Stream { tcp::shutdown(object, how) } else { kernel() }
+        }
         Kind::Udp => udp::shutdown(object, how),
         _ => tcp::shutdown(object, how),
     }
@@ -135,12 +187,12 @@ pub unsafe fn getsockname(fd: c_int, address: *mut sockaddr, len: *mut socklen_t
     if matches!(object.kind(), Kind::Lent | Kind::Relayed) {
         let known = object.control.lock().local;
         // SAFETY: the application's pointers.
-        return unsafe { name(known, address, len) };
+        return unsafe { name(object, known, address, len) };
     }
     let Some((lane, id)) = object.leg().filter(|_| object.kind() == Kind::Stream) else { return kernel() };
     let local = lane.lock().stack.local(id).or(object.control.lock().local);
     // SAFETY: the application's pointers.
-    unsafe { name(local, address, len) }
+    unsafe { name(object, local, address, len) }
 }
 
 /// getpeername(2).
@@ -149,7 +201,7 @@ pub unsafe fn getpeername(fd: c_int, address: *mut sockaddr, len: *mut socklen_t
     if matches!(object.kind(), Kind::Lent | Kind::Relayed) {
         let known = object.control.lock().remote;
         // SAFETY: the application's pointers.
-        return unsafe { name(known, address, len) };
+        return unsafe { name(object, known, address, len) };
     }
     let Some((lane, id)) = object.leg().filter(|_| object.kind() == Kind::Stream) else { return kernel() };
     {
@@ -161,10 +213,11 @@ pub unsafe fn getpeername(fd: c_int, address: *mut sockaddr, len: *mut socklen_t
     }
     let remote = object.control.lock().remote;
     // SAFETY: the application's pointers.
-    unsafe { name(remote, address, len) }
+    unsafe { name(object, remote, address, len) }
 }
 
 unsafe fn name(
+    object: &Object,
     endpoint: Option<std::net::SocketAddrV4>,
     address: *mut sockaddr,
     len: *mut socklen_t,
@@ -172,7 +225,13 @@ unsafe fn name(
     let Some(endpoint) = endpoint else { return kernel() };
     message::check(address, 1)?;
     // SAFETY: valid by the caller's contract.
-    unsafe { address::write(endpoint, address, len) }.map(|()| 0)
+    unsafe {
+        match object.is_mapped.load(Ordering::Relaxed) {
+            true => address::write_mapped(endpoint, address, len),
+            false => address::write(endpoint, address, len),
+        }
+    }
+    .map(|()| 0)
 }
 
 /// setsockopt(2).

@@ -27,11 +27,7 @@ pub unsafe fn ppoll(
         return kernel();
     }
     for polled in fds.iter() {
-        let _ = hearing(polled.fd);
-        if let Some(set) = fd_table::epoll(polled.fd) {
-            set.before_wait(runtime);
-            set.mark_nested();
-        }
+        poll::prepare(runtime, polled.fd);
     }
     // SAFETY: null or valid.
     let (deadline, mask) = unsafe { (arguments::deadline(timeout)?, arguments::mask(mask)?) };
@@ -59,7 +55,8 @@ pub unsafe fn pselect(
 
 /// epoll_create1(2).
 pub unsafe fn epoll_create1(flags: c_int) -> Answer<c_int> {
-    let Some(runtime) = runtime::get() else { return kernel() };
+    let has_sets = |runtime: &&runtime::Runtime| runtime.sdp.is_none() || runtime.carries_in_memory();
+    let Some(runtime) = runtime::get().filter(has_sets) else { return kernel() };
     // SAFETY: no pointers.
     let fd = unsafe { (runtime.os.epoll_create1)(flags) };
     if fd < 0 {
@@ -95,8 +92,6 @@ pub unsafe fn epoll_pwait2(
         return Err(Stop::Kernel(Why::NotOurs));
     };
     set.before_wait(runtime);
-    // SAFETY: null or valid.
-    let (deadline, mask) = unsafe { (arguments::deadline(timeout)?, arguments::mask(mask)?) };
-    // SAFETY: the application's array.
-    unsafe { epoll::wait(runtime, set, events, max, deadline, mask) }
+    // SAFETY: the application's array, timeout and mask.
+    unsafe { epoll::wait(runtime, set, events, max, timeout, mask) }
 }

@@ -1,14 +1,16 @@
 //! What describes sockets rather than counts: written by the worker twice a second and when a socket is closed, so that
 //! data calls do not pay for it. And what readers wish of the process.
 
-use super::segment;
+use super::{judged, segment};
+use crate::address;
+use crate::carrier;
 use crate::fd_table;
 use crate::object::{Kind, Object};
-use crate::runtime::Runtime;
+use crate::runtime::{self, Runtime};
 use core::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use stack::Instant;
 use stack::tcp::State;
-use stats::segment::address;
+use stats::segment::address as address_word;
 use stats::{Socket as Block, flag, report};
 use std::ffi::CString;
 
@@ -32,10 +34,49 @@ pub(crate) fn describe(object: &'static Object) {
         block.inode.set(sys::identity::identity(fd).map_or(0, |identity| identity.inode));
     }
     if let Some(control) = object.control.try_lock() {
-        block.local.set(control.local.map_or(0, address));
-        block.remote.set(control.remote.map_or(0, address));
+        block.local.set(control.local.map_or(0, address_word));
+        block.remote.set(control.remote.map_or(0, address_word));
     }
-    if object.kind() == Kind::Udp { describe_udp(object, block) } else { describe_tcp(object, block) }
+    match object.kind() {
+        Kind::Udp => describe_udp(object, block),
+        Kind::Carried | Kind::Memory => describe_carried(object, block),
+        _ => describe_tcp(object, block),
+    }
+}
+
+/// What the kernel carries and may move: only the kernel knows its names, and how it is judged changes without a move.
+fn describe_carried(object: &'static Object, block: &Block) {
+    let Some(runtime) = runtime::get() else { return };
+    let fd = object.fd.load(Ordering::Relaxed);
+    block.local.set(address::of_shadow(&runtime.os, fd).map_or(0, address_word));
+    block.remote.set(address::peer_of_shadow(&runtime.os, fd).map_or(0, address_word));
+    let state = [0u8; 1];
+    if let Ok([state]) = sys::socket::option(fd, libc::IPPROTO_TCP, libc::TCP_INFO, state) {
+        block.tcp_state.set(number_of_kernels(state));
+    }
+    if object.kind() == Kind::Carried
+        && object.room().is_none()
+        && let Some((verdict, seen)) = carrier::standing(runtime, object)
+    {
+        judged(block, verdict, seen);
+    }
+}
+
+/// RFC 9293's state, of the kernel's number (TCP_ESTABLISHED ... of tcp_states.h).
+fn number_of_kernels(state: u8) -> u64 {
+    match state {
+        1 => number(State::Established),
+        2 => number(State::SynSent),
+        3 | 12 => number(State::SynReceived),
+        4 => number(State::FinWait1),
+        5 => number(State::FinWait2),
+        6 => number(State::TimeWait),
+        8 => number(State::CloseWait),
+        9 => number(State::LastAck),
+        10 => number(State::Listen),
+        11 => number(State::Closing),
+        _ => number(State::Closed),
+    }
 }
 
 fn describe_udp(object: &'static Object, block: &Block) {
@@ -65,7 +106,7 @@ fn describe_tcp(object: &'static Object, block: &Block) {
         block.tcp_state.set(number(state));
     }
     if let Some(local) = inner.stack.local(id) {
-        block.local.set(address(local));
+        block.local.set(address_word(local));
     }
     if let Some(queued) = inner.stack.tcp_queued(id) {
         block.rx_queued_bytes.set(queued.receive as u64);
@@ -95,10 +136,17 @@ fn number(state: State) -> u64 {
     }
 }
 
-/// An accelerated socket is about to be closed: its last words go to VMA_STATS_FILE.
+/// All that is known of a socket, as VMA_STATS_FILE has it.
+pub(crate) fn text(object: &'static Object) -> String {
+    describe(object);
+    words(object)
+}
+
+/// An accelerated socket is about to be closed: its last words go to VMA_STATS_FILE, and at DEBUG to the log.
 pub(crate) fn last_words(runtime: &Runtime, object: &'static Object) {
     let path = &runtime.parameters.stats_file;
-    if path.is_empty()
+    let logs = logger::enabled(logger::Level::Debug);
+    if path.is_empty() && !logs
         || ENDED.load(Ordering::Relaxed)
         || object.counts().fd.value() == 0
         || object.leg().is_none()
@@ -106,7 +154,14 @@ pub(crate) fn last_words(runtime: &Runtime, object: &'static Object) {
         return;
     }
     describe(object);
-    let text = report::socket(object.counts(), report::Rate::TOTAL) + "\n";
+    let text = words(object) + "\n";
+    if logs {
+        logger::debug!("fd {}: closed; its counters:", report::fd(object.counts()));
+        text.lines().for_each(|line| logger::debug!("{line}"));
+    }
+    if path.is_empty() {
+        return;
+    }
     let begin = if FILE_BEGUN.swap(true, Ordering::Relaxed) { 0 } else { libc::O_TRUNC };
     let flags = libc::O_WRONLY | libc::O_CREAT | libc::O_APPEND | libc::O_NOCTTY | libc::O_NONBLOCK | begin;
     let Ok(path_c) = CString::new(path.as_str()) else { return };
@@ -119,6 +174,12 @@ pub(crate) fn last_words(runtime: &Runtime, object: &'static Object) {
             }
         }
     }
+}
+
+/// All that is known of a socket, in lines.
+fn words(object: &Object) -> String {
+    let block = object.counts();
+    report::socket(block, &segment().groups(block), report::Rate::TOTAL)
 }
 
 /// Nanoseconds spent polling since the worker looked last, with VMA_CPU_USAGE_STATS; and when it looked.
@@ -185,7 +246,7 @@ fn dump(fd: i32, level: i32) {
         logger::write(level, format_args!("fd {fd}: not an accelerated socket"));
         return;
     };
-    for line in report::socket(object.counts(), report::Rate::TOTAL).lines() {
+    for line in words(object).lines() {
         logger::write(level, format_args!("{line}"));
     }
 }

@@ -8,17 +8,18 @@ mod describe;
 #[cfg(test)]
 mod tests;
 
-pub(crate) use describe::{attend, describe, last_words, polled};
+pub(crate) use describe::{attend, describe, last_words, polled, text};
 
 use crate::answer::{Answer, Stop, Why};
 use crate::object::{Kind, Object};
 use crate::runtime::{self, LANES_MAX, Runtime};
 use core::cell::Cell;
+use core::net::Ipv4Addr;
 use core::ptr::NonNull;
 use core::sync::atomic::{AtomicI32, AtomicPtr, AtomicUsize, Ordering};
 use libc::ssize_t;
 use stats::segment::file_name;
-use stats::{About, Segment, Socket as Block, flag};
+use stats::{About, Carrier, Segment, Socket as Block, Verdict, flag};
 use std::ffi::CString;
 
 static NOWHERE: Segment = Segment::nowhere();
@@ -108,7 +109,7 @@ fn make_file(directory: &str, length: usize) -> Result<sys::Fd, i32> {
     let path = path(directory).ok_or(libc::EINVAL)?;
     let _ = sys::file::unlink(&path);
     let flags = libc::O_RDWR | libc::O_CREAT | libc::O_EXCL | libc::O_NOFOLLOW;
-    let file = sys::file::open(&path, flags, 0o644)?;
+    let file = sys::file::open_briefly(&path, flags, 0o644)?;
     // With its memory reserved: a full file system must not become a SIGBUS in somebody's program.
     if let Err(errno) = sys::file::reserve(file.raw(), length as u64) {
         let _ = sys::file::unlink(&path);
@@ -123,8 +124,65 @@ pub(crate) fn claim(kind: Kind, fd: i32, nonblocking: bool) -> &'static Block {
     let block = segment().claim_socket(fd);
     if block.fd.value() != 0 {
         block.flags.set(flags(kind, nonblocking));
+        if kind == Kind::Carried {
+            begins_in_kernel(block);
+        }
     }
     block
+}
+
+/// The kernel carries the socket until it has shown that it gains.
+pub(crate) fn begins_in_kernel(block: &Block) {
+    if block.fd.value() != 0 {
+        set_carrier(block, Carrier::Kernel);
+        judged(block, Verdict::TooFewCalls, (0, 0));
+    }
+}
+
+/// The socket's carrier from now on.
+fn set_carrier(block: &Block, carrier: Carrier) {
+    let before = Carrier::from_number(block.carrier.value());
+    if before == carrier {
+        return;
+    }
+    block.carrier_moves.add(u64::from(before != Carrier::None));
+    block.carrier.set(carrier as u64);
+    block.carrier_since_ns.set(sys::clock::realtime());
+}
+
+/// Why the socket is on the carrier that it is on; `seen`: the calls that were judged by, and their bytes.
+#[cold]
+pub(crate) fn judged(block: &Block, verdict: Verdict, seen: (u32, u64)) {
+    if block.fd.value() != 0 {
+        block.verdict.set(verdict as u64);
+        block.verdict_calls.set(u64::from(seen.0));
+        block.verdict_bytes.set(seen.1);
+    }
+}
+
+/// A connection meets its peer in memory from now on, or is the kernel's again.
+#[cold]
+pub(crate) fn in_memory(object: &Object, is_there: bool) {
+    let (carrier, verdict) = match is_there {
+        true => (Carrier::Memory, Verdict::MetPeer),
+        false => (Carrier::Kernel, Verdict::PartedFromPeer),
+    };
+    if object.counts().fd.value() != 0 {
+        set_carrier(object.counts(), carrier);
+        judged(object.counts(), verdict, (0, 0));
+    }
+}
+
+/// A receive, or else a send, moved `bytes` in the kernel, which carries the socket.
+#[inline]
+pub(crate) fn in_kernel(object: &Object, bytes: usize, is_receive: bool) {
+    let block = object.counts();
+    let (calls, sum) = match is_receive {
+        true => (&block.rx_os_packets, &block.rx_os_bytes),
+        false => (&block.tx_os_packets, &block.tx_os_bytes),
+    };
+    calls.add_loosely(1);
+    sum.add_loosely(bytes as u64);
 }
 
 fn flags(kind: Kind, nonblocking: bool) -> u64 {
@@ -132,22 +190,9 @@ fn flags(kind: Kind, nonblocking: bool) -> u64 {
     protocol | if nonblocking { flag::NONBLOCKING } else { 0 }
 }
 
-/// A multicast group was joined or left by setsockopt(2) with this value: struct ip_mreq and its kin begin with it.
-pub(crate) fn member(block: &Block, request: &[u8], joins: bool) {
-    let Some(group) = request.first_chunk::<4>().map(|group| u64::from(u32::from_be_bytes(*group))) else {
-        return;
-    };
-    let (from, to) = if joins { (0, group) } else { (group, 0) };
-    let cells = [&block.groups_first, &block.groups_second];
-    let is = |at: usize, wanted: u64| cells[at / 2].value() >> (at % 2 * 32) & 0xffff_ffff == wanted;
-    if block.fd.value() == 0 || joins && (0..4).any(|at| is(at, group)) {
-        return;
-    }
-    // Of more than four, the first four are shown.
-    if let Some(at) = (0..4).find(|at| is(*at, from)) {
-        let shift = at % 2 * 32;
-        cells[at / 2].set(cells[at / 2].value() & !(0xffff_ffff << shift) | to << shift);
-    }
+/// A socket is a member of a multicast group now, or no more.
+pub(crate) fn member(block: &'static Block, group: Ipv4Addr, joined: bool) {
+    segment().member(block, group, joined);
 }
 
 /// Whether the socket's own multicast comes back to this host (IP_MULTICAST_LOOP).
@@ -234,19 +279,32 @@ pub(crate) fn renamed(object: &Object) {
     }
 }
 
-/// The socket stands on its first leg.
+/// The socket stands on its first leg; `again`: it did before, and was the kernel's since.
 #[cold]
-pub(crate) fn accelerated(block: &Block) {
+pub(crate) fn accelerated(block: &Block, again: bool) {
     static FIRST: logger::Once = logger::Once::new();
     if FIRST.first()
         && let Some(runtime) = runtime::get()
     {
         crate::settings::print_banner(&runtime.parameters);
     }
-    segment().process().sockets_accelerated.one();
+    segment().process().sockets_accelerated.add(u64::from(!again));
     segment().process().sockets_open.add(1);
     if block.fd.value() != 0 {
         block.flags.set(block.flags.value() | flag::ACCELERATED);
+        set_carrier(block, Carrier::Wire);
+        if block.verdict.value() == Verdict::Undecided as u64 {
+            block.verdict.set(Verdict::AtOnce as u64);
+        }
+    }
+}
+
+/// The kernel carries the socket from now on, from where it may come back.
+pub(crate) fn carried(block: &Block) {
+    segment().process().sockets_open.subtract(1);
+    if block.fd.value() != 0 {
+        block.flags.set(block.flags.value() & !flag::ACCELERATED);
+        set_carrier(block, Carrier::Kernel);
     }
 }
 
@@ -255,11 +313,20 @@ pub(crate) fn left(block: &'static Block, fd: i32, why: Why) {
     if block.fd.value() == 0 {
         return;
     }
-    block.flags.set(block.flags.value() & !flag::ACCELERATED | flag::LEFT);
-    block.why.set(why as u64);
+    block.flags.set(block.flags.value() & !flag::ACCELERATED);
+    stays(block, why);
+    set_carrier(block, Carrier::Kernel);
     let mut left = list().lock();
     left.push((fd, block));
     LEFT_COUNT.store(left.len(), Ordering::Relaxed);
+}
+
+/// The kernel carries the socket for good.
+pub(crate) fn stays(block: &Block, why: Why) {
+    if block.fd.value() != 0 {
+        block.flags.set(block.flags.value() | flag::LEFT);
+        block.why.set(why as u64);
+    }
 }
 
 fn list() -> &'static Left {
@@ -307,7 +374,7 @@ pub(crate) fn exiting(runtime: &Runtime) {
 
 /// In the child of a fork: the segment is the parent's, whose memory is shared. The child makes its own when it counts.
 pub(crate) fn after_fork(child: &sys::InChild) {
-    OPENING.force_unlock(child);
+    OPENING.take_over(child);
     THREAD.set(0);
     SEGMENT.store(core::ptr::null_mut(), Ordering::Release);
     // A thread of the parent may have been changing the old list.

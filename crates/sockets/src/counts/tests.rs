@@ -1,7 +1,6 @@
-//! Blocks handed out, kept for sockets that were left, and what they say of multicast.
+//! Blocks handed out, kept for sockets that were left.
 
 use super::*;
-use stats::report;
 
 #[test]
 fn a_socket_left_to_the_kernel_keeps_its_block_and_reason_until_its_descriptor_is_closed() {
@@ -29,20 +28,4 @@ fn a_socket_left_to_the_kernel_keeps_its_block_and_reason_until_its_descriptor_i
     left(beyond, 3, Why::Rule);
     assert!(!knows(3));
     assert_eq!(beyond.flags.value(), 0);
-}
-
-#[test]
-fn four_groups_are_shown_and_a_group_that_is_left_makes_room() {
-    let block = Block::new();
-    block.fd.set(4);
-    for last in [1, 2, 2, 3, 4, 5] {
-        member(&block, &[239, 0, 0, last, 10, 0, 0, 1], true);
-    }
-    member(&block, &[239, 0, 0, 2], false);
-    member(&block, &[239, 0, 0, 6], true);
-    member(&block, &[239], true);
-    let shown = report::groups(&block).iter().map(|group| group.octets()[3]).collect::<Vec<_>>();
-    let mut sorted = shown.clone();
-    sorted.sort_unstable();
-    assert_eq!(sorted, [1, 3, 4, 6], "{shown:?}");
 }

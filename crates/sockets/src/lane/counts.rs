@@ -1,5 +1,5 @@
-//! What a lane counts. Turns and received frames are counted as they happen, under the lane's lock; what the device, the
-//! kernel and the engine count themselves is taken over by the worker now and then.
+//! What a lane counts. Turns and received frames are counted as they happen, under the lane's lock; what the device,
+//! the kernel and the engine count themselves is taken over by the worker now and then.
 
 use super::Inner;
 use stats::Lane as Block;
@@ -15,11 +15,16 @@ pub(super) fn describe(block: &Block, link: &netlink::Link, device: &xdp::Device
     block.clear();
     block.name_low.set(low);
     block.name_high.set(high);
+    describe_device(block, device);
+    // Last: the block is in use.
+    block.interface.set(u64::from(link.index));
+}
+
+/// What may change while a lane is open.
+pub(super) fn describe_device(block: &Block, device: &xdp::Device) {
     block.queues.set(device.descriptors().len() as u64);
     let native = if device.mode() == xdp::Mode::Native { 2 } else { 0 };
     block.mode.set(native | u64::from(device.is_zero_copy()));
-    // Last: the block is in use.
-    block.interface.set(u64::from(link.index));
 }
 
 impl Inner {

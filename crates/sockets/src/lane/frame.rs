@@ -24,7 +24,7 @@ impl Frame {
         Frame { memory: Memory::Device(frame), start: 0, end }
     }
 
-    fn of_bytes(bytes: &[u8]) -> Frame {
+    pub(crate) fn of_bytes(bytes: &[u8]) -> Frame {
         Frame { memory: Memory::Copy(bytes.into()), start: 0, end: bytes.len() as u32 }
     }
 }

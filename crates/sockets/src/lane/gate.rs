@@ -5,11 +5,11 @@
 //! an epoll set over the lane's sockets in which each wakes once and must be armed again.
 //!
 //! A thread arms the gate before it sleeps, unless another thread took a turn just now: that one takes in what comes,
-//! and wakes the sleeper by its eventfd. Where it then stays away, the worker arms the gate for those who sleep. A thread
-//! that has the lane to itself leaves the gate as it is: two system calls less for each sleep.
+//! and wakes the sleeper by its eventfd. Where it then stays away, the worker arms the gate for those who sleep. A
+//! thread that has the lane to itself leaves the gate as it is: two system calls less for each sleep.
 //!
-//! Merely watching costs the kernel a tenth of each packet, in both directions: locks and a list of who waits. So a lane
-//! that is polled for a while is not watched at all until somebody is about to sleep.
+//! Merely watching costs the kernel a tenth of each packet, in both directions: locks and a list of who waits. So a
+//! lane that is polled for a while is not watched at all until somebody is about to sleep.
 
 use core::sync::atomic::{AtomicU8, AtomicU32, AtomicU64, AtomicUsize, Ordering};
 
@@ -26,14 +26,17 @@ const QUIET: u8 = 1;
 /// The next packet wakes who sleeps.
 const ARMED: u8 = 2;
 
+/// How a socket is in the set: it wakes once.
+const ONCE: u32 = (libc::EPOLLIN | libc::EPOLLONESHOT) as u32;
+
 /// See the module's page.
 pub(crate) struct Gate {
     /// `None`: descriptors ran out; sleepers sleep on the sockets themselves.
     epoll: Option<sys::Fd>,
-    queues: Vec<i32>,
-    /// Changed with `changing` held, together with the set.
+    /// The lane's sockets. Held while the set changes.
+    queues: sys::Mutex<Vec<i32>>,
+    /// Changed with `queues` held, together with the set.
     state: AtomicU8,
-    changing: sys::Mutex<()>,
     /// When somebody fell asleep or woke up last.
     slept_at: AtomicU64,
     /// The thread that took the last turn, and when another one did.
@@ -55,9 +58,8 @@ impl Gate {
     pub(super) fn new(queues: &[i32]) -> Gate {
         Gate {
             epoll: sys::poll::epoll().ok(),
-            queues: queues.to_vec(),
+            queues: sys::Mutex::new(queues.to_vec()),
             state: AtomicU8::new(UNWATCHED),
-            changing: sys::Mutex::new(()),
             slept_at: AtomicU64::new(0),
             by: AtomicUsize::new(0),
             other_at: AtomicU64::new(0),
@@ -66,7 +68,26 @@ impl Gate {
 
     /// What to sleep on.
     pub(crate) fn descriptors(&self) -> Vec<i32> {
-        self.epoll.as_ref().map_or_else(|| self.queues.clone(), |epoll| vec![epoll.raw()])
+        self.epoll.as_ref().map_or_else(|| self.queues.lock().clone(), |epoll| vec![epoll.raw()])
+    }
+
+    /// The lane's sockets are these now; those that it knows come first.
+    pub(super) fn watch_also(&self, queues: &[i32]) {
+        let mut known = self.queues.lock();
+        let new = queues.get(known.len()..).unwrap_or_default();
+        for fd in new {
+            if let Some(epoll) =
+                self.epoll.as_ref().filter(|_| self.state.load(Ordering::Acquire) != UNWATCHED)
+            {
+                let _ = sys::poll::epoll_control(epoll.raw(), libc::EPOLL_CTL_ADD, *fd, ONCE, 0);
+            }
+        }
+        known.extend(new);
+    }
+
+    /// Calls `each` with the lane's sockets.
+    pub(crate) fn each_queue(&self, each: impl FnMut(i32)) {
+        self.queues.lock().iter().copied().for_each(each);
     }
 
     /// The calling thread takes a turn; the one before was at `previous`. Under the lane's lock.
@@ -95,16 +116,15 @@ impl Gate {
     pub(super) fn arm(&self, now: u64) -> bool {
         let Some(epoll) = &self.epoll else { return true };
         self.slept_at.store(now, Ordering::Relaxed);
-        let _changing = self.changing.lock();
+        let queues = self.queues.lock();
         let operation = match self.state.load(Ordering::Acquire) {
             ARMED => return true,
             QUIET => libc::EPOLL_CTL_MOD,
             _ => libc::EPOLL_CTL_ADD,
         };
-        let once = (libc::EPOLLIN | libc::EPOLLONESHOT) as u32;
-        let watch = |fd: &i32| sys::poll::epoll_control(epoll.raw(), operation, *fd, once, 0);
-        if self.queues.iter().any(|fd| watch(fd).is_err()) {
-            self.remove(epoll);
+        let watch = |fd: &i32| sys::poll::epoll_control(epoll.raw(), operation, *fd, ONCE, 0);
+        if queues.iter().any(|fd| watch(fd).is_err()) {
+            self.remove(epoll, &queues);
             return false;
         }
         self.state.store(ARMED, Ordering::Release);
@@ -114,7 +134,7 @@ impl Gate {
     /// After a sleep: takes what woke, so that it wakes nobody else.
     pub(super) fn woken(&self) {
         let Some(epoll) = self.epoll.as_ref().filter(|_| self.is_armed()) else { return };
-        let _changing = self.changing.lock();
+        let _changing = self.queues.lock();
         let mut events = [libc::epoll_event { events: 0, u64: 0 }; 8];
         if sys::poll::epoll_wait(epoll.raw(), &mut events, 0, None).is_ok_and(|count| count > 0) {
             self.state.store(QUIET, Ordering::Release);
@@ -137,18 +157,18 @@ impl Gate {
     #[cold]
     pub(super) fn unwatch(&self, sleepers: &AtomicU32) {
         let Some(epoll) = &self.epoll else { return };
-        let _changing = self.changing.lock();
+        let queues = self.queues.lock();
         match self.state.load(Ordering::Acquire) {
             UNWATCHED => {}
             ARMED if sleepers.load(Ordering::SeqCst) != 0 => {}
-            _ => self.remove(epoll),
+            _ => self.remove(epoll, &queues),
         }
     }
 
-    /// Takes the sockets out of the set; `changing` is held.
-    fn remove(&self, epoll: &sys::Fd) {
+    /// Takes the sockets out of the set; they are held.
+    fn remove(&self, epoll: &sys::Fd, queues: &[i32]) {
         self.state.store(UNWATCHED, Ordering::Release);
-        for fd in &self.queues {
+        for fd in queues {
             let _ = sys::poll::epoll_control(epoll.raw(), libc::EPOLL_CTL_DEL, *fd, 0, 0);
         }
     }
@@ -175,6 +195,25 @@ mod tests {
         gate.woken();
         assert!(!gate.is_armed() && !wakes(&gate));
         assert!(gate.arm(0) && wakes(&gate));
+    }
+
+    #[test]
+    fn a_socket_that_is_added_wakes_too() {
+        let packets = [(); 3].map(|()| sys::fd::eventfd().unwrap());
+        let fds = packets.each_ref().map(sys::Fd::raw);
+        let gate = Gate::new(&fds[..1]);
+        gate.watch_also(&fds[..2]);
+        assert!(gate.arm(0) && !wakes(&gate));
+        gate.watch_also(&fds);
+        sys::fd::signal(fds[2]);
+        assert!(wakes(&gate), "it was added to an armed gate");
+        gate.woken();
+        sys::fd::clear(fds[2]);
+        sys::fd::signal(fds[1]);
+        assert!(gate.arm(0) && wakes(&gate), "it was added before");
+        let mut all = Vec::new();
+        gate.each_queue(|fd| all.push(fd));
+        assert_eq!(all, fds);
     }
 
     #[test]

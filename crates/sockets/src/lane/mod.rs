@@ -1,10 +1,11 @@
-//! A lane: the AF_XDP device of one interface, the engine behind it, one lock (decision D4).
+//! A lane: the AF_XDP device of one interface, the engine behind it, one lock.
 //!
 //! Whoever holds the lock runs to completion in its own thread: frames in, timers, frames out, events. Lanes are
 //! leaked: opened once, never freed.
 //!
-//! Locks are taken in this order: the lane, an object's `control` or `watch`, an epoll set, netlink.
+//! Locks are taken in the order that ARCHITECTURE.md tells.
 
+mod changes;
 mod counts;
 mod frame;
 mod gate;
@@ -20,8 +21,8 @@ use crate::runtime::Runtime;
 use core::ffi::CStr;
 use core::net::Ipv4Addr;
 use core::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
-use stack::Stack;
-use std::collections::VecDeque;
+use stack::{SocketId, Stack};
+use std::collections::{HashMap, VecDeque};
 
 /// See the module's page.
 pub(crate) struct Lane {
@@ -29,10 +30,10 @@ pub(crate) struct Lane {
     pub slot: usize,
     /// The interface.
     pub link: u32,
+    /// Its name when it was opened.
+    pub name: String,
     /// What to sleep on: readable while frames wait.
     pub descriptors: Vec<i32>,
-    /// The AF_XDP sockets behind them.
-    pub queues: Vec<i32>,
     /// Whom a packet wakes.
     pub gate: gate::Gate,
     /// When the last turn ended, for the worker: lanes that the application turns need no help.
@@ -43,6 +44,10 @@ pub(crate) struct Lane {
     pub sleepers: AtomicU32,
     /// The device or the engine failed: sockets fail, new ones go to the kernel.
     pub fenced: AtomicBool,
+    /// The interface was deleted. What stood here is the kernel's, as soon as that has a route for it again.
+    pub gone: AtomicBool,
+    /// Each packet is copied between the device and us: bulk is cheaper by the kernel, which moves 64 KiB at a time.
+    pub copies: bool,
     /// Its statistics.
     pub counts: &'static stats::Lane,
     inner: sys::Mutex<Inner>,
@@ -56,17 +61,29 @@ pub(crate) struct Inner {
     pub stack: Stack<Frame>,
     /// Addresses of the interface.
     pub addresses: Vec<Ipv4Addr>,
+    /// Addresses of this host's other interfaces, with their links.
+    elsewhere: Vec<(u32, Ipv4Addr)>,
     /// See `orphans.rs`: the longest unlooked at first.
     pub orphans: VecDeque<Orphan>,
+    /// Steering entries of those that have one of their own.
+    pub orphan_flows: HashMap<SocketId, xdp::Flow>,
+    /// How many of them have a reservation.
+    reserved: usize,
     /// Neighbours in use that the kernel is kept interested in, and when it was told last.
     neighbours: Vec<(Ipv4Addr, u64)>,
     /// Reused between packets.
     chunks: Vec<xdp::RxFrame>,
     tail: Vec<Frame>,
+    /// What the program was lent.
+    pub lent: crate::extra::Lent,
+    /// What it is told by socketxtreme.
+    pub completions: crate::extra::Queue,
     /// When sends share a hand-over.
     pub gather: Gather,
     /// When a frame last came or went.
     pub moved_at: u64,
+    /// How frames are taken in.
+    intake: turn::Intake,
     /// SYNs that the program had answered when the engine heard of it last.
     answered: u64,
     /// The lane's statistics.
@@ -80,7 +97,7 @@ impl Lane {
     pub(crate) fn new(
         slot: usize,
         link: &netlink::Link,
-        addresses: Vec<Ipv4Addr>,
+        addresses: &[netlink::Address],
         device: xdp::Device,
         runtime: &'static Runtime,
     ) -> Lane {
@@ -100,39 +117,52 @@ impl Lane {
             tcp: runtime.tcp_settings.clone(),
             udp: runtime.udp_settings.clone(),
         };
-        let mut stack = Stack::new(config, now);
-        stack.set_addresses(&addresses);
+        let frames = device.frames() / if device.is_attached() { 4 } else { 1 };
+        let stack = Stack::new(config, now);
         let block = crate::counts::segment().lane(slot);
         counts::describe(block, link, &device);
         let gate = gate::Gate::new(device.descriptors());
-        Lane {
+        let lane = Lane {
             slot,
             link: link.index,
+            name: link.name.clone(),
             descriptors: gate.descriptors(),
-            queues: device.descriptors().to_vec(),
             gate,
             turned: AtomicU64::new(now.0),
             gathering: AtomicBool::new(false),
             sleepers: AtomicU32::new(0),
             fenced: AtomicBool::new(false),
+            gone: AtomicBool::new(false),
+            copies: !device.is_zero_copy(),
             counts: block,
             inner: sys::Mutex::new(Inner {
                 device,
                 stack,
-                addresses,
+                addresses: Vec::new(),
+                elsewhere: Vec::new(),
                 orphans: VecDeque::new(),
+                orphan_flows: HashMap::new(),
+                reserved: 0,
                 neighbours: Vec::new(),
                 chunks: Vec::new(),
                 tail: Vec::new(),
+                lent: crate::extra::Lent::new(slot, frames),
+                completions: crate::extra::Queue::new(runtime.parameters.socketxtreme),
                 gather: Gather::new(&runtime.parameters),
                 moved_at: now.0,
+                intake: turn::Intake::new(&runtime.parameters),
                 // Those that were answered before there was this lane may be proven to it.
                 answered: 0,
                 counts: block,
                 link: link.index,
                 runtime,
             }),
-        }
+        };
+        let mut inner = lane.lock();
+        inner.learn_addresses(addresses);
+        inner.learn_reverse_path();
+        drop(inner);
+        lane
     }
 
     /// Takes the lock.
@@ -193,7 +223,8 @@ impl Lane {
         }
     }
 
-    /// Sleepers whom no packet would wake, and nobody who polls: arms the gate. Whether the worker must look again soon.
+    /// Sleepers whom no packet would wake, and nobody who polls: arms the gate. Whether the worker must look again
+    /// soon.
     pub(crate) fn look_after_sleepers(&self, now: u64) -> bool {
         if self.sleepers.load(Ordering::Acquire) == 0 || self.gate.is_armed() {
             return false;
@@ -220,7 +251,7 @@ impl Lane {
         }
     }
 
-    /// Frees the lock in the child of a fork and fences the lane off there: device and engine are the parent's.
+    /// Fences the lane off in the child of a fork: device and engine are the parent's.
     pub(crate) fn disown(&self) {
         self.fenced.store(true, Ordering::Release);
     }

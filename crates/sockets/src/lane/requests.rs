@@ -2,9 +2,11 @@
 //! engine. Runs under the lane's lock.
 
 use super::{Inner, Tx};
-use core::net::Ipv4Addr;
-use netlink::{NeighbourState, RouteKind, RouteQuery, Update};
-use stack::{Instant, MacAddr, Path, Request, SocketError};
+use crate::keeper;
+use core::net::{Ipv4Addr, SocketAddrV4};
+use core::sync::atomic::Ordering;
+use netlink::{Address, NeighbourState, Route, RouteKind, RouteQuery, Update};
+use stack::{Instant, MacAddr, Path, Query, Request, ReversePath, SocketError};
 
 /// How often the kernel is reminded of a neighbour whose traffic it does not see, so that it notices a change of
 /// hardware address: half of its own base reachable time (30 s).
@@ -13,36 +15,95 @@ const REMIND_NS: u64 = 15_000_000_000;
 /// Neighbours that are kept in mind; beyond, new ones are not refreshed until a slot is free.
 const NEIGHBOURS_MAX: usize = 1024;
 
+/// The flag of a first segment (RFC 9293).
+const SYN: u8 = 2;
+
 impl Inner {
     /// Answers one request of the engine.
     pub(crate) fn answer(&mut self, request: Request, now: u64) {
         match request {
-            Request::Path(to) => {
-                let path = self.path(to);
-                self.stack.set_path(Instant(now), to, path, &mut Tx(&mut self.device));
+            Request::Path(query) => {
+                let path = self.path(query);
+                self.stack.set_path(Instant(now), query, path, &mut Tx(&mut self.device));
+                if path.is_ok_and(|path| path.elsewhere) {
+                    self.runtime.astray.store(true, Ordering::Release);
+                    self.runtime.worker.look();
+                }
             }
             Request::Neighbour(next_hop) => self.find_neighbour(next_hop, now),
         }
         self.hand_over(Instant(now));
     }
 
-    /// How this interface reaches `to`. A route over another interface does not matter here: the packet that made the
-    /// engine ask came in by this one, and the answer leaves by it.
-    fn path(&mut self, to: Ipv4Addr) -> Result<Path, SocketError> {
-        let query = RouteQuery { link: Some(self.link), ..RouteQuery::default() };
-        let route = self.runtime.netlink(|netlink| netlink.route(to, query));
-        match route {
-            Ok(route)
-                if matches!(route.kind, RouteKind::Unicast | RouteKind::Multicast | RouteKind::Broadcast) =>
-            {
-                let mtu = route.mtu.filter(|mtu| *mtu > 0).unwrap_or(self.device.mtu());
-                let next_hop = route.gateway.filter(|_| !to.is_multicast()).unwrap_or(to);
-                Ok(Path { next_hop, mtu })
-            }
-            Ok(_) => Err(SocketError::HostUnreachable),
-            Err(libc::EHOSTUNREACH) => Err(SocketError::HostUnreachable),
+    /// How packets go, and whether they would by this interface: what came by it may have to be answered by another.
+    fn path(&mut self, query: Query) -> Result<Path, SocketError> {
+        let to = query.to;
+        let asked = RouteQuery {
+            source: Some(query.from).filter(|from| !from.is_unspecified()),
+            ..RouteQuery::default()
+        };
+        let by_this_link = RouteQuery { link: Some(self.link), ..asked };
+        // For a group the socket chose the interface.
+        let is_free = !query.bound && !to.is_multicast() && !to.is_broadcast();
+        let first = self.route(to, if is_free { asked } else { by_this_link })?;
+        let elsewhere = first.link != self.link;
+        // While it is not the kernel's yet it goes on as well as it can.
+        let route = if elsewhere { self.route(to, by_this_link).unwrap_or(first) } else { first };
+        let mtu = route.mtu.filter(|mtu| *mtu > 0).unwrap_or(self.device.mtu());
+        let next_hop = route.gateway.filter(|_| !to.is_multicast()).unwrap_or(to);
+        Ok(Path { next_hop, mtu, elsewhere })
+    }
+
+    fn route(&self, to: Ipv4Addr, asked: RouteQuery) -> Result<Route, SocketError> {
+        use RouteKind::{Broadcast, Local, Multicast, Unicast};
+        match self.runtime.netlink(|netlink| netlink.route(to, asked)) {
+            Ok(route) if matches!(route.kind, Unicast | Multicast | Broadcast) => Ok(route),
+            // One of our own by now: the kernel delivers it.
+            Ok(route) if route.kind == Local => Ok(route),
+            Ok(_) | Err(libc::EHOSTUNREACH) => Err(SocketError::HostUnreachable),
             Err(_) => Err(SocketError::NetUnreachable),
         }
+    }
+
+    /// What the kernel is to have: packets whose way is another interface's, to this host or from it, and those that
+    /// came for a connection that it carries by now.
+    #[cold]
+    pub(super) fn leave_to_kernel(&mut self, first: &[u8]) {
+        let by_kernel = self.device.by_kernel();
+        self.leave_one_to_kernel(&by_kernel, first);
+        while let Some(packet) = self.stack.take_for_kernel() {
+            self.leave_one_to_kernel(&by_kernel, &packet);
+        }
+    }
+
+    fn leave_one_to_kernel(&self, by_kernel: &Result<xdp::ByKernel, i32>, packet: &[u8]) {
+        let Some(to) = packet.get(16..20).and_then(|to| <[u8; 4]>::try_from(to).ok()) else { return };
+        self.counts.left_to_kernel.one();
+        let sent = by_kernel.as_ref().map_err(|errno| *errno).and_then(|way| way.send(packet, to.into()));
+        let Err(errno) = sent else { return };
+        // A process that gave up its privileges: the next try of a peer that connects goes to the kernel's listener.
+        if packet[9] == libc::IPPROTO_TCP as u8
+            && packet.get(33).is_some_and(|flags| flags & SYN != 0)
+            && let Some(&[high, low]) = packet.get(22..24)
+        {
+            let local = SocketAddrV4::new(to.into(), u16::from_be_bytes([high, low]));
+            logger::debug!(
+                "{local}: clients whose route is another interface's: the kernel's (errno {errno})"
+            );
+            let protocol = libc::IPPROTO_TCP as u8;
+            self.device.leave_new_to_kernel(&xdp::Flow { protocol, local, remote: None });
+        }
+    }
+
+    /// What is asked of the senders of packets, by the interface's rp_filter.
+    pub(super) fn learn_reverse_path(&mut self) {
+        let link = self.link;
+        let rule = match self.runtime.netlink(|netlink| netlink.reverse_path_filter(link)) {
+            Ok(1) => ReversePath::Strict,
+            Ok(2) => ReversePath::Loose,
+            _ => ReversePath::Off,
+        };
+        self.stack.set_reverse_path(rule);
     }
 
     fn find_neighbour(&mut self, next_hop: Ipv4Addr, now: u64) {
@@ -51,7 +112,7 @@ impl Inner {
         if let Some((mac, NeighbourState::Usable | NeighbourState::Stale)) = known {
             self.stack.set_neighbour(Instant(now), next_hop, Some(MacAddr(mac)), &mut Tx(&mut self.device));
         } else {
-            let _ = self.runtime.netlink(|netlink| netlink.resolve(link, next_hop));
+            keeper::resolve(self.runtime, link, next_hop);
             self.runtime.worker_hurry();
         }
         if self.neighbours.len() < NEIGHBOURS_MAX && !self.neighbours.iter().any(|(ip, _)| *ip == next_hop) {
@@ -74,7 +135,7 @@ impl Inner {
         for (next_hop, told) in &mut self.neighbours {
             if now.saturating_sub(*told) >= REMIND_NS {
                 *told = now;
-                let _ = self.runtime.netlink(|netlink| netlink.resolve(link, *next_hop));
+                keeper::resolve(self.runtime, link, *next_hop);
             }
         }
     }
@@ -97,23 +158,60 @@ impl Inner {
                     self.stack.set_neighbour(at, *address, mac, &mut Tx(&mut self.device));
                 }
             }
-            Update::Link(link) if link.index == self.link => self.stack.set_mtu(self.runtime.mtu(link.mtu)),
-            Update::Address(address)
-                if address.link == self.link && !self.addresses.contains(&address.address) =>
-            {
-                self.addresses.push(address.address);
-                self.stack.set_addresses(&self.addresses);
+            Update::Link(link) if link.index == self.link => {
+                self.stack.set_mtu(self.runtime.mtu(link.mtu));
+                self.stack.set_mac(MacAddr(link.mac));
+                self.device.set_mac(link.mac);
             }
-            Update::AddressGone(address) if address.link == self.link => {
-                self.addresses.retain(|known| *known != address.address);
-                self.stack.set_addresses(&self.addresses);
+            Update::Address(address) => {
+                self.forget_address(address);
+                self.add_address(address);
+                self.tell_addresses();
+            }
+            Update::AddressGone(address) => {
+                self.forget_address(address);
+                self.tell_addresses();
             }
             Update::Routes => self.stack.forget_paths(),
+            Update::Conf => self.learn_reverse_path(),
             Update::Overrun => {
                 self.stack.forget_paths();
                 self.find_neighbours_again(now);
+                self.learn_reverse_path();
+                if let Ok(addresses) = self.runtime.netlink(|netlink| netlink.addresses()) {
+                    self.learn_addresses(&addresses);
+                }
             }
             _ => {}
         }
+    }
+
+    /// All addresses of this host, as they are now.
+    pub(super) fn learn_addresses(&mut self, all: &[Address]) {
+        self.addresses.clear();
+        self.elsewhere.clear();
+        all.iter().for_each(|address| self.add_address(address));
+        self.tell_addresses();
+    }
+
+    fn add_address(&mut self, address: &Address) {
+        if address.link == self.link {
+            self.addresses.push(address.address);
+        } else {
+            self.elsewhere.push((address.link, address.address));
+        }
+    }
+
+    fn forget_address(&mut self, address: &Address) {
+        if address.link == self.link {
+            self.addresses.retain(|known| *known != address.address);
+        } else {
+            self.elsewhere.retain(|known| *known != (address.link, address.address));
+        }
+    }
+
+    fn tell_addresses(&mut self) {
+        let elsewhere: Vec<Ipv4Addr> = self.elsewhere.iter().map(|(_, address)| *address).collect();
+        self.stack.set_addresses(&self.addresses, &elsewhere);
     }
 }

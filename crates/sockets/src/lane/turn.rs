@@ -12,11 +12,8 @@
 use super::{Frame, Inner, Tx};
 use crate::object::Object;
 use config::Parameters;
-use stack::Instant;
 use stack::tcp::Push;
-
-/// Packets that one turn takes at the most, so that a flood cannot hold the lock for ever.
-const PACKETS_MAX: usize = 256;
+use stack::{Instant, Ready};
 
 /// Frames that gather at the most before they are handed over.
 const GATHER_FRAMES_MAX: u32 = 32;
@@ -81,11 +78,41 @@ impl Gather {
     }
 }
 
+/// How frames are taken in.
+pub(super) struct Intake {
+    /// Packets that one turn takes at the most, so that a flood cannot hold the lock for ever (VMA_CQ_POLL_BATCH_MAX).
+    batch: usize,
+    /// See [`Inner::drain`]; 0: never.
+    drain_rate: u64,
+    drained_at: u64,
+    /// Interrupts that were asked for when frames came last.
+    interrupts_asked: u64,
+}
+
+impl Intake {
+    pub(super) fn new(parameters: &Parameters) -> Intake {
+        Intake {
+            batch: parameters.cq_poll_batch_max as usize,
+            drain_rate: u64::from(parameters.rx_cq_drain_rate_nsec),
+            drained_at: 0,
+            interrupts_asked: 0,
+        }
+    }
+}
+
 impl Inner {
     /// Frames in, timers, frames out, then tell who is ready. Bounded; allocates nothing in the steady state.
     pub(crate) fn turn(&mut self, now: u64) {
         self.gather.end_round(now);
         self.look(now);
+    }
+
+    /// A turn by the background thread: of so many packets at the most (VMA_PROGRESS_ENGINE_WCE_MAX).
+    pub(crate) fn turn_in_background(&mut self, now: u64) {
+        let batch = self.intake.batch;
+        self.intake.batch = batch.min(self.runtime.parameters.progress_engine_wce_max as usize);
+        self.turn(now);
+        self.intake.batch = batch;
     }
 
     /// A turn for a call that finds nothing and does not wait: while a round is on, what gathered goes on gathering.
@@ -103,6 +130,27 @@ impl Inner {
         self.tell(now);
     }
 
+    /// What has arrived, for a call that is about to say or do something that depends on it: a window, an error. Where
+    /// there is nothing, a look at the ring.
+    #[inline]
+    pub(crate) fn take_in(&mut self, now: u64) {
+        if self.device.has_received() {
+            self.receive(Instant(now));
+            self.tell(now);
+        }
+    }
+
+    /// For a receive whose socket may have data queued: takes in what has arrived, if that was not done for as long as
+    /// VMA_RX_CQ_DRAIN_RATE_NSEC says.
+    #[inline]
+    pub(crate) fn drain(&mut self, now: u64) {
+        let rate = self.intake.drain_rate;
+        if rate != 0 && now.saturating_sub(self.intake.drained_at) >= rate {
+            self.intake.drained_at = now;
+            self.take_in(now);
+        }
+    }
+
     fn is_due(&self, at: Instant) -> bool {
         self.stack.next_timer().is_some_and(|due| due <= at)
     }
@@ -116,7 +164,7 @@ impl Inner {
     fn receive(&mut self, at: Instant) {
         self.moved_at = at.0;
         let (mut frames, mut bytes) = (0, 0);
-        for _ in 0..PACKETS_MAX {
+        for _ in 0..self.intake.batch {
             let Some(head) = self.device.next_packet(&mut self.chunks) else {
                 self.device.caught_up();
                 break;
@@ -130,6 +178,13 @@ impl Inner {
         }
         self.counts.rx_frames.add(frames as u64);
         self.counts.rx_bytes.add(bytes as u64);
+        self.counts.drained_max.seen(frames as u64);
+        logger::finer!("interface {}: {frames} frames of {bytes} bytes in all came in", self.link);
+        let asked = self.counts.interrupts_requested.value();
+        if asked != self.intake.interrupts_asked {
+            self.intake.interrupts_asked = asked;
+            self.counts.interrupts_received.one();
+        }
         self.device.refill();
     }
 
@@ -150,6 +205,7 @@ impl Inner {
             self.stack.flush(at, &mut Tx(&mut self.device));
         }
         if self.device.unkicked() > 0 {
+            logger::finer!("interface {}: {} frames go out", self.link, self.device.unkicked());
             self.device.kick();
             self.gather.kicked = at.0;
             self.moved_at = at.0;
@@ -199,11 +255,18 @@ impl Inner {
         while let Some(request) = self.stack.take_request() {
             self.answer(request, now);
         }
+        if let Some(packet) = self.stack.take_for_kernel() {
+            self.leave_to_kernel(&packet);
+        }
         while let Some(event) = self.stack.take_event() {
             // SAFETY: tokens are set by this crate only: an object's, or 0.
             if let Some(object) = unsafe { Object::of_token(event.token) } {
                 object.tell_owner(event.edges);
+                self.completions.edge(object, event.edges);
                 object.watch.edge(object, event.edges);
+            }
+            if event.edges == Ready::HUP {
+                self.end_orphan(event.id);
             }
         }
     }

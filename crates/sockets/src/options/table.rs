@@ -1,7 +1,7 @@
 //! Every socket option that is known, and what it means for an accelerated socket.
 //!
-//! The kernel's shadow judges each value first, so that errors are the kernel's own. An option that is not here keeps
-//! its effect on the shadow only, which is counted and told (VMA_EXCEPTION_HANDLING).
+//! The kernel's shadow judges each value first, so that errors are the kernel's own. A socket with an option that is
+//! not here is the kernel's (VMA_EXCEPTION_HANDLING): it may be a guard that strangers must not get past.
 
 use libc::c_int;
 
@@ -59,7 +59,7 @@ pub(super) fn find(level: c_int, name: c_int) -> Option<&'static Row> {
     TABLE.iter().find(|row| row.level == level && row.name == name)
 }
 
-/// Names that the libc crate does not have for every target.
+/// Names that the libc crate does not have for every target (asm-generic/socket.h, linux/in.h, linux/tcp.h).
 pub(super) const SO_RCVTIMEO_NEW: c_int = 66;
 /// See `SO_RCVTIMEO_NEW`.
 pub(super) const SO_SNDTIMEO_NEW: c_int = 67;
@@ -71,12 +71,24 @@ const SO_TIMESTAMP_NEW: c_int = 63;
 const SO_TIMESTAMPNS_NEW: c_int = 64;
 const SO_TIMESTAMPING_NEW: c_int = 65;
 const SO_BUSY_POLL_BUDGET: c_int = 70;
+const SO_DETACH_REUSEPORT_BPF: c_int = 68;
+const SO_RESERVE_MEM: c_int = 73;
+const SO_TXREHASH: c_int = 74;
+const SO_BUF_LOCK: c_int = 72;
+const SO_CNX_ADVICE: c_int = 53;
+const IP_RECVERR_RFC4884: c_int = 26;
+const IP_LOCAL_PORT_RANGE: c_int = 51;
+const IPV6_AUTOFLOWLABEL: c_int = 70;
+const IPV6_ADDR_PREFERENCES: c_int = 72;
+const TCP_FASTOPEN_KEY: c_int = 33;
+const TCP_FASTOPEN_NO_COOKIE: c_int = 34;
+const TCP_MD5SIG_EXT: c_int = 32;
 const TCP_INQ: c_int = 36;
 const TCP_THIN_DUPACK: c_int = 17;
 const UDP_ENCAP: c_int = 100;
 
 use Set::{Engine, Kernel, Layer, Refused, Shadow};
-use libc::{IPPROTO_IP, IPPROTO_TCP, IPPROTO_UDP, SOL_SOCKET};
+use libc::{IPPROTO_IP, IPPROTO_IPV6, IPPROTO_TCP, IPPROTO_UDP, SOL_SOCKET};
 
 /// See the module's page.
 pub(super) const TABLE: &[Row] = &[
@@ -88,11 +100,14 @@ pub(super) const TABLE: &[Row] = &[
     row(SOL_SOCKET, libc::SO_BINDTODEVICE, Layer),
     row(SOL_SOCKET, SO_BINDTOIFINDEX, Layer),
     row(SOL_SOCKET, libc::SO_BROADCAST, Shadow),
+    row(SOL_SOCKET, SO_BUF_LOCK, Shadow),
     row(SOL_SOCKET, libc::SO_BUSY_POLL, Shadow),
     row(SOL_SOCKET, SO_BUSY_POLL_BUDGET, Shadow),
+    row(SOL_SOCKET, SO_CNX_ADVICE, Shadow),
     row(SOL_SOCKET, libc::SO_COOKIE, Shadow),
     row(SOL_SOCKET, libc::SO_DEBUG, Shadow),
     row(SOL_SOCKET, libc::SO_DETACH_FILTER, Shadow),
+    row(SOL_SOCKET, SO_DETACH_REUSEPORT_BPF, Shadow),
     row(SOL_SOCKET, libc::SO_DOMAIN, Shadow),
     row(SOL_SOCKET, libc::SO_DONTROUTE, Kernel),
     row(SOL_SOCKET, libc::SO_ERROR, Shadow).told_by_engine(),
@@ -102,10 +117,12 @@ pub(super) const TABLE: &[Row] = &[
     row(SOL_SOCKET, libc::SO_LINGER, Layer).inherited(),
     row(SOL_SOCKET, libc::SO_LOCK_FILTER, Shadow),
     row(SOL_SOCKET, libc::SO_MARK, Kernel).inherited(),
-    row(SOL_SOCKET, libc::SO_MAX_PACING_RATE, Shadow),
+    row(SOL_SOCKET, libc::SO_MAX_PACING_RATE, Layer),
     row(SOL_SOCKET, libc::SO_MEMINFO, Shadow),
     row(SOL_SOCKET, libc::SO_NO_CHECK, Shadow),
     row(SOL_SOCKET, libc::SO_OOBINLINE, Engine).inherited(),
+    row(SOL_SOCKET, libc::SO_PASSCRED, Shadow),
+    row(SOL_SOCKET, libc::SO_PASSSEC, Shadow),
     row(SOL_SOCKET, libc::SO_PEEK_OFF, Layer).inherited().told_by_engine(),
     row(SOL_SOCKET, libc::SO_PREFER_BUSY_POLL, Shadow),
     row(SOL_SOCKET, libc::SO_PRIORITY, Shadow),
@@ -115,6 +132,7 @@ pub(super) const TABLE: &[Row] = &[
     row(SOL_SOCKET, libc::SO_RCVLOWAT, Engine).inherited(),
     row(SOL_SOCKET, libc::SO_RCVTIMEO, Layer).inherited(),
     row(SOL_SOCKET, SO_RCVTIMEO_NEW, Layer).inherited(),
+    row(SOL_SOCKET, SO_RESERVE_MEM, Shadow),
     row(SOL_SOCKET, libc::SO_REUSEADDR, Shadow).inherited(),
     row(SOL_SOCKET, libc::SO_REUSEPORT, Shadow).inherited(),
     row(SOL_SOCKET, libc::SO_RXQ_OVFL, Layer),
@@ -130,6 +148,7 @@ pub(super) const TABLE: &[Row] = &[
     row(SOL_SOCKET, SO_TIMESTAMPNS_NEW, Layer),
     row(SOL_SOCKET, libc::SO_TIMESTAMPING, Layer),
     row(SOL_SOCKET, SO_TIMESTAMPING_NEW, Layer),
+    row(SOL_SOCKET, SO_TXREHASH, Shadow),
     row(SOL_SOCKET, libc::SO_TYPE, Shadow),
     row(SOL_SOCKET, libc::SO_ZEROCOPY, Refused),
     row(IPPROTO_IP, libc::IP_ADD_MEMBERSHIP, Layer),
@@ -139,6 +158,9 @@ pub(super) const TABLE: &[Row] = &[
     row(IPPROTO_IP, libc::IP_DROP_MEMBERSHIP, Layer),
     row(IPPROTO_IP, libc::IP_DROP_SOURCE_MEMBERSHIP, Layer),
     row(IPPROTO_IP, libc::IP_FREEBIND, Shadow),
+    row(IPPROTO_IP, libc::IP_IPSEC_POLICY, Kernel),
+    row(IPPROTO_IP, IP_LOCAL_PORT_RANGE, Shadow),
+    row(IPPROTO_IP, libc::IP_MINTTL, Kernel),
     row(IPPROTO_IP, libc::IP_MTU, Shadow).told_by_engine(),
     row(IPPROTO_IP, libc::IP_MTU_DISCOVER, Engine),
     row(IPPROTO_IP, libc::IP_MULTICAST_ALL, Layer),
@@ -148,6 +170,7 @@ pub(super) const TABLE: &[Row] = &[
     row(IPPROTO_IP, libc::IP_OPTIONS, Kernel),
     row(IPPROTO_IP, libc::IP_PKTINFO, Layer),
     row(IPPROTO_IP, libc::IP_RECVERR, Layer),
+    row(IPPROTO_IP, IP_RECVERR_RFC4884, Shadow),
     row(IPPROTO_IP, libc::IP_RECVORIGDSTADDR, Layer),
     row(IPPROTO_IP, libc::IP_RECVTOS, Layer),
     row(IPPROTO_IP, libc::IP_RECVTTL, Layer),
@@ -156,27 +179,38 @@ pub(super) const TABLE: &[Row] = &[
     row(IPPROTO_IP, libc::IP_TTL, Engine).inherited(),
     row(IPPROTO_IP, libc::IP_UNBLOCK_SOURCE, Layer),
     row(IPPROTO_IP, libc::IP_UNICAST_IF, Kernel),
+    row(IPPROTO_IP, libc::IP_XFRM_POLICY, Kernel),
+    // Of an AF_INET6 socket: they concern its connections over IPv6, which are the kernel's.
+    row(IPPROTO_IPV6, IPV6_ADDR_PREFERENCES, Shadow),
+    row(IPPROTO_IPV6, IPV6_AUTOFLOWLABEL, Shadow),
+    row(IPPROTO_IPV6, libc::IPV6_MTU_DISCOVER, Shadow),
+    row(IPPROTO_IPV6, libc::IPV6_TCLASS, Shadow),
+    row(IPPROTO_IPV6, libc::IPV6_UNICAST_HOPS, Shadow),
+    row(IPPROTO_IPV6, libc::IPV6_V6ONLY, Shadow),
     row(IPPROTO_TCP, libc::TCP_CONGESTION, Engine).inherited().told_by_engine(),
     row(IPPROTO_TCP, libc::TCP_CORK, Engine),
     row(IPPROTO_TCP, libc::TCP_DEFER_ACCEPT, Shadow),
     row(IPPROTO_TCP, libc::TCP_FASTOPEN, Shadow),
     row(IPPROTO_TCP, libc::TCP_FASTOPEN_CONNECT, Shadow),
     row(IPPROTO_TCP, libc::TCP_INFO, Shadow).told_by_engine(),
+    row(IPPROTO_TCP, TCP_FASTOPEN_KEY, Shadow),
+    row(IPPROTO_TCP, TCP_FASTOPEN_NO_COOKIE, Shadow),
     row(IPPROTO_TCP, TCP_INQ, Refused),
     row(IPPROTO_TCP, libc::TCP_KEEPCNT, Engine).inherited(),
     row(IPPROTO_TCP, libc::TCP_KEEPIDLE, Engine).inherited(),
     row(IPPROTO_TCP, libc::TCP_KEEPINTVL, Engine).inherited(),
-    row(IPPROTO_TCP, libc::TCP_LINGER2, Shadow),
+    row(IPPROTO_TCP, libc::TCP_LINGER2, Engine).inherited(),
     row(IPPROTO_TCP, libc::TCP_MAXSEG, Engine).inherited().told_by_engine(),
     row(IPPROTO_TCP, libc::TCP_MD5SIG, Kernel),
+    row(IPPROTO_TCP, TCP_MD5SIG_EXT, Kernel),
     row(IPPROTO_TCP, libc::TCP_NODELAY, Engine).inherited(),
     row(IPPROTO_TCP, TCP_NOTSENT_LOWAT, Engine).inherited(),
     row(IPPROTO_TCP, libc::TCP_QUICKACK, Engine),
-    row(IPPROTO_TCP, libc::TCP_SYNCNT, Shadow),
+    row(IPPROTO_TCP, libc::TCP_SYNCNT, Engine).inherited(),
     row(IPPROTO_TCP, TCP_THIN_DUPACK, Shadow),
     row(IPPROTO_TCP, libc::TCP_THIN_LINEAR_TIMEOUTS, Shadow),
     row(IPPROTO_TCP, libc::TCP_USER_TIMEOUT, Engine).inherited(),
-    row(IPPROTO_TCP, libc::TCP_WINDOW_CLAMP, Shadow),
+    row(IPPROTO_TCP, libc::TCP_WINDOW_CLAMP, Engine).inherited(),
     row(IPPROTO_UDP, libc::UDP_CORK, Layer),
     row(IPPROTO_UDP, UDP_ENCAP, Kernel),
     row(IPPROTO_UDP, libc::UDP_GRO, Shadow),

@@ -3,7 +3,8 @@
 use super::pump::Pump;
 use super::{Relays, State, UNDER_WAY_NS};
 use crate::address;
-use crate::answer::Why;
+use crate::answer::{Answer, Why};
+use crate::errno::fail;
 use crate::fd_table;
 use crate::object::{Kind, Object};
 use crate::offload;
@@ -31,48 +32,88 @@ enum Told {
 const RELAYED: u8 = 0;
 const MOVED: u8 = 1;
 
+/// How long a call of the child waits for its parent's answer. A parent that is stopped does not give one.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Patience {
+    /// As long as it takes, as for data: until a signal handler has run, too.
+    Blocks,
+    /// It may not wait; but an answer takes microseconds, and finding nothing a busy machine's whim.
+    Hardly,
+    /// It cannot say "later": longer than any parent takes that runs.
+    Long,
+}
+
+impl Patience {
+    const fn nanoseconds(self) -> u64 {
+        match self {
+            Patience::Blocks => u64::MAX,
+            Patience::Hardly => 100_000_000,
+            Patience::Long => 5_000_000_000,
+        }
+    }
+}
+
 /// In the child.
 impl Relays {
-    /// The child uses a connection of its parent. False: it is the kernel's from now on. True: its descriptors are one end
-    /// of a socket pair.
+    /// The child uses a connection of its parent. False: it is the kernel's from now on. True: its descriptors are one
+    /// end of a socket pair. EAGAIN: the parent has not answered yet; EINTR: a signal handler ran first.
     #[cold]
-    pub(crate) fn claim(&self, runtime: &'static Runtime, object: &'static Object) -> bool {
-        let parent = self.parent.lock();
-        if object.kind() != Kind::Lent {
-            // Another thread was faster.
-            return object.kind() == Kind::Relayed;
+    pub(crate) fn claim(
+        &self,
+        runtime: &'static Runtime,
+        object: &'static Object,
+        patience: Patience,
+    ) -> Answer<bool> {
+        let before = (runtime.os.handled)();
+        let begun = sys::clock::now();
+        loop {
+            let near = {
+                let mut claims = self.claims.lock();
+                if object.kind() != Kind::Lent {
+                    // Another thread was faster.
+                    return Ok(object.kind() == Kind::Relayed);
+                }
+                let at = match claims.iter().position(|(claimed, _)| core::ptr::eq(*claimed, object)) {
+                    Some(at) => at,
+                    None => {
+                        let Ok(near) = self.ask(object) else { return fail(libc::EAGAIN) };
+                        claims.push((object, near));
+                        claims.len() - 1
+                    }
+                };
+                match answer_to_claim(&claims[at].1) {
+                    Err(libc::EAGAIN) => claims[at].1.raw(),
+                    answer => {
+                        let (_, near) = claims.swap_remove(at);
+                        drop(claims);
+                        return Ok(settle(runtime, object, near, answer.ok()));
+                    }
+                }
+            };
+            let waited = sys::clock::now().saturating_sub(begun);
+            if waited >= patience.nanoseconds() {
+                return fail(libc::EAGAIN);
+            }
+            // In slices, since another thread may take the answer. No lock is held here.
+            let slice = SLICE_NS.min(patience.nanoseconds() - waited);
+            let mut answered = [libc::pollfd { fd: near, events: libc::POLLIN, revents: 0 }];
+            let _ = runtime.os.poll_all(&mut answered, Some(slice), None);
+            runtime.os.cancellation_point();
+            if patience == Patience::Blocks
+                && (runtime.os.handled)().without_restart != before.without_restart
+            {
+                return fail(libc::EINTR);
+            }
         }
-        let Ok((near, far)) = sys::socket::pair(libc::SOCK_STREAM) else { return true };
-        let token = object.token().to_ne_bytes();
-        if let Some(parent) = &*parent {
-            let _ = sys::socket::send_descriptors(parent.raw(), &token, &[far.raw()]);
+    }
+
+    /// Sends the parent a claim, and one end of the pair that its answer comes by.
+    fn ask(&self, object: &'static Object) -> sys::Result<Fd> {
+        let (near, far) = sys::socket::pair(libc::SOCK_STREAM)?;
+        if let Some(parent) = &*self.parent.lock() {
+            let _ = sys::socket::send_descriptors(parent.raw(), &object.token().to_ne_bytes(), &[far.raw()]);
         }
-        drop(far);
-        let fd = object.fd.load(Ordering::Relaxed);
-        let answer = answer_to_claim(&near);
-        // Who does not know the connection has moved it before, for another child or at its own end.
-        if answer == Some(MOVED) || answer.is_none() && address::peer_of_shadow(&runtime.os, fd).is_some() {
-            logger::debug!("fd {fd}: used in the child of a fork: moved into the kernel");
-            offload::forget(runtime, object, Why::Inherited);
-            return false;
-        }
-        object.set_kind(Kind::Relayed);
-        if answer == Some(RELAYED) {
-            logger::debug!("fd {fd}: used in the child of a fork: relayed by the parent");
-        } else {
-            logger::warning!(
-                "fd {fd}: the process that made this connection is gone, and the connection with it"
-            );
-        }
-        if object.nonblocking.load(Ordering::Relaxed) {
-            let _ = sys::fd::fcntl(near.raw(), libc::F_SETFL, libc::O_NONBLOCK as usize);
-        }
-        fd_table::each_of(object, |fd| {
-            let flags = sys::fd::fcntl(fd, libc::F_GETFD, 0).unwrap_or(0);
-            let cloexec = if flags & libc::FD_CLOEXEC != 0 { libc::O_CLOEXEC } else { 0 };
-            runtime.os.duplicate_onto(near.raw(), fd, cloexec);
-        });
-        true
+        Ok(near)
     }
 
     /// The child closes a connection that it did not use.
@@ -152,6 +193,12 @@ impl State {
         true
     }
 
+    /// A connection may come back from the kernel, where it is now. What was under way to the engine when it went there
+    /// is left unanswered for a while.
+    pub(super) fn remember(&mut self, moved: tcp::Moved) {
+        self.moved.push((sys::clock::now() + UNDER_WAY_NS, moved));
+    }
+
     /// This process ends: what its children may still use goes to the kernel.
     pub(super) fn leave_to_children(&mut self, runtime: &'static Runtime) {
         let held: Vec<_> = self.channels.iter().flat_map(|channel| channel.objects.iter().copied()).collect();
@@ -186,14 +233,40 @@ impl Channel {
     }
 }
 
-/// Waits for it. `None`: nobody answers.
-fn answer_to_claim(near: &Fd) -> Option<u8> {
+/// EAGAIN: there is none yet. Any other error: nobody answers.
+fn answer_to_claim(near: &Fd) -> sys::Result<u8> {
     let mut answer = [0u8];
-    loop {
-        match sys::socket::receive(near.raw(), &mut answer, 0) {
-            Ok(1) => return Some(answer[0]),
-            Err(libc::EINTR) => {}
-            _ => return None,
-        }
+    match sys::socket::receive(near.raw(), &mut answer, libc::MSG_DONTWAIT)? {
+        1 => Ok(answer[0]),
+        _ => Err(libc::EPIPE),
     }
+}
+
+/// Between two looks whether another thread took the answer.
+const SLICE_NS: u64 = 100_000_000;
+
+/// The claim is answered, or nobody is there who would. Whether the descriptors are one end of the pair.
+fn settle(runtime: &'static Runtime, object: &'static Object, near: Fd, answer: Option<u8>) -> bool {
+    let fd = object.fd.load(Ordering::Relaxed);
+    // Who does not know the connection has moved it before, for another child or at its own end.
+    if answer == Some(MOVED) || answer.is_none() && address::peer_of_shadow(&runtime.os, fd).is_some() {
+        logger::debug!("fd {fd}: used in the child of a fork: moved into the kernel");
+        offload::forget(runtime, object, Why::Inherited);
+        return false;
+    }
+    object.set_kind(Kind::Relayed);
+    if answer == Some(RELAYED) {
+        logger::debug!("fd {fd}: used in the child of a fork: relayed by the parent");
+    } else {
+        logger::warning!("fd {fd}: the process that made this connection has ended it, or has ended");
+    }
+    if object.nonblocking.load(Ordering::Relaxed) {
+        let _ = sys::fd::fcntl(near.raw(), libc::F_SETFL, libc::O_NONBLOCK as usize);
+    }
+    fd_table::each_of(object, |fd| {
+        let flags = sys::fd::fcntl(fd, libc::F_GETFD, 0).unwrap_or(0);
+        let cloexec = if flags & libc::FD_CLOEXEC != 0 { libc::O_CLOEXEC } else { 0 };
+        runtime.os.duplicate_onto(near.raw(), fd, cloexec);
+    });
+    true
 }

@@ -1,11 +1,12 @@
 //! Listeners that are left to the kernel's socket, which listens beside the engine anyway.
 //!
-//! - A server that forks for each connection: each of its connections moves into the kernel when the child uses it, so it
-//!   costs more than one that was the kernel's from the start.
+//! - A server that forks for each connection: each of its connections moves into the kernel when the child uses it, so
+//!   it costs more than one that was the kernel's from the start.
+//! - One whose descriptor is passed to another process (haproxy's at a reload), which may accept from it.
 //! - Workers that let clients wait while others could serve them: the kernel's queue is everybody's, that of a lane its
 //!   process' own.
 
-use super::State;
+use super::{Relays, State};
 use crate::answer::Why;
 use crate::fd_table;
 use crate::lane::Lane;
@@ -42,6 +43,18 @@ pub(crate) fn is_left(listener: &Object) -> bool {
     listener.forked.load(Ordering::Relaxed) == LEFT
 }
 
+impl Relays {
+    /// A listener's descriptor is passed to another process: its clients are the kernel's from now on, which both have,
+    /// but for those that have begun here.
+    pub(crate) fn leave_passed(&self, runtime: &'static Runtime, listener: &'static Object) {
+        if !is_left(listener) {
+            self.state.lock().leave(listener);
+            self.busy.store(true, Ordering::Release);
+            runtime.worker.look();
+        }
+    }
+}
+
 impl State {
     /// A child uses a connection that was accepted at `local`.
     pub(super) fn note_forking(&mut self, runtime: &Runtime, local: SocketAddrV4) {
@@ -49,19 +62,23 @@ impl State {
         if listener.forked.fetch_add(CLAIMED, Ordering::Relaxed) + CLAIMED < ENOUGH {
             return;
         }
-        let steered = steered(listener);
-        if steered.iter().any(|(lane, flow)| lane.lock().device.has_others(flow)) {
+        if steered(listener).iter().any(|(lane, flow)| lane.lock().device.has_others(flow)) {
             // Workers share it, which serve by themselves.
             return;
-        }
-        listener.resting.store(false, Ordering::Release);
-        listener.forked.store(LEFT, Ordering::Relaxed);
-        for (lane, flow) in steered {
-            lane.lock().device.leave_new_to_kernel(&flow);
         }
         let fd = listener.fd.load(Ordering::Relaxed);
         runtime
             .count(Why::Inherited, format_args!("connections of a listener (fd {fd}) that forks for each"));
+        self.leave(listener);
+    }
+
+    /// New connections are the kernel's; what the engine began ends there.
+    fn leave(&mut self, listener: &'static Object) {
+        listener.resting.store(false, Ordering::Release);
+        listener.forked.store(LEFT, Ordering::Relaxed);
+        for (lane, flow) in steered(listener) {
+            lane.lock().device.leave_new_to_kernel(&flow);
+        }
         self.left.push((sys::clock::now() + HANDSHAKE_NS, listener));
     }
 

@@ -69,10 +69,10 @@ impl Relays {
         }
     }
 
-    /// Clients that wait in the queues of listeners which other processes have, too, go there: from one that rests, since its
-    /// process leaves clients to the children that it forked, once any of those listens; from any other when its process
-    /// has not accepted for a while. It serves somebody, or waits for its turn to accept. By the worker; when it is to
-    /// look again.
+    /// Clients that wait in the queues of listeners which other processes have, too, go there: from one that rests,
+    /// since its process leaves clients to the children that it forked, once any of those listens; from any other when
+    /// its process has not accepted for a while. It serves somebody, or waits for its turn to accept. By the worker;
+    /// when it is to look again.
     pub(crate) fn relieve(&self, runtime: &'static Runtime, now: u64) -> u64 {
         let wake = runtime.worker.descriptor();
         let mut again = u64::MAX;

@@ -11,7 +11,7 @@ use crate::offload;
 use crate::relay;
 use crate::runtime::Runtime;
 use crate::wait::LOOK_NS;
-use crate::wait::block::{self, Wait};
+use crate::wait::block::{self, Stopped, Wait};
 use core::sync::atomic::Ordering;
 use libc::{c_int, pollfd};
 use stack::{Ready, SocketId};
@@ -43,7 +43,8 @@ pub(crate) fn accept4(
     let wait = Wait::to_receive(runtime, &one, kernel);
     match block::until(runtime, &wait, attempt) {
         Ok(answer) => answer,
-        Err(stopped) => fail(stopped.errno()),
+        Err(Stopped::Moved) if object.leg().is_some() => accept4(runtime, object, fd, name, flags),
+        Err(stopped) => stopped.answer(),
     }
 }
 
@@ -77,8 +78,8 @@ fn attempt(
     accept_in_kernel(runtime, object, object.shadow(fd), name, flags)
 }
 
-/// A blocking shadow's accept has no MSG_DONTWAIT. So one thread at a time looks, then takes, among all processes that share
-/// the listener: who came second would wait in the kernel, and its lane would stand.
+/// A blocking shadow's accept has no MSG_DONTWAIT. So one thread at a time looks, then takes, among all processes that
+/// share the listener: who came second would wait in the kernel, and its lane would stand.
 fn accept_in_kernel(
     runtime: &Runtime,
     listener: &'static Object,
@@ -129,6 +130,16 @@ fn handed_over(
         object.release();
     }
     Some(remote)
+}
+
+/// As accept(2) of a connection that an engine made; `None`: there is none.
+pub(crate) fn accept_ready(
+    runtime: &'static Runtime,
+    listener: &'static Object,
+    lane: &'static Lane,
+    id: SocketId,
+) -> Option<Answer<c_int>> {
+    take(runtime, listener, lane, id, Wanted::nothing(), 0)
 }
 
 /// Makes a descriptor for the oldest established connection. The descriptor first: a connection taken from the queue

@@ -1,8 +1,8 @@
 //! close(2) and shutdown(2) on TCP, and taking a socket off its legs.
 
 use crate::answer::{Answer, Stop, Why};
-use crate::errno::{fail, of_recv, of_send};
-use crate::lane::{Inner, Lane, Orphan, Tx};
+use crate::errno::fail;
+use crate::lane::{Inner, Lane, Tx};
 use crate::object::{Kind, Object};
 use crate::offload;
 use crate::runtime::Runtime;
@@ -46,8 +46,7 @@ pub(crate) fn close(runtime: &'static Runtime, object: &'static Object, fd: c_in
     inner.stack.set_token(id, 0);
     if inner.stack.tcp_closing(id) {
         // The descriptor goes; a duplicate of the shadow keeps the port reserved until the peer has everything.
-        let shadow = if accepted.is_none() { sys::Fd::duplicate_of(fd).ok() } else { None };
-        inner.orphans.push_back(Orphan { id, flow, _shadow: shadow });
+        inner.keep_orphan(id, flow, accepted.is_none().then_some(fd));
     } else if let Some(flow) = flow {
         inner.device.unsteer(flow);
     }
@@ -62,6 +61,7 @@ pub(crate) fn close(runtime: &'static Runtime, object: &'static Object, fd: c_in
     object.drop_legs();
 }
 
+/// SO_LINGER: waits until the peer has acknowledged everything, or for so long.
 fn linger_on(
     runtime: &'static Runtime,
     object: &'static Object,
@@ -74,7 +74,7 @@ fn linger_on(
     let wait = Wait { deadline, restartable: false, ..Wait::to_send(runtime, &one) };
     let _ = block::until(runtime, &wait, |now| {
         lane.turn(now);
-        (!lane.lock().stack.tcp_closing(id)).then_some(())
+        (!lane.lock().stack.tcp_delivers(id)).then_some(())
     });
 }
 
@@ -140,11 +140,11 @@ pub(crate) fn shutdown(object: &'static Object, how: c_int) -> Answer<c_int> {
                 return fail(libc::ENOTCONN);
             }
             if read {
-                inner.stack.tcp_shutdown_read(now, id).map_err(|error| Stop::Errno(of_recv(error)))?;
+                inner.stack.tcp_shutdown_read(now, id).map_err(|error| Stop::Errno(error.errno()))?;
             }
             if write {
                 let result = inner.stack.tcp_shutdown_write(now, id, &mut Tx(&mut inner.device));
-                result.map_err(|error| Stop::Errno(of_send(error)))?;
+                result.map_err(|error| Stop::Errno(error.errno()))?;
             }
             inner.hand_over(now);
             inner.tell(now.0);

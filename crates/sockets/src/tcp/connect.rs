@@ -1,15 +1,16 @@
 //! connect(2) on TCP.
 
-use super::{options, port};
+use super::options;
+use super::port::{self, Port};
 use crate::address::{self, Given, Named};
 use crate::answer::{Answer, Stop, Why};
-use crate::errno::{fail, of_connect, of_socket};
+use crate::errno::fail;
 use crate::lane::{Lane, Tx};
 use crate::object::{Kind, Object};
 use crate::offload;
 use crate::runtime::Runtime;
 use crate::wait::block::{self, Stopped, Wait};
-use crate::wait::epoll;
+use crate::wait::carrier;
 use config::Role;
 use core::sync::atomic::Ordering;
 use libc::c_int;
@@ -39,7 +40,8 @@ pub(crate) fn connect(
         if remote.port() == 0 {
             return Err(Why::NoRoute);
         }
-        let found = offload::lane_to(runtime, *remote.ip())?;
+        let tos = options(runtime, object).tos;
+        let found = offload::lane_to(runtime, *remote.ip(), offload::route_query(object, tos))?;
         offload::on_device(object, found.0)?;
         Ok(found)
     });
@@ -78,7 +80,7 @@ fn again(object: &'static Object, named: Named) -> Option<Answer<c_int>> {
             drop(inner);
             let was_connecting = core::mem::take(&mut object.control.lock().connecting);
             match error {
-                Some(error) if was_connecting => Some(fail(of_socket(error))),
+                Some(error) if was_connecting => Some(fail(error.errno())),
                 _ => None,
             }
         }
@@ -93,7 +95,7 @@ fn again(object: &'static Object, named: Named) -> Option<Answer<c_int>> {
 /// The local endpoint: the port that the application bound, or one that the kernel reserves now.
 fn own_port(
     runtime: &'static Runtime,
-    object: &Object,
+    object: &'static Object,
     fd: c_int,
     bound: Option<SocketAddrV4>,
     source: Ipv4Addr,
@@ -110,17 +112,20 @@ fn own_port(
         Some(local) => (*at(local).ip(), Some(PortNow::begin(runtime, fd))),
         None => (source, None),
     };
-    let port =
-        port::without_rest(towards.0, address, towards.1, |local| runtime.os.bind_to(fd, local).is_ok());
-    let local = match port {
-        Some(local) => local,
-        None => match runtime.os.bind_to(fd, SocketAddrV4::new(address, 0)) {
-            Ok(_) => address::of_shadow(&runtime.os, fd)?,
-            Err(libc::EADDRINUSE) => return fail(libc::EADDRNOTAVAIL),
-            // Bound by means that we did not see: ask.
-            Err(libc::EINVAL) => return Ok(at(address::of_shadow(&runtime.os, fd)?)),
-            Err(errno) => return fail(errno),
-        },
+    let local = match port::take(runtime, object, fd, towards.0, address, towards.1) {
+        Port::Bound => address::of_shadow(&runtime.os, fd)?,
+        Port::Already => return Ok(at(address::of_shadow(&runtime.os, fd)?)),
+        Port::Kernel(why) => {
+            drop(set_port_later);
+            return offload::leave(runtime, object, why, "TCP connect");
+        }
+        // The program asked for no port: what keeps us from one (Landlock, a cgroup's program) need not keep it from a
+        // peer.
+        Port::Refused(libc::EACCES | libc::EPERM) => {
+            drop(set_port_later);
+            return offload::leave(runtime, object, Why::Confined, "TCP connect");
+        }
+        Port::Refused(errno) => return fail(errno),
     };
     drop(set_port_later);
     object.control.lock().local = Some(local);
@@ -179,7 +184,7 @@ fn begin(
         inner.counts.tcp_active_opens.add(u64::from(begun.is_ok()));
         begun
     };
-    let id = begun.map_err(|error| Stop::Errno(of_connect(error)))?;
+    let id = begun.map_err(|error| Stop::Errno(error.errno()))?;
     {
         let mut control = object.control.lock();
         control.remote = Some(remote);
@@ -187,7 +192,7 @@ fn begin(
     }
     object.set_kind(Kind::Stream);
     lane.turn(now);
-    epoll::follow(&runtime.os, object, None);
+    carrier::changed(&runtime.os, object);
     Ok(())
 }
 
@@ -210,9 +215,11 @@ fn finish(runtime: &'static Runtime, object: &'static Object) -> Answer<c_int> {
         Ok(Err(error)) => {
             super::detach(object);
             object.set_kind(Kind::TcpIdle);
-            epoll::follow(&runtime.os, object, None);
-            fail(error.map_or(libc::ECONNABORTED, of_socket))
+            carrier::changed(&runtime.os, object);
+            fail(error.map_or(libc::ECONNABORTED, stack::SocketError::errno))
         }
+        Err(Stopped::Moved) if object.leg().is_some() => finish(runtime, object),
+        Err(Stopped::Moved) => Stopped::Moved.answer(),
         // As Linux: the handshake goes on, the caller may wait for it by poll.
         Err(Stopped::TimedOut) => {
             object.control.lock().connecting = true;

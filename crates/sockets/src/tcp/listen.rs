@@ -7,7 +7,7 @@ use crate::lane::Lane;
 use crate::object::{Kind, Object};
 use crate::offload;
 use crate::runtime::Runtime;
-use crate::wait::epoll;
+use crate::wait::carrier;
 use config::Role;
 use libc::c_int;
 use std::net::SocketAddrV4;
@@ -43,7 +43,7 @@ pub(crate) fn listen(
     match stood {
         Ok(()) => {
             object.set_kind(Kind::Listener);
-            epoll::follow(&runtime.os, object, None);
+            carrier::changed(&runtime.os, object);
             Ok(0)
         }
         Err(why) => {

@@ -15,22 +15,24 @@ mod send;
 mod spares;
 mod splice;
 
-pub(crate) use accept::accept4;
+pub(crate) use accept::{accept_ready, accept4};
 pub(crate) use close::{abort, abort_in, close, detach, refuse_queued, shutdown};
 pub(crate) use connect::connect;
 pub(crate) use listen::{adopt, listen};
+pub(crate) use port::reuse_asked;
 pub(crate) use recv::{recv, take_now};
-pub(crate) use repair::{Moved, to_kernel};
+pub(crate) use repair::{Moved, put_back, to_carried, to_kernel};
 pub(crate) use resting::{Resting, attend};
 pub(crate) use send::{send, send_fetched, send_file};
 pub(crate) use spares::{Spare, Spares};
 pub(crate) use splice::Splice;
 
 use crate::address::{self, Given};
-use crate::answer::{Answer, Stop};
+use crate::answer::{Answer, Stop, Why};
 
 use crate::object::Object;
 use crate::runtime::Runtime;
+use core::sync::atomic::Ordering;
 use libc::c_int;
 
 /// bind(2): the kernel's, remembered.
@@ -48,5 +50,21 @@ pub(crate) fn bind(
 
 /// The options that a connection or listener starts with.
 fn options(runtime: &Runtime, object: &Object) -> stack::tcp::Options {
-    object.control.lock().tcp.as_deref().cloned().unwrap_or_else(|| runtime.tcp_settings.options.clone())
+    let set = object.control.lock().tcp.as_deref().cloned();
+    let options = set.unwrap_or_else(|| runtime.tcp_settings.options.clone());
+    stack::tcp::Options { bound_to_interface: object.device.load(Ordering::Relaxed) != 0, ..options }
+}
+
+/// The engine has no connection any more for a socket of ours: the kernel answers, as for one that is not connected.
+#[cold]
+fn over<T>() -> Answer<T> {
+    Err(Stop::Kernel(Why::Unsupported))
+}
+
+/// Whether a connection is being made or stands.
+pub(crate) fn is_open(object: &Object) -> bool {
+    use stack::tcp::State::*;
+    object
+        .leg()
+        .is_some_and(|(lane, id)| !matches!(lane.lock().stack.tcp_state(id), None | Some(TimeWait | Closed)))
 }

@@ -1,44 +1,108 @@
-//! The local port of a connection, where the kernel's choice may be one that is still resting here (TIME-WAIT).
+//! The local port of a connection. Linux's connect(2) gives a port to several connections, if their peers differ, and
+//! passes over those whose pair of endpoints is in use or in TIME-WAIT; so do we.
 //!
-//! The kernel knows nothing of connections that ended in the engine, and gives their ports to the next. Linux's own
-//! connect(2) passes over ports whose pair is in TIME-WAIT; so do we.
+//! The kernel knows nothing of connections that the engine has, only of their shadows, which are bound: it gives each a
+//! port of its own, may give one whose connection rests here, and has none left when all are held by shadows. So a port
+//! is looked for that is free towards the peer, which other shadows of ours may have: they are bound with SO_REUSEADDR,
+//! which the application does not see. Of connections that the kernel has it alone can say whether their ports serve;
+//! where nothing else is left the connection is the kernel's.
 
+use crate::answer::Why;
 use crate::lane::Lane;
+use crate::object::Object;
+use crate::runtime::Runtime;
 use core::ffi::CStr;
 use core::sync::atomic::{AtomicU32, Ordering};
+use libc::{SO_REUSEADDR, SOL_SOCKET, c_int};
 use stack::Instant;
 use std::net::{Ipv4Addr, SocketAddrV4};
 
 const RANGE: &CStr = c"/proc/sys/net/ipv4/ip_local_port_range";
 const RESERVED: &CStr = c"/proc/sys/net/ipv4/ip_local_reserved_ports";
-/// How many ports are tried before the kernel's choice must do.
+/// How many ports are tried.
 const TRIES: u32 = 64;
 
-/// A port that `bind` accepted and whose pair with `remote` is free in the engine. `None`, nothing bound: nothing rests
-/// here, or no such port was found; the kernel's choice is as good.
-pub(super) fn without_rest(
+/// What became of the search.
+pub(super) enum Port {
+    /// The shadow is bound to one.
+    Bound,
+    /// It is bound already, by means that we did not see.
+    Already,
+    /// Only the kernel may have one left.
+    Kernel(Why),
+    /// The kernel refuses the address.
+    Refused(c_int),
+}
+
+/// SO_REUSEADDR as the application set it, where its socket's shadow has it without having been asked.
+pub(crate) fn reuse_asked(object: &Object) -> Option<c_int> {
+    let control = object.control.lock();
+    let mut set = control.inherited.as_deref().into_iter().flatten();
+    let asked = set.find(|(level, name, _)| (*level, *name) == (SOL_SOCKET, SO_REUSEADDR));
+    let word = asked.and_then(|(_, _, bytes)| bytes.first_chunk().copied()).map_or(0, c_int::from_ne_bytes);
+    control.port_shared.then_some(c_int::from(word != 0))
+}
+
+/// Lets other shadows of ours have the port that this one gets.
+fn share(object: &Object, fd: c_int) {
+    let has = sys::socket::option(fd, SOL_SOCKET, SO_REUSEADDR, 0 as c_int);
+    if has == Ok(0) && sys::socket::set_option(fd, SOL_SOCKET, SO_REUSEADDR, &1).is_ok() {
+        object.control.lock().port_shared = true;
+    }
+}
+
+/// The shadow has SO_REUSEADDR as the application set it.
+pub(super) fn unshare(object: &Object, fd: c_int) {
+    if let Some(asked) = reuse_asked(object) {
+        let _ = sys::socket::set_option(fd, SOL_SOCKET, SO_REUSEADDR, &asked);
+        object.control.lock().port_shared = false;
+    }
+}
+
+/// Binds the shadow `fd` to `address` and a port by which `remote` can be reached.
+pub(super) fn take(
+    runtime: &Runtime,
+    object: &Object,
+    fd: c_int,
     lane: &Lane,
     address: Ipv4Addr,
     remote: SocketAddrV4,
-    mut bind: impl FnMut(SocketAddrV4) -> bool,
-) -> Option<SocketAddrV4> {
-    if !lane.lock().stack.tcp_has_time_wait() {
-        return None;
+) -> Port {
+    share(object, fd);
+    let bind = |port| runtime.os.bind_to(fd, SocketAddrV4::new(address, port));
+    let may_rest = {
+        let inner = lane.lock();
+        inner.stack.tcp_has_time_wait() || !inner.orphans.is_empty()
+    };
+    if may_rest && look(lane, address, remote, |port| bind(port).is_ok()) {
+        return Port::Bound;
     }
-    let (low, high) = range()?;
-    let count = u32::from(high - low) + 1;
-    let mut random = [0; 4];
-    sys::process::random(&mut random).ok()?;
-    let start = u32::from_ne_bytes(random) % count;
-    for offset in 0..TRIES.min(count) {
-        let port = low + ((start + offset) % count) as u16;
-        let local = SocketAddrV4::new(address, port);
-        let free = lane.lock().stack.tcp_can_connect(Instant(sys::clock::now()), local, remote);
-        if free && bind(local) {
-            return Some(local);
+    match bind(0) {
+        Ok(_) => Port::Bound,
+        Err(libc::EINVAL) => Port::Already,
+        Err(libc::EADDRINUSE) if look(lane, address, remote, |port| bind(port).is_ok()) => Port::Bound,
+        Err(libc::EADDRINUSE) => {
+            unshare(object, fd);
+            Port::Kernel(Why::NoPort)
         }
+        Err(errno) => Port::Refused(errno),
     }
-    None
+}
+
+/// Finds a port whose pair with `remote` is free in the engine and which `bind` accepts.
+fn look(lane: &Lane, address: Ipv4Addr, remote: SocketAddrV4, mut bind: impl FnMut(u16) -> bool) -> bool {
+    let mut random = [0; 4];
+    let Some((low, high)) = range() else { return false };
+    if sys::process::random(&mut random).is_err() {
+        return false;
+    }
+    let count = u32::from(high - low) + 1;
+    let start = u32::from_ne_bytes(random) % count;
+    let mut ports = (0..TRIES.min(count)).map(|offset| low + ((start + offset) % count) as u16);
+    ports.any(|port| {
+        let local = SocketAddrV4::new(address, port);
+        lane.lock().stack.tcp_can_connect(Instant(sys::clock::now()), local, remote) && bind(port)
+    })
 }
 
 /// The ephemeral ports of this host; `None` if some of them are reserved for others, which the kernel respects.

@@ -1,21 +1,21 @@
 //! Receiving on a connection.
 
-use crate::answer::{Answer, Stop, Why};
+use crate::answer::Answer;
 use crate::counts;
-use crate::errno::{fail, of_recv};
+use crate::errno::fail;
 use crate::lane::Tx;
 use crate::message::Buffers;
 use crate::object::Object;
 use crate::runtime::Runtime;
-use crate::wait::block::{self, Wait};
+use crate::wait::block::{self, Stopped, Wait};
 use crate::wait::ready;
 use core::sync::atomic::Ordering;
 use libc::{c_int, ssize_t};
 use stack::tcp::Take;
 use stack::{Instant, Ready, RecvError, Sink};
 
-/// Receives into `into`: what is there, or with MSG_WAITALL until it is full. 0: end of stream. With MSG_TRUNC nothing is
-/// written there.
+/// Receives into `into`: what is there, or with MSG_WAITALL until it is full. 0: end of stream. With MSG_TRUNC nothing
+/// is written there.
 #[inline]
 pub(crate) fn recv(
     runtime: &'static Runtime,
@@ -66,8 +66,9 @@ impl Sink for Uncopied {
         self.0
     }
 
-    fn put(&mut self, bytes: &[u8]) {
+    fn put(&mut self, bytes: &[u8]) -> bool {
         self.0 -= bytes.len();
+        true
     }
 }
 
@@ -91,8 +92,8 @@ fn receive<S: Sink + Clone>(
         Ok(n) if n >= enough || matches!(take, Take::Urgent | Take::PeekUrgent) => return Ok(n as ssize_t),
         Ok(n) => taken = n,
         Err(RecvError::WouldBlock) => {}
-        Err(RecvError::NoSocket) => return Err(Stop::Kernel(Why::NotOurs)),
-        Err(error) => return fail(of_recv(error)),
+        Err(RecvError::NoSocket) => return super::over(),
+        Err(error) => return fail(error.errno()),
     }
     let urgent = matches!(take, Take::Urgent | Take::PeekUrgent);
     if flags & libc::MSG_DONTWAIT != 0 || object.nonblocking.load(Ordering::Relaxed) || urgent {
@@ -118,21 +119,25 @@ fn receive<S: Sink + Clone>(
     match outcome {
         Ok(Ok(())) => Ok(taken as ssize_t),
         _ if taken > 0 => Ok(taken as ssize_t),
-        Ok(Err(RecvError::NoSocket)) => Err(Stop::Kernel(Why::NotOurs)),
-        Ok(Err(error)) => fail(of_recv(error)),
-        Err(stopped) => fail(stopped.errno()),
+        Ok(Err(RecvError::NoSocket)) => super::over(),
+        Ok(Err(error)) => fail(error.errno()),
+        Err(Stopped::Moved) if object.leg().is_some() => receive(runtime, object, into, flags, take),
+        Err(stopped) => stopped.answer(),
     }
 }
 
 /// Takes what the engine has; after a turn, if it has nothing. `waits`: the call blocks until there is something.
 #[inline]
 fn attempt<S: Sink + Clone>(
-    object: &Object,
+    object: &'static Object,
     into: &mut S,
     take: Take,
     now: u64,
     waits: bool,
 ) -> Result<usize, RecvError> {
+    if object.is_filtered() {
+        filter(object, now);
+    }
     match take {
         // Each look begins anew.
         Take::Peek(_) => {
@@ -143,6 +148,15 @@ fn attempt<S: Sink + Clone>(
             attempt_into(object, &mut into.clone(), take, now, waits)
         }
         _ => attempt_into(object, into, take, now, waits),
+    }
+}
+
+/// The program looks at what arrived before it can be read.
+#[cold]
+fn filter(object: &'static Object, now: u64) {
+    if let Some((lane, _)) = object.leg() {
+        lane.turn(now);
+        crate::extra::vet(object);
     }
 }
 
@@ -163,6 +177,7 @@ fn attempt_into(
     let at = Instant(now);
     let mut guard = lane.lock();
     let inner = &mut *guard;
+    inner.drain(now);
     let mut result = inner.stack.tcp_recv(at, id, into, take, &mut Tx(&mut inner.device));
     if result == Err(RecvError::WouldBlock) {
         if waits {

@@ -1,20 +1,24 @@
-//! A connection moves into the kernel: its shadow becomes the connection, in place, by TCP_REPAIR. Every descriptor that
-//! names it, in any process, has it from then on.
+//! A connection moves into the kernel: its shadow becomes the connection, in place, by TCP_REPAIR. Every descriptor
+//! that names it, in any process, has it from then on.
 //!
-//! Needs CAP_NET_ADMIN in the user namespace of the network, as AF_XDP did. Where lanes listen on its port, the steering
-//! program leaves it alone, since the kernel has a socket of it. The order matters: the kernel knows the
-//! connection before the first packet of it reaches the kernel, and the engine is silent about it after the last that
-//! reached us. What arrives in between is lost, as on a wire, and sent again.
+//! Needs CAP_NET_ADMIN in the user namespace of the network, or the keeper, who has it (`keeper.rs`). Where lanes
+//! listen on its port, the steering program leaves it alone, since the kernel has a socket of it. The order matters:
+//! the kernel knows the connection before the first packet of it reaches the kernel, and the engine is silent about it
+//! after the last that reached us. What arrives in between waits in our ring, and is passed on
+//! (`Inner::leave_to_kernel`).
 
 use crate::address;
 use crate::answer::Why;
+use crate::counts;
+use crate::keeper;
 use crate::lane::Lane;
-use crate::object::Object;
+use crate::object::{Kind, Object};
 use crate::offload;
 use crate::runtime::Runtime;
+use crate::wait::carrier;
 use core::sync::atomic::Ordering;
 use libc::{IPPROTO_TCP, SOL_SOCKET, c_int};
-use stack::tcp::Handover;
+use stack::tcp::{Handover, State};
 use stack::{Instant, SocketId};
 use std::net::SocketAddrV4;
 use sys::socket::{connect, option, send, set_option, shutdown};
@@ -28,25 +32,6 @@ const TCP_SEND_QUEUE: c_int = 2;
 /// asm-generic/socket.h.
 const SO_BUF_LOCK: c_int = 72;
 
-/// struct tcp_repair_opt: a TCP option by its number, and its value.
-#[repr(C)]
-#[derive(Clone, Copy)]
-struct Agreed {
-    number: u32,
-    value: u32,
-}
-
-/// struct tcp_repair_window.
-#[repr(C)]
-#[derive(Clone, Copy)]
-struct Windows {
-    send_wl1: u32,
-    send: u32,
-    send_max: u32,
-    receive: u32,
-    receive_wup: u32,
-}
-
 /// A connection that is the kernel's now. Its flow stays with the engine, which is silent about it, until this is over.
 pub(crate) struct Moved {
     lane: &'static Lane,
@@ -55,14 +40,40 @@ pub(crate) struct Moved {
     remote: SocketAddrV4,
 }
 
-/// Moves a connection into the kernel, where it is behind `fd` and all that is duplicated from it. `None`: it cannot be,
-/// and is as it was.
+/// Moves a connection into the kernel, where it is behind `fd` and all that is duplicated from it. `None`: it cannot
+/// be, and is as it was.
 pub(crate) fn to_kernel(
     runtime: &'static Runtime,
     object: &'static Object,
     fd: c_int,
     why: Why,
 ) -> Option<Moved> {
+    let moved = take_out(runtime, object, fd, Kind::Stream)?;
+    runtime.count(why, format_args!("TCP connection (fd {fd})"));
+    if object.fds.load(Ordering::Acquire) > 0 {
+        offload::forget(runtime, object, why);
+    } else {
+        carrier::moved(object);
+    }
+    Some(moved)
+}
+
+/// As [`to_kernel`], and the connection may come back: the object goes on as what the kernel carries.
+pub(crate) fn to_carried(runtime: &'static Runtime, object: &'static Object, fd: c_int) -> Option<Moved> {
+    let moved = take_out(runtime, object, fd, Kind::Carried)?;
+    carrier::changed(&runtime.os, object);
+    Some(moved)
+}
+
+/// A connection that left the engine for nothing goes back into the kernel.
+pub(crate) fn put_back(runtime: &Runtime, fd: c_int, connection: &Handover) {
+    match restore(fd, connection) {
+        Ok(before) => go_on(runtime, fd, connection, before),
+        Err(errno) => logger::error!("fd {fd}: the kernel does not take its connection back: errno {errno}"),
+    }
+}
+
+fn take_out(runtime: &Runtime, object: &'static Object, fd: c_int, becomes: Kind) -> Option<Moved> {
     // Also where it fails: what was tried on the shadow stays with this connection.
     object.shadow_changed.store(true, Ordering::Relaxed);
     let (lane, id) = object.leg()?;
@@ -70,30 +81,44 @@ pub(crate) fn to_kernel(
     let mut guard = lane.lock();
     let inner = &mut *guard;
     inner.turn(now);
+    if becomes == Kind::Carried && inner.stack.tcp_has_urgent(id) {
+        // The kernel would not know of it, and could not tell it when the connection comes back.
+        return None;
+    }
     let connection = inner.stack.tcp_describe(Instant(now), id)?;
-    let reuse = match restore(runtime, fd, &connection) {
-        Ok(reuse) => reuse,
+    super::port::unshare(object, fd);
+    let before = match restore(fd, &connection) {
+        Ok(before) => before,
         Err(errno) => {
             logger::debug!("fd {fd}: the kernel does not take the connection: errno {errno}");
             return None;
         }
     };
     inner.stack.tcp_handed_over(id);
+    // Before the entry goes nearly all that waits, so that little is overtaken by what the kernel gets by itself from
+    // then on.
+    inner.look(now);
     for (_, flow) in core::mem::take(&mut object.control.lock().flows) {
         inner.device.unsteer(flow);
     }
-    go_on(fd, &connection, reuse);
+    inner.look(now);
+    go_on(runtime, fd, &connection, before);
     lane.note(inner, now);
-    drop(guard);
     if object.peek.behind().is_some() {
         let _ = set_option(fd, SOL_SOCKET, libc::SO_PEEK_OFF, &object.peek.get());
     }
     object.drop_legs();
-    object.watch.wake_all(object);
-    runtime.count(why, format_args!("TCP connection (fd {fd})"));
-    if object.fds.load(Ordering::Acquire) > 0 {
-        offload::forget(runtime, object, why);
+    if becomes == Kind::Carried {
+        object.is_carried_again();
     }
+    counts::segment().process().moves_to_kernel.add(1);
+    let has_low_water = object.receive_low_water.load(Ordering::Relaxed) > 1;
+    if connection.state != State::Established || connection.read_shut || has_low_water {
+        // The kernel has the end of it in a form of its own, and looks that do not wait know no low water mark.
+        object.price.store(u32::MAX, Ordering::Relaxed);
+    }
+    object.set_kind(becomes);
+    drop(guard);
     Some(Moved { lane, id, local: connection.local, remote: connection.remote })
 }
 
@@ -107,27 +132,37 @@ impl Moved {
     }
 }
 
-/// The shadow becomes the connection, in repair mode, in which nothing is sent; `leave` ends it. In case of an error it is
-/// a socket without connection again. Returns SO_REUSEADDR, which the mode takes away.
-fn restore(runtime: &Runtime, fd: c_int, connection: &Handover) -> sys::Result<c_int> {
-    let reuse = option(fd, SOL_SOCKET, libc::SO_REUSEADDR, 0 as c_int)?;
-    tcp_option(fd, libc::TCP_REPAIR, 1)?;
-    let restored = establish(runtime, fd, connection).and_then(|()| fill(fd, connection));
+/// What the shadow had before it became a connection again.
+struct Before {
+    /// SO_REUSEADDR, which repair mode takes away.
+    reuse: c_int,
+    /// SO_SNDBUF and SO_RCVBUF, in which there may have to be more room for a while.
+    buffers: [c_int; 2],
+}
+
+/// The shadow becomes the connection, in repair mode, in which nothing is sent; `leave` ends it. In case of an error it
+/// is a socket without connection again.
+fn restore(fd: c_int, connection: &Handover) -> sys::Result<Before> {
+    let has = |name| option(fd, SOL_SOCKET, name, 0 as c_int);
+    let reuse = has(libc::SO_REUSEADDR)?;
+    let buffers = [has(libc::SO_SNDBUF)?, has(libc::SO_RCVBUF)?];
+    keeper::set_repair(fd, 1)?;
+    let restored = establish(fd, connection).and_then(|()| fill(fd, connection));
     if restored.is_err() {
         // In repair mode that tells the peer nothing.
         let _ = connect(fd, &libc::sockaddr { sa_family: libc::AF_UNSPEC as u16, sa_data: [0; 14] });
         leave(fd, TCP_REPAIR_OFF_NO_WP, reuse);
     }
-    restored.map(|()| reuse)
+    restored.map(|()| Before { reuse, buffers })
 }
 
 fn leave(fd: c_int, how: c_int, reuse: c_int) {
-    let _ = tcp_option(fd, libc::TCP_REPAIR, how);
+    let _ = keeper::set_repair(fd, how);
     let _ = set_option(fd, SOL_SOCKET, libc::SO_REUSEADDR, &reuse);
 }
 
 /// Sequence numbers, addresses, what the handshake agreed.
-fn establish(runtime: &Runtime, fd: c_int, connection: &Handover) -> sys::Result<()> {
+fn establish(fd: c_int, connection: &Handover) -> sys::Result<()> {
     // The window that the peer was told must have room, too.
     make_room(
         fd,
@@ -135,16 +170,18 @@ fn establish(runtime: &Runtime, fd: c_int, connection: &Handover) -> sys::Result
         connection.unread.len() + connection.receive_window as usize,
     );
     make_room(fd, (libc::SO_SNDBUF, libc::SO_SNDBUFFORCE), connection.sent.len() + connection.unsent.len());
-    for (queue, seq) in [(TCP_SEND_QUEUE, connection.send_seq), (TCP_RECV_QUEUE, connection.receive_seq)] {
+    // The kernel sends our FIN again where the peer acknowledged it.
+    let send_seq = connection.send_seq.wrapping_sub(u32::from(connection.state == State::FinWait2));
+    for (queue, seq) in [(TCP_SEND_QUEUE, send_seq), (TCP_RECV_QUEUE, receive_seq(connection))] {
         tcp_option(fd, libc::TCP_REPAIR_QUEUE, queue)?;
         set_option(fd, IPPROTO_TCP, libc::TCP_QUEUE_SEQ, &seq)?;
     }
-    let is_bound = address::of_shadow(&runtime.os, fd).is_ok_and(|bound| bound.port() != 0);
-    if !is_bound {
-        // The listener's port: repair mode allows it.
-        sys::socket::bind(fd, &address::to_sockaddr(connection.local))?;
+    // The listener's port: repair mode allows it. A socket that has one already says EINVAL.
+    match address::bind(fd, connection.local) {
+        Ok(()) | Err(libc::EINVAL) => {}
+        Err(errno) => return Err(errno),
     }
-    connect(fd, &address::to_sockaddr(connection.remote))?;
+    connect_past_policies(fd, connection)?;
     agree(fd, 2, u32::from(connection.mss))?;
     if let Some((theirs, ours)) = connection.scales {
         agree(fd, 3, u32::from(theirs) | u32::from(ours) << 16)?;
@@ -152,12 +189,18 @@ fn establish(runtime: &Runtime, fd: c_int, connection: &Handover) -> sys::Result
     if connection.sack {
         agree(fd, 4, 0)?;
     }
-    if let Some(now) = connection.timestamp {
+    if let Some((then, at)) = connection.timestamp {
         agree(fd, 8, 0)?;
+        let now = then.wrapping_add((Instant(sys::clock::now()).since(at).as_millis()) as u32);
         // An odd number would mean a clock of microseconds.
         set_option(fd, IPPROTO_TCP, libc::TCP_TIMESTAMP, &(now.wrapping_add(now & 1)))?;
     }
     Ok(())
+}
+
+/// The kernel does not know of the peer's FIN: its number lies before what is unread, so that what follows is right.
+fn receive_seq(connection: &Handover) -> u32 {
+    connection.receive_seq.wrapping_add(u32::from(connection.is_fin_received()))
 }
 
 /// What waits to be read and to be acknowledged, and the windows.
@@ -166,35 +209,71 @@ fn fill(fd: c_int, connection: &Handover) -> sys::Result<()> {
         tcp_option(fd, libc::TCP_REPAIR_QUEUE, queue)?;
         write(fd, bytes)?;
     }
-    let windows = Windows {
-        send_wl1: connection.send_wl1,
-        send: connection.send_window,
-        send_max: connection.send_window_max,
-        receive: connection.receive_window,
-        receive_wup: connection.receive_seq.wrapping_add(connection.unread.len() as u32),
-    };
+    // Leaving repair mode acknowledges all.
+    let acknowledged = receive_seq(connection).wrapping_add(connection.unread.len() as u32);
+    // struct tcp_repair_window: snd_wl1, snd_wnd, max_window, rcv_wnd, rcv_wup.
+    let windows = [
+        connection.send_wl1,
+        connection.send_window,
+        connection.send_window_max,
+        connection.receive_window,
+        acknowledged,
+    ];
     set_option(fd, IPPROTO_TCP, TCP_REPAIR_WINDOW, &windows)
 }
 
 /// The kernel's from here: it asks the peer where it stands, and sends what waits.
-fn go_on(fd: c_int, connection: &Handover, reuse: c_int) {
-    leave(fd, TCP_REPAIR_OFF, reuse);
+fn go_on(runtime: &Runtime, fd: c_int, connection: &Handover, before: Before) {
+    leave(fd, TCP_REPAIR_OFF, before.reuse);
     let _ = write(fd, &connection.unsent);
+    let most = &runtime.tcp_settings;
+    let [send, receive] = before.buffers;
+    keep_bounds(fd, (libc::SO_SNDBUF, libc::SO_SNDBUFFORCE), send.max(bound(most.wmem[2])));
+    keep_bounds(fd, (libc::SO_RCVBUF, libc::SO_RCVBUFFORCE), receive.max(bound(most.rmem[2])));
     // Whose FIN came is not known to the kernel, but reads end as if it were.
-    if connection.read_ended {
+    if connection.read_shut || connection.is_fin_received() {
         let _ = shutdown(fd, libc::SHUT_RD);
     }
-    if connection.write_ended {
+    if connection.is_write_ended() {
         let _ = shutdown(fd, libc::SHUT_WR);
     }
 }
+
+/// An IPsec policy that blocks the connection's packets refuses connect(2) as well; a connection that stands lives on
+/// under it. A policy of the socket's own lets the call pass, in which nothing is sent, and goes before anything could
+/// be.
+fn connect_past_policies(fd: c_int, connection: &Handover) -> sys::Result<()> {
+    match address::connect(fd, connection.remote) {
+        Err(libc::EPERM) => {}
+        outcome => return outcome,
+    }
+    set_option(fd, libc::IPPROTO_IP, libc::IP_XFRM_POLICY, &LETS_OUT)?;
+    let outcome = address::connect(fd, connection.remote);
+    sys::socket::clear_option(fd, libc::IPPROTO_IP, libc::IP_XFRM_POLICY)?;
+    outcome
+}
+
+/// struct xfrm_userpolicy_info: every IPv4 packet out is allowed, as it is, for ever. The family is at 40 and the
+/// direction (XFRM_POLICY_OUT) at 160; the limits of bytes and packets are the four words from 56 on.
+const LETS_OUT: [u8; 168] = {
+    let mut info = [0; 168];
+    info[40] = libc::AF_INET as u8;
+    let mut at = 56;
+    while at < 88 {
+        info[at] = 0xff;
+        at += 1;
+    }
+    info[160] = 1;
+    info
+};
 
 fn tcp_option(fd: c_int, name: c_int, value: c_int) -> sys::Result<()> {
     set_option(fd, IPPROTO_TCP, name, &value)
 }
 
+/// struct tcp_repair_opt: a TCP option by its number, and its value.
 fn agree(fd: c_int, number: u32, value: u32) -> sys::Result<()> {
-    set_option(fd, IPPROTO_TCP, libc::TCP_REPAIR_OPTIONS, &Agreed { number, value })
+    set_option(fd, IPPROTO_TCP, libc::TCP_REPAIR_OPTIONS, &[number, value])
 }
 
 /// Pieces that the kernel can keep in one buffer of its own.
@@ -209,13 +288,31 @@ fn write(fd: c_int, bytes: &[u8]) -> sys::Result<()> {
 }
 
 /// Enlarges a buffer of the shadow, whose size goes on adapting if it did. The kernel counts twice the bytes.
-fn make_room(fd: c_int, (name, force): (c_int, c_int), bytes: usize) {
-    let has = option(fd, SOL_SOCKET, name, 0 as c_int).unwrap_or(0);
+fn make_room(fd: c_int, names: (c_int, c_int), bytes: usize) {
+    let has = option(fd, SOL_SOCKET, names.0, 0 as c_int).unwrap_or(0);
     let wanted = c_int::try_from(bytes).unwrap_or(c_int::MAX);
-    if has / 2 < wanted
-        && let Ok(locks) = option(fd, SOL_SOCKET, SO_BUF_LOCK, 0 as c_int)
-    {
-        let _ = set_option(fd, SOL_SOCKET, force, &wanted);
+    if has / 2 < wanted {
+        resize(fd, names, wanted);
+    }
+}
+
+/// What had to have room once is no size for later: the window would grow with each move, and what waits with it.
+fn keep_bounds(fd: c_int, names: (c_int, c_int), most: c_int) {
+    if option(fd, SOL_SOCKET, names.0, 0 as c_int).is_ok_and(|has| has > most) {
+        resize(fd, names, most / 2);
+    }
+}
+
+fn resize(fd: c_int, (name, force): (c_int, c_int), bytes: c_int) {
+    if let Ok(locks) = option(fd, SOL_SOCKET, SO_BUF_LOCK, 0 as c_int) {
+        // Beyond the sysctl's bound only with privilege.
+        if set_option(fd, SOL_SOCKET, force, &bytes).is_err() {
+            let _ = set_option(fd, SOL_SOCKET, name, &bytes);
+        }
         let _ = set_option(fd, SOL_SOCKET, SO_BUF_LOCK, &locks);
     }
+}
+
+fn bound(sysctl: u32) -> c_int {
+    c_int::try_from(sysctl).unwrap_or(c_int::MAX)
 }

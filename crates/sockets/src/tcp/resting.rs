@@ -1,5 +1,5 @@
-//! Listeners that several processes have. One that forked lets its own rest: it leaves new connections to the children that
-//! ask for them, until it asks itself.
+//! Listeners that several processes have. One that forked lets its own rest: it leaves new connections to the children
+//! that ask for them, until it asks itself.
 
 use crate::object::{Kind, Object};
 use core::sync::atomic::{AtomicBool, Ordering};
@@ -57,7 +57,7 @@ impl Resting {
 
     /// In the child of a fork: what rests is the parent's.
     pub(crate) fn after_fork(&self, child: &sys::InChild) {
-        self.listeners.force_unlock(child);
+        self.listeners.take_over(child);
         self.listeners.lock().clear();
         self.any.store(false, Ordering::Release);
     }

@@ -2,11 +2,12 @@
 
 use crate::answer::{Answer, Stop, Why};
 use crate::counts;
-use crate::errno::{fail, of_send};
+use crate::errno::fail;
 use crate::lane::{Inner, Lane, Tx};
+use crate::memory;
 use crate::object::{Kind, Object};
 use crate::runtime::Runtime;
-use crate::wait::block::{self, Wait};
+use crate::wait::block::{self, Stopped, Wait};
 use core::sync::atomic::Ordering;
 use libc::{c_int, ssize_t};
 use stack::tcp::Push;
@@ -46,7 +47,7 @@ fn rest(
     flags: c_int,
     wanted: usize,
 ) -> Answer<ssize_t> {
-    let Some((lane, _)) = object.leg() else { return Err(Stop::Kernel(Why::NotOurs)) };
+    let Some((lane, _)) = object.leg() else { return super::over() };
     let one = [object];
     let wait = Wait::to_send(runtime, &one);
     let mut begins = wanted == data.remaining();
@@ -66,7 +67,8 @@ fn rest(
         // What was taken counts; the error comes with the next call.
         _ if sent > 0 => Ok(sent),
         Ok(Err(error)) => failed(error, flags),
-        Err(stopped) => fail(stopped.errno()),
+        Err(Stopped::Moved) => rest(runtime, object, data, flags, wanted),
+        Err(stopped) => stopped.answer(),
     }
 }
 
@@ -96,11 +98,13 @@ fn give(
     now: u64,
     begins: bool,
 ) -> Result<usize, SendError> {
-    let push = match flags & (libc::MSG_OOB | libc::MSG_MORE) {
+    let push = match flags & (libc::MSG_OOB | libc::MSG_EOR | libc::MSG_MORE) {
         0 => inner.push(now),
         libc::MSG_MORE => Push::More,
+        flags if flags & libc::MSG_OOB == 0 => Push::Record,
         _ => Push::Urgent,
     };
+    inner.take_in(now);
     let result = inner.stack.tcp_send(Instant(now), id, data, push, &mut Tx(&mut inner.device));
     if let Ok(sent) = result {
         counts::sent(object, sent, begins);
@@ -110,8 +114,8 @@ fn give(
     result
 }
 
-/// Sends what `fetch` puts into the buffer's beginning: it is given no more of it than the engine takes, under the lane's
-/// lock, so nothing needs to go back. How much; 0: the engine takes nothing now, or `fetch` found nothing.
+/// Sends what `fetch` puts into the buffer's beginning: it is given no more of it than the engine takes, under the
+/// lane's lock, so nothing needs to go back. How much; 0: the engine takes nothing now, or `fetch` found nothing.
 pub(crate) fn send_fetched(
     object: &Object,
     buffer: &mut [u8],
@@ -137,23 +141,37 @@ pub(crate) fn send_fetched(
 #[cold]
 fn failed(error: SendError, flags: c_int) -> Answer<ssize_t> {
     if error == SendError::NoSocket {
-        return Err(Stop::Kernel(Why::NotOurs));
+        return super::over();
     }
     if error == SendError::Closed && flags & libc::MSG_NOSIGNAL == 0 {
         sys::process::signal_self(libc::SIGPIPE);
     }
-    fail(of_send(error))
+    fail(error.errno())
+}
+
+/// Sends a piece of a file by whatever carries the connection.
+fn send_piece(
+    runtime: &'static Runtime,
+    object: &'static Object,
+    fd: c_int,
+    mut piece: &[u8],
+) -> Answer<ssize_t> {
+    match object.kind() {
+        Kind::Memory => memory::send_bytes(runtime, object, fd, piece),
+        _ => send(runtime, object, &mut piece, 0),
+    }
 }
 
 /// sendfile(2) from a file to a connection: from `at`, which moves, or from the file's own position.
 pub(crate) fn send_file(
     runtime: &'static Runtime,
     object: &'static Object,
+    fd: c_int,
     input: c_int,
     at: &mut Option<i64>,
     count: usize,
 ) -> Answer<ssize_t> {
-    if object.kind() != Kind::Stream {
+    if !matches!(object.kind(), Kind::Stream | Kind::Memory) {
         return Err(Stop::Kernel(Why::NotOurs));
     }
     if at.is_some_and(|at| at < 0) {
@@ -172,7 +190,7 @@ pub(crate) fn send_file(
             Err(libc::ESPIPE) => return fail(libc::EINVAL),
             Err(errno) => return fail(errno),
         };
-        let sent = match send(runtime, object, &mut &buffer[..got], 0) {
+        let sent = match send_piece(runtime, object, fd, &buffer[..got]) {
             Ok(sent) => sent,
             Err(_) if total > 0 => break,
             Err(stop) => return Err(stop),

@@ -1,8 +1,9 @@
 //! Shadows of accepted connections that ended, for those to come.
 //!
-//! Making and closing a kernel socket is a tenth of what a server does for a short connection. The shadow of an accepted
-//! connection is not bound, and nothing is sent or received by it; so, where the application changed nothing about it, a
-//! further descriptor of the same open file is as good as one of a new socket, and has the lowest free number as well.
+//! Making and closing a kernel socket is a tenth of what a server does for a short connection. The shadow of an
+//! accepted connection is not bound, and nothing is sent or received by it; so, where the application changed nothing
+//! about it, a further descriptor of the same open file is as good as one of a new socket, and has the lowest free
+//! number as well.
 
 use crate::object::{Inherited, Object};
 use crate::runtime::Runtime;

@@ -2,18 +2,19 @@
 //! answers are the kernel's: a pipe that is full, or a window that is closed, must not cost a byte.
 //!
 //! Only splice(2) itself says how much a pipe takes without blocking, whatever its O_NONBLOCK. So bytes for a pipe go
-//! through one of our own and are moved from there; they leave the connection once they have arrived. Of a pipe no more is
-//! read than the engine has room for. Where it has none, or the connection fails, bytes are looked at with tee(2), and
-//! leave the pipe once the engine has taken them.
+//! through one of our own and are moved from there; they leave the connection once they have arrived. Of a pipe no more
+//! is read than the engine has room for. Where it has none, or the connection fails, bytes are looked at with tee(2),
+//! and leave the pipe once the engine has taken them.
 
-use crate::answer::{Answer, Stop, Why};
+use crate::answer::{Answer, Stop};
 use crate::counts;
-use crate::errno::{fail, of_recv};
+use crate::errno::fail;
 use crate::lane::{Inner, Tx};
 use crate::object::Object;
 use crate::runtime::Runtime;
 use crate::wait::Lanes;
 use crate::wait::block::{self, Wait};
+use crate::wait::carrier::Watched;
 use core::sync::atomic::Ordering;
 use libc::{EAGAIN, c_int, c_uint, pollfd, ssize_t};
 use stack::tcp::Take;
@@ -46,6 +47,8 @@ enum Stuck {
     Pipe(i32),
     /// The connection.
     Socket(RecvError),
+    /// The next byte is the urgent one, where splice(2) stops until recv(2) has passed over it.
+    Mark,
 }
 
 /// One call of splice(2), between a connection and a pipe.
@@ -58,7 +61,8 @@ pub(crate) struct Splice {
 }
 
 impl Splice {
-    /// From the connection to the pipe: what is there, or comes first, as far as the pipe has room. 0: end of stream.
+    /// From the connection to the pipe: what is there, or comes first, as far as the pipe has room. 0: end of stream,
+    /// or, if the call might block, the urgent mark.
     pub(crate) fn receive(&self) -> Answer<ssize_t> {
         let Splice { runtime, object, pipe, count, .. } = *self;
         Between::with(|between| {
@@ -77,7 +81,7 @@ impl Splice {
                         });
                         match outcome {
                             Ok(moved) => moved,
-                            Err(stopped) => return fail(stopped.errno()),
+                            Err(stopped) => return stopped.answer(),
                         }
                     }
                     moved => moved,
@@ -86,10 +90,12 @@ impl Splice {
                     Ok(0) => return Ok(total as ssize_t),
                     Ok(moved) => total += moved,
                     Err(_) if total > 0 => return Ok(total as ssize_t),
+                    Err(Stuck::Mark) if object.nonblocking.load(Ordering::Relaxed) => return fail(EAGAIN),
+                    Err(Stuck::Mark) => return Ok(0),
                     Err(Stuck::Pipe(EAGAIN)) if self.may_block() => self.await_pipe(libc::POLLOUT)?,
                     Err(Stuck::Pipe(errno)) => return fail(errno),
-                    Err(Stuck::Socket(RecvError::NoSocket)) => return Err(Stop::Kernel(Why::NotOurs)),
-                    Err(Stuck::Socket(error)) => return fail(of_recv(error)),
+                    Err(Stuck::Socket(RecvError::NoSocket)) => return super::over(),
+                    Err(Stuck::Socket(error)) => return fail(error.errno()),
                 }
                 if total == count {
                     return Ok(total as ssize_t);
@@ -151,7 +157,8 @@ impl Splice {
         let kernel = [pollfd { fd: self.pipe, events, revents: 0 }];
         let of_socket = Wait::to_send(self.runtime, &one);
         let wait = Wait {
-            objects: &[],
+            watched: Watched::default(),
+            moves: 0,
             lanes: Lanes::default(),
             kernel: &kernel,
             deadline: None,
@@ -159,7 +166,7 @@ impl Splice {
             ..of_socket
         };
         let ready = |_| (sys::poll::poll(&mut kernel.clone(), Some(0), None) == Ok(1)).then_some(());
-        block::until(self.runtime, &wait, ready).or_else(|stopped| fail(stopped.errno()))
+        block::until(self.runtime, &wait, ready).or_else(block::Stopped::answer)
     }
 }
 
@@ -190,18 +197,22 @@ impl Between {
         let mut guard = lane.lock();
         let inner = &mut *guard;
         let mut look = |inner: &mut Inner| {
+            if inner.stack.tcp_at_mark(id)
+                && inner.stack.tcp_queued(id).is_some_and(|queued| queued.receive > 0)
+            {
+                return Err(Stuck::Mark);
+            }
             let (mut into, tx) = (&mut self.bytes[..want], &mut Tx(&mut inner.device));
-            inner.stack.tcp_recv(at, id, &mut into, Take::Peek(0), tx)
+            inner.stack.tcp_recv(at, id, &mut into, Take::Peek(0), tx).map_err(Stuck::Socket)
         };
         let mut seen = look(inner);
-        if seen == Err(RecvError::WouldBlock) {
+        if matches!(seen, Err(Stuck::Socket(RecvError::WouldBlock))) {
             inner.turn(now);
             seen = look(inner);
         }
         let moved = match seen {
             Ok(seen @ 1..) => self.push(pipe, seen),
-            Ok(0) => Ok(0),
-            Err(error) => Err(Stuck::Socket(error)),
+            other => other,
         };
         if let Ok(moved @ 1..) = moved {
             let mut passed = &mut self.bytes[..moved];

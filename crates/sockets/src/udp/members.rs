@@ -2,6 +2,8 @@
 
 use crate::fd_table;
 use crate::object::Kind;
+use crate::runtime::Runtime;
+use core::cell::OnceCell;
 use core::net::Ipv4Addr;
 use core::sync::atomic::Ordering;
 use libc::c_int;
@@ -10,22 +12,41 @@ use std::net::SocketAddrV4;
 /// Tables of the kernel larger than this are not read: the group stays with the kernel.
 const TABLE_MAX: usize = 4 << 20;
 
-/// Whether a socket outside this process is bound so that it hears `at`. Every UDP socket of ours has its shadow in
-/// the kernel's table.
-pub(super) fn others_hear(at: SocketAddrV4) -> bool {
-    let Ok(table) = sys::file::read_whole(c"/proc/net/udp", TABLE_MAX) else { return true };
-    let hears = |local: SocketAddrV4| {
-        local.port() == at.port() && (local.ip().is_unspecified() || local.ip() == at.ip())
-    };
-    let all = bound_sockets(&String::from_utf8_lossy(&table)).filter(|local| hears(*local)).count();
-    let is_ours = |fd: &c_int| {
-        fd_table::socket(*fd).is_some_and(|object| {
-            object.fd.load(Ordering::Relaxed) == *fd
-                && object.kind() == Kind::Udp
-                && object.control.lock().local.is_some_and(hears)
+/// Who is bound to what, by one look, when it is first asked: the kernel walks its whole table for each.
+#[derive(Default)]
+pub(super) struct Bound(OnceCell<Option<Endpoints>>);
+
+/// All that are bound on this host, and those of this process.
+struct Endpoints {
+    all: Vec<SocketAddrV4>,
+    ours: Vec<SocketAddrV4>,
+}
+
+impl Bound {
+    /// Whether a socket outside this process is bound so that it hears `at`. Every UDP socket of ours has its shadow in
+    /// the kernel's table.
+    pub(super) fn others_hear(&self, at: SocketAddrV4) -> bool {
+        let hears = |local: &&SocketAddrV4| {
+            local.port() == at.port() && (local.ip().is_unspecified() || local.ip() == at.ip())
+        };
+        self.0.get_or_init(Endpoints::look).as_ref().is_none_or(|bound| {
+            bound.all.iter().filter(hears).count() > bound.ours.iter().filter(hears).count()
         })
-    };
-    all > (0..fd_table::end()).filter(is_ours).count()
+    }
+}
+
+impl Endpoints {
+    /// `None`: the table cannot be read.
+    fn look() -> Option<Endpoints> {
+        let table = sys::file::read_whole(c"/proc/net/udp", TABLE_MAX).ok()?;
+        let all = bound_sockets(&String::from_utf8_lossy(&table)).collect();
+        let of_socket = |fd: c_int| {
+            let object = fd_table::socket(fd)?;
+            let is_first = object.fd.load(Ordering::Relaxed) == fd && object.kind() == Kind::Udp;
+            if is_first { object.control.lock().local } else { None }
+        };
+        Some(Endpoints { all, ours: (0..fd_table::end()).filter_map(of_socket).collect() })
+    }
 }
 
 /// The local endpoints in /proc/net/udp.
@@ -36,23 +57,37 @@ fn bound_sockets(table: &str) -> impl Iterator<Item = SocketAddrV4> + '_ {
     })
 }
 
-/// Whether anybody on this host has joined a group on an interface.
-pub(super) fn is_joined(link: u32, group: Ipv4Addr) -> bool {
-    let Ok(table) = sys::file::read_whole(c"/proc/net/igmp", TABLE_MAX) else { return true };
-    joined(&String::from_utf8_lossy(&table), link, group)
+/// Groups that somebody on this host has joined, by interface, as of a generation of routes.
+static JOINED: sys::Mutex<(u32, Vec<(u32, Ipv4Addr)>)> = sys::Mutex::new((0, Vec::new()));
+
+/// Whether anybody on this host has joined a group on an interface; who sends to many groups asks for each.
+pub(super) fn is_joined(runtime: &Runtime, link: u32, group: Ipv4Addr) -> bool {
+    let look =
+        || Some(joined(&String::from_utf8_lossy(&sys::file::read_whole(c"/proc/net/igmp", TABLE_MAX).ok()?)));
+    let generation = runtime.route_generation.load(Ordering::Acquire);
+    let Some(mut known) = JOINED.try_lock() else {
+        return look().is_none_or(|joined| joined.contains(&(link, group)));
+    };
+    if known.0 != generation {
+        let Some(joined) = look() else { return true };
+        *known = (generation, joined);
+    }
+    known.1.contains(&(link, group))
 }
 
 /// In /proc/net/igmp a line of its own names each interface, and lines that begin with blanks follow, one a group.
-fn joined(table: &str, link: u32, group: Ipv4Addr) -> bool {
-    let mut here = false;
-    table.lines().skip(1).any(|line| {
+fn joined(table: &str) -> Vec<(u32, Ipv4Addr)> {
+    let mut link = None;
+    let mut all = Vec::new();
+    for line in table.lines().skip(1) {
         let first = line.split_whitespace().next().unwrap_or_default();
-        if !line.starts_with(char::is_whitespace) {
-            here = first.parse() == Ok(link);
-            return false;
+        if line.starts_with(char::is_whitespace) {
+            all.extend(link.zip(native(first)));
+        } else {
+            link = first.parse().ok();
         }
-        here && native(first) == Some(group)
-    })
+    }
+    all
 }
 
 /// An address as the kernel prints it: its word in memory as one number.
@@ -70,8 +105,7 @@ mod tests {
             1\tlo        :     1      V3\n\t\t\t\t010000E0     1 0:00000000\t\t0\n\
             7\tnet0      :     2      V3\n\t\t\t\t0A0101EF     1 0:00000000\t\t0\n";
         let group = Ipv4Addr::new(239, 1, 1, 10);
-        assert!(joined(table, 7, group) && !joined(table, 1, group));
-        assert!(!joined(table, 7, Ipv4Addr::new(224, 0, 0, 1)));
+        assert_eq!(joined(table), [(1, Ipv4Addr::new(224, 0, 0, 1)), (7, group)]);
     }
 
     #[test]

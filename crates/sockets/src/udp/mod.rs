@@ -10,16 +10,18 @@ pub(crate) mod multicast;
 mod recv;
 mod send;
 
-pub(crate) use recv::recv;
+pub(crate) use recv::{is_shadow_due, recv};
 pub(crate) use send::send;
 
 use crate::address::{self, Given, Named};
 use crate::answer::{Answer, Stop, Why};
+use crate::carrier as late;
+use crate::errno::fail;
 use crate::lane::Lane;
 use crate::object::Object;
 use crate::offload;
 use crate::runtime::Runtime;
-use crate::wait::epoll;
+use crate::wait::carrier;
 use config::Role;
 use core::sync::atomic::Ordering;
 use libc::c_int;
@@ -35,6 +37,9 @@ pub(crate) fn bind(
     runtime.os.bind_given(fd, given).map_err(Stop::Errno)?;
     let local = address::of_shadow(&runtime.os, fd)?;
     object.control.lock().local = Some(local);
+    if late::begins_late(runtime, object, Role::UdpReceiver, Some(local), None) {
+        return Ok(0);
+    }
     if local.ip().is_multicast() {
         // Stands where it joins.
         multicast::refresh(runtime, object);
@@ -53,6 +58,9 @@ pub(crate) fn connect(
     let named = given.named;
     runtime.os.connect_given(fd, given).map_err(Stop::Errno)?;
     let local = address::of_shadow(&runtime.os, fd)?;
+    // As in the kernel, an error that nobody has taken stays.
+    let error = pending_error(object);
+    let stood = object.leg().is_some();
     detach(object);
     match named {
         Named::Inet(remote) => {
@@ -61,27 +69,46 @@ pub(crate) fn connect(
                 control.local = Some(local);
                 control.remote = Some(remote);
             }
-            let decided = offload::allowed(runtime, Role::UdpConnect, Some(local), Some(remote))
-                .and_then(|()| way_to(runtime, object, *remote.ip()));
-            match decided.and_then(|(lane, _)| leg(runtime, object, lane, local, Some(remote))) {
-                Ok(()) => {
-                    epoll::follow(&runtime.os, object, None);
-                    Ok(0)
+            if late::begins_late(runtime, object, Role::UdpConnect, Some(local), Some(remote)) {
+                if stood {
+                    carrier::changed(&runtime.os, object);
                 }
-                Err(why) => done(offload::leave(runtime, object, why, "UDP connect")),
+                return Ok(0);
             }
+            done(stand_connected(runtime, object, local, remote, error))
         }
         _ => {
             object.control.lock().remote = None;
             // The kernel keeps the port of a socket that was bound before it was connected.
             if local.port() == 0 {
                 object.control.lock().local = None;
-                epoll::follow(&runtime.os, object, None);
+                carrier::changed(&runtime.os, object);
+                return Ok(0);
+            }
+            if late::begins_late(runtime, object, Role::UdpReceiver, Some(local), None) {
+                carrier::changed(&runtime.os, object);
                 return Ok(0);
             }
             done(stand(runtime, object, local, "UDP disconnect"))
         }
     }
+}
+
+/// Fails with the error that waits, if one does.
+pub(crate) fn take_error(object: &Object) -> Answer<()> {
+    match pending_error(object) {
+        Some(error) => fail(error.errno()),
+        None => Ok(()),
+    }
+}
+
+/// Takes it. The rings are looked at first.
+fn pending_error(object: &Object) -> Option<stack::SocketError> {
+    object.legs().find_map(|(lane, id)| {
+        let mut inner = lane.lock();
+        inner.take_in(sys::clock::now());
+        inner.stack.take_error(id)
+    })
 }
 
 /// The shadow's call is done: "the kernel, because" means success here.
@@ -92,6 +119,53 @@ fn done(answer: Answer<()>) -> Answer<c_int> {
     }
 }
 
+/// Gives a connected socket its leg.
+fn stand_connected(
+    runtime: &'static Runtime,
+    object: &'static Object,
+    local: SocketAddrV4,
+    remote: SocketAddrV4,
+    error: Option<stack::SocketError>,
+) -> Answer<()> {
+    let decided = offload::allowed(runtime, Role::UdpConnect, Some(local), Some(remote))
+        .and_then(|()| way_to(runtime, object, *remote.ip()));
+    match decided.and_then(|(lane, _)| leg(runtime, object, lane, local, Some(remote))) {
+        Ok(()) => {
+            if let (Some(error), Some((lane, id))) = (error, object.leg()) {
+                lane.lock().stack.udp_inherit_error(id, error);
+            }
+            carrier::changed(&runtime.os, object);
+            Ok(())
+        }
+        Err(why) => offload::leave(runtime, object, why, "UDP connect"),
+    }
+}
+
+/// A socket that the kernel carries gets its legs; the interfaces are open. False: it is left to the kernel.
+pub(crate) fn stand_late(
+    runtime: &'static Runtime,
+    object: &'static Object,
+    local: SocketAddrV4,
+    remote: Option<SocketAddrV4>,
+) -> bool {
+    object.shadow_first.store(sys::clock::now() + SHADOW_FIRST_NS, Ordering::Release);
+    match remote {
+        Some(remote) => stand_connected(runtime, object, local, remote, None).is_ok(),
+        None if local.ip().is_multicast() => {
+            object.price.store(u32::MAX, Ordering::Relaxed);
+            multicast::refresh(runtime, object);
+            true
+        }
+        None => {
+            object.price.store(u32::MAX, Ordering::Relaxed);
+            stand(runtime, object, local, "UDP socket").is_ok()
+        }
+    }
+}
+
+/// How long datagrams may be on their way into the kernel's socket when the steering of their flow begins, nanoseconds.
+const SHADOW_FIRST_NS: u64 = 1_000_000;
+
 /// Gives a bound socket its legs.
 fn stand(runtime: &'static Runtime, object: &'static Object, local: SocketAddrV4, what: &str) -> Answer<()> {
     detach(object);
@@ -101,7 +175,7 @@ fn stand(runtime: &'static Runtime, object: &'static Object, local: SocketAddrV4
         .and_then(|lanes| lanes.into_iter().try_for_each(|lane| leg(runtime, object, lane, local, None)));
     match stood {
         Ok(()) => {
-            epoll::follow(&runtime.os, object, None);
+            carrier::changed(&runtime.os, object);
             multicast::refresh(runtime, object);
             Ok(())
         }
@@ -140,8 +214,9 @@ fn open_leg(
         let _control = object.control.lock();
         object.add_leg(lane, id)
     };
-    if index.is_none() {
-        lane.lock().stack.udp_close(id);
+    match index {
+        Some(_) => crate::extra::begin_on(object, lane, id),
+        None => lane.lock().stack.udp_close(id),
     }
     Ok((index, id))
 }
@@ -155,10 +230,27 @@ fn way_to(
     let found = if to.is_multicast() {
         multicast::way_out(runtime, object, to)
     } else {
-        offload::lane_to(runtime, to)
+        let tos = object.control.lock().udp.as_ref().map_or(0, |options| options.tos);
+        let asked = offload::route_query(object, tos);
+        match runtime.parameters.begins_in_kernel() {
+            // Its legs are on interfaces that are open; by any other the kernel sends.
+            true => offload::lane_if_open(runtime, to, asked).unwrap_or(Err(Why::OtherInterface)),
+            false => offload::lane_to(runtime, to, asked),
+        }
     }?;
     offload::on_device(object, found.0)?;
     Ok(found)
+}
+
+/// The lane that a datagram to this destination leaves by, if rules and routes say one.
+pub(crate) fn lane_of(
+    runtime: &'static Runtime,
+    object: &'static Object,
+    to: Ipv4Addr,
+) -> Option<&'static Lane> {
+    let local = object.control.lock().local;
+    offload::allowed(runtime, Role::UdpSender, local, Some(SocketAddrV4::new(to, 1))).ok()?;
+    way_to(runtime, object, to).ok().map(|(lane, _)| lane)
 }
 
 /// Changes options of the socket, where it stands and where it will.
@@ -178,7 +270,8 @@ pub(crate) fn configure(
 
 fn options(runtime: &Runtime, object: &Object) -> stack::udp::Options {
     let set = object.control.lock().udp.clone();
-    set.map_or_else(|| default_options(runtime), |options| *options)
+    let options = set.map_or_else(|| default_options(runtime), |options| *options);
+    stack::udp::Options { bound_to_interface: object.device.load(Ordering::Relaxed) != 0, ..options }
 }
 
 /// What a fresh socket starts with.
@@ -190,15 +283,19 @@ pub(crate) fn default_options(runtime: &Runtime) -> stack::udp::Options {
         multicast_ttl: 1,
         multicast_all: true,
         mtu_discover: stack::udp::MtuDiscover::Want,
+        bound_to_interface: false,
     }
 }
 
 /// An unbound socket sends for the first time: the kernel gives it a port, and it stands on every lane for answers.
 fn autobind(runtime: &'static Runtime, object: &'static Object, fd: c_int) -> Answer<()> {
-    // Bound meanwhile by another thread, or no port left: the kernel's own send tells.
-    let any = SocketAddrV4::new(Ipv4Addr::UNSPECIFIED, 0);
-    runtime.os.bind_to(fd, any).map_err(|_| Stop::Kernel(Why::NotOurs))?;
+    // A send that the kernel refused has bound it already, or another thread meanwhile: that port is the socket's.
+    let _ = runtime.os.bind_to(fd, SocketAddrV4::new(Ipv4Addr::UNSPECIFIED, 0));
     let local = address::of_shadow(&runtime.os, fd)?;
+    if local.port() == 0 {
+        // No port left: the kernel's own send tells.
+        return Err(Stop::Kernel(Why::NotOurs));
+    }
     object.control.lock().local = Some(local);
     stand(runtime, object, local, "UDP send")
 }

@@ -7,7 +7,7 @@
 //! Sends go out by the lane unless the sender wants its own host to hear them (IP_MULTICAST_LOOP, the default) and
 //! somebody on it has joined: only the kernel can make that copy.
 
-use super::members::{is_joined, others_hear};
+use super::members::{Bound, is_joined};
 use crate::answer::{Answer, Why};
 use crate::counts;
 use crate::fd_table;
@@ -15,7 +15,7 @@ use crate::lane::Lane;
 use crate::object::{Control, Empty, Kind, Object};
 use crate::offload;
 use crate::runtime::Runtime;
-use crate::wait::epoll;
+use crate::wait::carrier;
 use config::Role;
 use core::net::Ipv4Addr;
 use core::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -117,10 +117,7 @@ pub(crate) fn set(runtime: &'static Runtime, object: &'static Object, name: c_in
     };
     change(&mut object.control.lock());
     match name {
-        libc::IP_DROP_MEMBERSHIP
-        | libc::IP_DROP_SOURCE_MEMBERSHIP
-        | MCAST_LEAVE_GROUP
-        | MCAST_LEAVE_SOURCE_GROUP => {
+        _ if leaves(name) => {
             if let Some(one) = parse(runtime, name, bytes) {
                 leave(object, &one);
             }
@@ -135,23 +132,34 @@ pub(crate) fn set(runtime: &'static Runtime, object: &'static Object, name: c_in
     ACTIVE.store(true, Ordering::Relaxed);
     // What others of this process send to the group may have to be heard here now.
     runtime.route_generation.fetch_add(1, Ordering::AcqRel);
-    refresh(runtime, object);
+    // A feed handler joins hundreds, one by one.
+    let changed = parse(runtime, name, bytes).map(|one| one.group);
+    look_again(runtime, object, &Bound::default(), |one| changed.is_none_or(|group| one.group == group));
 }
 
 /// Tells the statistics; and waits after a join as long as the user wants: switches take a while to learn of it.
 fn count(runtime: &'static Runtime, object: &Object, name: c_int, bytes: &[u8]) {
-    match name {
-        libc::IP_ADD_MEMBERSHIP | libc::IP_ADD_SOURCE_MEMBERSHIP => {
-            counts::member(object.counts(), bytes, true);
-            match u64::from(runtime.parameters.wait_after_join_msec) {
-                0 => {}
-                msec => sys::thread::sleep(msec * 1_000_000),
-            }
-        }
-        libc::IP_DROP_MEMBERSHIP => counts::member(object.counts(), bytes, false),
-        libc::IP_MULTICAST_LOOP => counts::loops(object.counts(), bytes.first() != Some(&0)),
-        _ => {}
+    if name == libc::IP_MULTICAST_LOOP {
+        counts::loops(object.counts(), bytes.first() != Some(&0));
     }
+    let Some(changed) = parse(runtime, name, bytes) else { return };
+    // Of several sources of a group, each is joined and left by itself.
+    let joined = object.control.lock().multicast.groups.iter().any(|one| one.group == changed.group);
+    counts::member(object.counts(), changed.group, joined);
+    let wait = u64::from(runtime.parameters.wait_after_join_msec);
+    if joined && wait > 0 && !leaves(name) {
+        sys::thread::sleep(wait * 1_000_000);
+    }
+}
+
+fn leaves(name: c_int) -> bool {
+    matches!(
+        name,
+        libc::IP_DROP_MEMBERSHIP
+            | libc::IP_DROP_SOURCE_MEMBERSHIP
+            | MCAST_LEAVE_GROUP
+            | MCAST_LEAVE_SOURCE_GROUP
+    )
 }
 
 /// The membership that an option's value names.
@@ -201,6 +209,19 @@ fn word_at(bytes: &[u8], at: usize) -> u32 {
 
 /// Takes over the groups of a socket that can be ours now, and gives back those that no longer can.
 pub(crate) fn refresh(runtime: &'static Runtime, object: &'static Object) {
+    look_again(runtime, object, &Bound::default(), |_| true);
+}
+
+/// The same with those groups that are `chosen`.
+fn look_again(
+    runtime: &'static Runtime,
+    object: &'static Object,
+    bound: &Bound,
+    chosen: impl Fn(&Membership) -> bool,
+) {
+    if crate::carrier::waits(object) {
+        return;
+    }
     let (groups, local, filtered) = {
         let control = object.control.lock();
         if control.multicast.groups.is_empty() || control.remote.is_some() {
@@ -209,9 +230,9 @@ pub(crate) fn refresh(runtime: &'static Runtime, object: &'static Object) {
         (control.multicast.groups.clone(), control.local, control.multicast.filtered)
     };
     let Some(local) = local.filter(|local| local.port() != 0) else { return };
-    for one in groups {
+    for one in groups.into_iter().filter(chosen) {
         let hears = local.ip().is_unspecified() || *local.ip() == one.group;
-        let may = match decide(runtime, &one, local, filtered) {
+        let may = match decide(runtime, &one, local, filtered, bound) {
             Ok(lane) if hears => Some(lane),
             Ok(_) => None,
             Err(why) => {
@@ -235,14 +256,16 @@ fn decide(
     one: &Membership,
     local: SocketAddrV4,
     filtered: bool,
+    bound: &Bound,
 ) -> Result<&'static Lane, Why> {
     let at = SocketAddrV4::new(one.group, local.port());
     offload::allowed(runtime, Role::UdpReceiver, Some(at), None)?;
     if filtered {
         return Err(Why::Unsupported);
     }
-    let lane = runtime.lane_for_link(one.link)?;
-    if others_hear(at) { Err(Why::GroupAddress) } else { Ok(lane) }
+    let lane = lane_on(runtime, one.link)?;
+    runtime.policies.check(None, None)?;
+    if bound.others_hear(at) { Err(Why::GroupAddress) } else { Ok(lane) }
 }
 
 fn take_over(
@@ -257,7 +280,7 @@ fn take_over(
         if local.ip().is_unspecified() || super::open_leg(runtime, object, lane, local).is_err() {
             return;
         }
-        epoll::follow(&runtime.os, object, None);
+        carrier::changed(&runtime.os, object);
     }
     let Some((index, id)) =
         object.legs().enumerate().find(|(_, (on, _))| core::ptr::eq(*on, lane)).map(|(i, (_, id))| (i, id))
@@ -274,6 +297,20 @@ fn take_over(
     mark(object, one, steered);
     if !steered {
         lane.lock().stack.udp_leave(id, one.group, one.source);
+    }
+}
+
+/// The interfaces of a socket's groups.
+pub(crate) fn links(object: &Object) -> Vec<u32> {
+    let control = object.control.lock();
+    control.multicast.groups.iter().map(|one| one.link).filter(|link| *link != 0).collect()
+}
+
+/// The lane of an interface. What begins in the kernel opens none in a call.
+fn lane_on(runtime: &'static Runtime, link: u32) -> Result<&'static Lane, Why> {
+    match runtime.parameters.begins_in_kernel() {
+        true => runtime.known_lane(link).unwrap_or(Err(Why::OtherInterface)),
+        false => runtime.lane_for_link(link),
     }
 }
 
@@ -344,8 +381,9 @@ pub(crate) fn way_out(
         link = route.link;
         source = source.or(route.source);
     }
-    let lane = runtime.lane_for_link(link)?;
-    if !silent && is_joined(link, group) {
+    let lane = lane_on(runtime, link)?;
+    runtime.policies.check(None, None)?;
+    if !silent && is_joined(runtime, link, group) {
         return Err(Why::GroupAddress);
     }
     let source = source.or_else(|| lane.lock().addresses.first().copied()).ok_or(Why::NoRoute)?;
@@ -360,12 +398,13 @@ pub(crate) fn recheck(runtime: &'static Runtime, now: u64) {
     }
     LAST.store(now, Ordering::Relaxed);
     runtime.route_generation.fetch_add(1, Ordering::AcqRel);
+    let bound = Bound::default();
     for fd in 0..fd_table::end() {
         let Some(object) = fd_table::socket(fd).filter(|object| object.kind() == Kind::Udp) else { continue };
         if object.fd.load(Ordering::Relaxed) != fd {
             continue;
         }
-        refresh(runtime, object);
+        look_again(runtime, object, &bound, |_| true);
         let to = object.control.lock().remote.filter(|to| to.ip().is_multicast());
         if let Some(to) = to
             && let Err(why) = way_out(runtime, object, *to.ip())

@@ -1,16 +1,18 @@
 //! Receiving datagrams, from the engine and from the kernel's shadow.
 
 use super::ancillary;
-use crate::address;
+use crate::address::{self, Named};
 use crate::answer::{Answer, Stop, Why};
+use crate::carrier;
 use crate::counts;
-use crate::errno::{fail, of_recv};
+use crate::errno::fail;
+use crate::fd_table;
 use crate::lane::{Frame, Lane};
 use crate::message::{self, Buffers};
 use crate::object::Object;
 use crate::runtime::Runtime;
-use crate::wait::LOOK_NS;
-use crate::wait::block::{self, Wait};
+use crate::wait::block::{self, Stopped, Wait};
+use crate::wait::{LOOK_NS, in_kernel};
 use core::net::Ipv4Addr;
 use core::sync::atomic::Ordering;
 use libc::{c_int, msghdr, pollfd, ssize_t};
@@ -28,25 +30,104 @@ pub(crate) unsafe fn recv(
     message: &mut msghdr,
     flags: c_int,
 ) -> Answer<ssize_t> {
-    if flags & (libc::MSG_ERRQUEUE | libc::MSG_OOB) != 0 || object.leg().is_none() {
+    let may_wait = flags & libc::MSG_DONTWAIT == 0 && !object.nonblocking.load(Ordering::Relaxed);
+    if carrier::waits(object) && flags & libc::MSG_ERRQUEUE == 0 {
+        // SAFETY: the caller's promise.
+        return unsafe { late(runtime, object, fd, message, flags, may_wait) };
+    }
+    if flags & libc::MSG_ERRQUEUE != 0 || object.leg().is_none() && !may_wait {
         return Err(Stop::Kernel(Why::NotOurs));
     }
-    // SAFETY: the application's iovecs.
-    let mut into = unsafe { message::buffers(message.msg_iov, message.msg_iovlen, libc::EMSGSIZE) }?;
+    if object.leg().is_some() {
+        // SAFETY: the application's message and its iovecs.
+        let done = unsafe {
+            let mut into = message::buffers(message.msg_iov, message.msg_iovlen, libc::EMSGSIZE)?;
+            attempt(runtime, object, fd, message, &mut into, flags, sys::clock::now())
+        };
+        match done {
+            Some(answer) => return answer,
+            None if !may_wait => return fail(libc::EAGAIN),
+            None => {}
+        }
+    }
     // SAFETY: as above.
-    let mut attempt = |now| unsafe { attempt(runtime, object, fd, message, &mut into, flags, now) };
-    if let Some(answer) = attempt(sys::clock::now()) {
-        return answer;
+    unsafe { wait(runtime, object, fd, message, flags) }
+}
+
+/// Receives on a socket that begins in the kernel. It moves with what came, if it is time.
+#[cold]
+unsafe fn late(
+    runtime: &'static Runtime,
+    object: &'static Object,
+    fd: c_int,
+    message: &mut msghdr,
+    flags: c_int,
+    may_wait: bool,
+) -> Answer<ssize_t> {
+    // Who sent it is asked for in any case: what comes from this host is no reason to move.
+    // SAFETY: all zeros is an address of no family.
+    let mut from: libc::sockaddr_in = unsafe { core::mem::zeroed() };
+    let is_asked = !message.msg_name.is_null();
+    if !is_asked {
+        message.msg_name = (&raw mut from).cast();
+        message.msg_namelen = size_of_val(&from) as u32;
     }
-    if flags & libc::MSG_DONTWAIT != 0 || object.nonblocking.load(Ordering::Relaxed) {
-        return fail(libc::EAGAIN);
+    let room = message.msg_namelen;
+    // SAFETY: the caller's promise, and a name of ours where the application has none.
+    let answer = unsafe {
+        match may_wait {
+            true => wait(runtime, object, fd, message, flags),
+            false => look_at_shadow(runtime, object, fd, message, flags).unwrap_or(fail(libc::EAGAIN)),
+        }
+    };
+    // SAFETY: the application's room for a name, or ours.
+    let peer = unsafe { address::read(message.msg_name.cast(), message.msg_namelen.min(room)) };
+    if !is_asked {
+        message.msg_name = core::ptr::null_mut();
+        message.msg_namelen = 0;
     }
+    if let Ok(got) = answer
+        && carrier::waits(object)
+    {
+        let peer = if let Named::Inet(peer) = peer { Some(peer) } else { None };
+        carrier::datagram(runtime, object, fd, peer, got as usize);
+    }
+    answer
+}
+
+/// Waits for a datagram, whoever carries the socket meanwhile.
+unsafe fn wait(
+    runtime: &'static Runtime,
+    object: &'static Object,
+    fd: c_int,
+    message: &mut msghdr,
+    flags: c_int,
+) -> Answer<ssize_t> {
     let one = [object];
     let kernel = &[pollfd { fd, events: libc::POLLIN, revents: 0 }];
-    let wait = Wait::to_receive(runtime, &one, kernel);
-    match block::until(runtime, &wait, attempt) {
-        Ok(answer) => answer,
-        Err(stopped) => fail(stopped.errno()),
+    let deadline = in_kernel::deadline_of(object.receive_timeout.load(Ordering::Relaxed));
+    loop {
+        let wait = Wait { deadline, ..Wait::to_receive(runtime, &one, kernel) };
+        let outcome = if object.leg().is_some() {
+            // SAFETY: the application's message and its iovecs.
+            let mut into = unsafe { message::buffers(message.msg_iov, message.msg_iovlen, libc::EMSGSIZE) }?;
+            block::until(runtime, &wait, |now| {
+                // SAFETY: as above.
+                unsafe { attempt(runtime, object, fd, message, &mut into, flags, now) }
+            })
+        } else if object.shut.load(Ordering::Relaxed) & 1 != 0 {
+            return Err(Stop::Kernel(Why::NotOurs));
+        } else {
+            in_kernel::call(runtime, object, fd, libc::POLLIN, deadline, wait.moves, || {
+                // SAFETY: as above.
+                unsafe { look_at_shadow(runtime, object, fd, message, flags) }
+            })
+        };
+        match outcome {
+            Ok(answer) => return answer,
+            Err(Stopped::Moved) if fd_table::names(fd, object) => {}
+            Err(stopped) => return stopped.answer(),
+        }
     }
 }
 
@@ -61,31 +142,79 @@ unsafe fn attempt(
     flags: c_int,
     now: u64,
 ) -> Option<Answer<ssize_t>> {
-    let mut gone = true;
+    if object.shadow_first.load(Ordering::Relaxed) != 0 {
+        // SAFETY: the application's message.
+        let waited = unsafe { first_of_shadow(runtime, object, fd, message, flags, now) };
+        if waited.is_some() {
+            return waited;
+        }
+    }
+    if object.is_filtered() {
+        object.legs().for_each(|(lane, _)| lane.turn(now));
+        crate::extra::vet(object);
+    }
     let mut behind = if flags & libc::MSG_PEEK != 0 { object.peek.behind() } else { None };
     for (lane, id) in object.legs() {
-        gone = false;
         match take(object, lane, id, message, into, flags, &mut behind, now) {
-            Err(RecvError::WouldBlock) => {}
-            Err(RecvError::NoSocket) => return Some(fail(libc::EBADF)),
-            Err(error) => return Some(fail(of_recv(error))),
+            // Without a socket: it moves just now, and who moves it will say so.
+            Err(RecvError::WouldBlock | RecvError::NoSocket) => {}
+            Err(error) => return Some(fail(error.errno())),
             Ok(received) => return Some(received),
         }
     }
-    if gone || object.shut.load(Ordering::Relaxed) & 1 != 0 {
+    if object.shut.load(Ordering::Relaxed) & 1 != 0 {
         return Some(Err(Stop::Kernel(Why::NotOurs)));
     }
-    let due = now.saturating_sub(object.shadow_looked.load(Ordering::Relaxed)) >= LOOK_NS;
-    if !due && !object.shadow_ready.load(Ordering::Relaxed) {
+    if !is_shadow_due(object, now) {
         return None;
     }
-    object.shadow_looked.store(now, Ordering::Relaxed);
-    object.shadow_ready.store(false, Ordering::Relaxed);
     if let Some(behind) = behind {
         // What waits in the engine comes first.
         let place = c_int::try_from(behind).unwrap_or(c_int::MAX).to_ne_bytes();
         let _ = runtime.os.set_option(object.shadow(fd), libc::SOL_SOCKET, libc::SO_PEEK_OFF, &place);
     }
+    // SAFETY: the application's message.
+    unsafe { look_at_shadow(runtime, object, fd, message, flags) }
+}
+
+/// The socket came from the kernel: what waits there is older than all that an engine has.
+#[cold]
+unsafe fn first_of_shadow(
+    runtime: &'static Runtime,
+    object: &'static Object,
+    fd: c_int,
+    message: &mut msghdr,
+    flags: c_int,
+    now: u64,
+) -> Option<Answer<ssize_t>> {
+    // SAFETY: the caller's promise.
+    let waited = unsafe { look_at_shadow(runtime, object, fd, message, flags) };
+    if waited.is_none() && now >= object.shadow_first.load(Ordering::Relaxed) {
+        object.shadow_first.store(0, Ordering::Relaxed);
+    }
+    waited
+}
+
+/// Whether it is time to look at the kernel's shadow: true notes that the caller does.
+#[inline]
+pub(crate) fn is_shadow_due(object: &Object, now: u64) -> bool {
+    let due = now.saturating_sub(object.shadow_looked.load(Ordering::Relaxed)) >= LOOK_NS;
+    if !due && !object.shadow_ready.load(Ordering::Relaxed) {
+        return false;
+    }
+    object.shadow_looked.store(now, Ordering::Relaxed);
+    object.shadow_ready.store(false, Ordering::Relaxed);
+    true
+}
+
+/// Takes what waits in the kernel's shadow. `None`: nothing does.
+unsafe fn look_at_shadow(
+    runtime: &'static Runtime,
+    object: &'static Object,
+    fd: c_int,
+    message: &mut msghdr,
+    flags: c_int,
+) -> Option<Answer<ssize_t>> {
     // SAFETY: the application's message; MSG_DONTWAIT because this is a look.
     let got = unsafe { (runtime.os.recvmsg)(object.shadow(fd), message, flags | libc::MSG_DONTWAIT) };
     if got >= 0 {
@@ -125,6 +254,7 @@ fn take(
     now: u64,
 ) -> Result<Answer<ssize_t>, RecvError> {
     let mut inner = lane.lock();
+    inner.drain(now);
     if inner.device.unkicked() > 0 || behind.is_some() || !inner.stack.ready(id).any(Ready::IN | Ready::ERR) {
         inner.turn(now);
         lane.note(&inner, now);
@@ -192,9 +322,9 @@ unsafe fn deliver(
     let copied = left.min(room);
     let head = datagram.head.bytes().get(offset..offset + len).unwrap_or(&[]);
     let mut before = place;
-    put(into, head, &mut before);
-    for piece in &datagram.tail {
-        put(into, piece.bytes(), &mut before);
+    let tail = datagram.tail.iter().map(|piece| piece.bytes());
+    if !core::iter::once(head).chain(tail).all(|bytes| put(into, bytes, &mut before)) {
+        return fail(libc::EFAULT);
     }
     // As Linux: behind the beginning, a buffer that is just large enough is called too small.
     let truncated = room <= left && copied < datagram.len;
@@ -210,10 +340,10 @@ unsafe fn deliver(
     Ok(told as ssize_t)
 }
 
-/// As many bytes as fit, behind the first `before`.
-fn put(into: &mut Buffers<'_>, bytes: &[u8], before: &mut usize) {
+/// As many bytes as fit, behind the first `before`. False: the room is not there.
+fn put(into: &mut Buffers<'_>, bytes: &[u8], before: &mut usize) -> bool {
     let passed = bytes.len().min(*before);
     *before -= passed;
     let fits = (bytes.len() - passed).min(into.room());
-    into.put(&bytes[passed..passed + fits]);
+    into.put(&bytes[passed..passed + fits])
 }

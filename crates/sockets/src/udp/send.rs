@@ -3,14 +3,15 @@
 use super::ancillary::{self, Asked};
 use super::autobind;
 use crate::answer::{Answer, Stop, Why};
+use crate::carrier;
 use crate::counts;
-use crate::errno::{fail, of_send};
+use crate::errno::fail;
 use crate::lane::{Inner, Lane, Tx};
 use crate::message::Buffers;
 use crate::object::Object;
 use crate::offload;
 use crate::runtime::Runtime;
-use crate::wait::block::{self, Wait};
+use crate::wait::block::{self, Stopped, Wait};
 use crate::wait::spin::Budget;
 use config::Role;
 use core::sync::atomic::Ordering;
@@ -46,6 +47,12 @@ pub(crate) fn send(
         object.ancillary.fetch_and(!ancillary::MORE, Ordering::Relaxed);
         return Err(Stop::Kernel(Why::NotOurs));
     }
+    if carrier::waits(object) {
+        late(runtime, object, fd, to, data.remaining());
+        if object.leg().is_none() && carrier::waits(object) {
+            return Err(Stop::Kernel(Why::NotOurs));
+        }
+    }
     let (lane, source) = match to {
         None => match object.leg() {
             Some((lane, _)) => (lane, None),
@@ -64,9 +71,34 @@ pub(crate) fn send(
     }
     let now = sys::clock::now();
     match transmit(object, lane, source, to, data, asked, now) {
-        Err(SendError::WouldBlock) => wait_and_send(runtime, object, lane, source, to, data, flags, asked),
+        Err(SendError::WouldBlock) => {
+            wait_and_send(runtime, object, fd, lane, source, to, data, flags, asked)
+        }
         result => answer(result),
     }
+}
+
+/// The kernel sends for a socket that begins there, unless it moves now. What a rule demands moves with its first
+/// datagram.
+#[cold]
+fn late(
+    runtime: &'static Runtime,
+    object: &'static Object,
+    fd: c_int,
+    to: Option<SocketAddrV4>,
+    bytes: usize,
+) {
+    let (local, peer) = {
+        let control = object.control.lock();
+        (control.local, control.remote)
+    };
+    if let Some(to) = to
+        && local.is_none()
+        && carrier::is_due_at_once(runtime, object, to)
+    {
+        return;
+    }
+    carrier::datagram(runtime, object, fd, to.or(peer), bytes);
 }
 
 /// Whether a lane can do what control messages ask for.
@@ -79,9 +111,12 @@ fn possible(lane: &Lane, asked: &Asked) -> bool {
 fn answer(result: Result<usize, SendError>) -> Answer<ssize_t> {
     match result {
         Ok(sent) => Ok(sent as ssize_t),
-        // Neither peer nor address; or the leg is gone (a race with close or connect): the kernel's own answer.
-        Err(SendError::NotConnected | SendError::NoSocket) => Err(Stop::Kernel(Why::NotOurs)),
-        Err(error) => fail(of_send(error)),
+        // Neither peer nor address; the leg is gone (a race with close or connect): the kernel's own answer. Or the way
+        // is another interface's, which the kernel's socket takes.
+        Err(SendError::NotConnected | SendError::NoSocket | SendError::Elsewhere) => {
+            Err(Stop::Kernel(Why::NotOurs))
+        }
+        Err(error) => fail(error.errno()),
     }
 }
 
@@ -99,6 +134,7 @@ fn transmit(
     let Some(id) = object.leg_on(lane) else { return Err(SendError::NoSocket) };
     let mut inner = lane.lock();
     let inner = &mut *inner;
+    inner.take_in(now);
     let Some(to) = to.or_else(|| inner.stack.remote(id)) else { return Err(SendError::NotConnected) };
     // A socket bound to one address sends from it.
     let bound = inner.stack.local(id).is_some_and(|local| !local.ip().is_unspecified());
@@ -192,6 +228,7 @@ fn route(
 fn wait_and_send(
     runtime: &'static Runtime,
     object: &'static Object,
+    fd: c_int,
     lane: &'static Lane,
     source: Option<Ipv4Addr>,
     to: Option<SocketAddrV4>,
@@ -214,6 +251,7 @@ fn wait_and_send(
     });
     match sent {
         Ok(answer) => answer,
-        Err(stopped) => fail(stopped.errno()),
+        Err(Stopped::Moved) => send(runtime, object, fd, to, data, flags, asked),
+        Err(stopped) => stopped.answer(),
     }
 }

@@ -24,8 +24,28 @@ pub(crate) unsafe fn deadline(timeout: *const timespec) -> Answer<Option<u64>> {
     if span.tv_sec < 0 || !(0..1_000_000_000).contains(&span.tv_nsec) {
         return fail(libc::EINVAL);
     }
+    if span.tv_sec == 0 && span.tv_nsec == 0 {
+        // Long over: a look needs no clock.
+        return Ok(Some(0));
+    }
     let ns = (span.tv_sec as u64).saturating_mul(1_000_000_000).saturating_add(span.tv_nsec as u64);
     Ok(Some(sys::clock::now().saturating_add(ns)))
+}
+
+/// A timeout that epoll_pwait(2) takes exactly: whole milliseconds, -1 for null. `None`: it cannot.
+///
+/// # Safety
+/// `timeout` is null or valid.
+pub(crate) unsafe fn milliseconds(timeout: *const timespec) -> Option<i32> {
+    if timeout.is_null() {
+        return Some(-1);
+    }
+    // SAFETY: not null, hence valid.
+    let span = unsafe { timeout.read_unaligned() };
+    if span.tv_nsec % 1_000_000 != 0 {
+        return None;
+    }
+    i32::try_from(span.tv_sec.checked_mul(1000)?.checked_add(span.tv_nsec / 1_000_000)?).ok()
 }
 
 /// A kernel signal mask as libc's type.

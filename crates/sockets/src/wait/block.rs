@@ -1,25 +1,35 @@
 //! Spin, then sleep: the one place for every blocking call.
 
 use super::Lanes;
+use super::carrier::{Sleeper, Watched};
+use super::in_kernel::deadline_of;
+use super::polled::Polled;
+use super::presence::{Mark, Presence, Using};
 use super::sharing;
 use super::spin::Budget;
-use super::using::Using;
+use crate::answer::{Answer, Stop, Why};
 use crate::counts;
+use crate::errno::fail;
+use crate::memory;
 use crate::object::Object;
 use crate::os::Os;
 use crate::runtime::Runtime;
 use config::Parameters;
 use core::sync::atomic::{AtomicU32, Ordering};
 use libc::pollfd;
-use std::cell::RefCell;
 
 /// Attempts between two looks at cancellation and signals while spinning.
 const ATTEMPTS_PER_LOOK: u32 = 16;
 
+/// A wait that polls for longer than this is counted while it polls, so that readers see it.
+const ACCOUNT_NS: u64 = 100_000_000;
+
 /// What a call waits for, and how.
 pub(crate) struct Wait<'a> {
-    /// Sockets whose edges wake a sleeper.
-    pub objects: &'a [&'static Object],
+    /// Sockets whose edges wake a sleeper, and polled sets.
+    pub watched: Watched<'a>,
+    /// How often carriers had changed when the wait looked at them: at the next change it ends.
+    pub moves: u32,
     /// Lanes to sleep on.
     pub lanes: Lanes,
     /// The epoll set that is waited on: its private set holds the lanes' descriptors already.
@@ -58,18 +68,30 @@ impl<'a> Wait<'a> {
 
     /// `timeout`: SO_RCVTIMEO or SO_SNDTIMEO; with one, SA_RESTART does not restart (signal(7)).
     fn of_one(runtime: &Runtime, one: &'a [&'static Object; 1], timeout: u64) -> Wait<'a> {
+        let watched = Watched { objects: one, sets: &[] };
+        let moves = watched.moves();
         Wait {
-            objects: one,
+            watched,
+            moves,
             lanes: Lanes::of(one[0]),
             set: None,
             kernel: &[],
-            deadline: (timeout > 0).then(|| sys::clock::now() + timeout),
+            deadline: deadline_of(timeout),
             budget: runtime.receive_budget(),
             memory: &one[0].spin,
             restartable: timeout == 0,
             mask: None,
             polling: Polling::Uncounted,
         }
+    }
+}
+
+impl Wait<'_> {
+    /// Whether something else carries what is waited for since the wait looked.
+    #[inline]
+    fn has_moved(&self) -> bool {
+        let set = self.set.map_or(0, |set| set.moves.load(Ordering::Acquire));
+        self.watched.moves().wrapping_add(set) != self.moves
     }
 }
 
@@ -124,14 +146,17 @@ pub(crate) enum Stopped {
     Interrupted,
     /// The deadline passed.
     TimedOut,
+    /// Something else carries what is waited for: the caller looks again from the start.
+    Moved,
 }
 
 impl Stopped {
-    /// What a call on one socket fails with.
-    pub(crate) fn errno(self) -> i32 {
+    /// What a call on one socket answers that does not look again itself: the kernel's function does.
+    pub(crate) fn answer<T>(self) -> Answer<T> {
         match self {
-            Stopped::Interrupted => libc::EINTR,
-            Stopped::TimedOut => libc::EAGAIN,
+            Stopped::Interrupted => fail(libc::EINTR),
+            Stopped::TimedOut => fail(libc::EAGAIN),
+            Stopped::Moved => Err(Stop::Kernel(Why::NotOurs)),
         }
     }
 }
@@ -143,21 +168,26 @@ pub(crate) fn until<T>(
     mut attempt: impl FnMut(u64) -> Option<T>,
 ) -> Result<T, Stopped> {
     let os = &runtime.os;
-    let _using = Using::begin(wait.objects);
+    let signals = Signals::begin(os, wait.restartable);
+    let mut using = Using::begin(wait.watched.objects);
     let begun = sys::clock::now();
-    let signals = Signals { before: (os.handled)(), restartable: wait.restartable };
     let mut spin = wait.budget.begin(wait.memory, begun);
     let mut now = begun;
     let mut attempts = 0u32;
     let mut slept = false;
+    // Polling until then is counted.
+    let mut accounted = begun;
     let yield_every = wait.polling.yield_every(&runtime.parameters);
     let result = loop {
+        if wait.has_moved() {
+            break Err(Stopped::Moved);
+        }
         if let Some(done) = attempt(now) {
             if attempts == 0 {
                 spin.found(now);
             } else if !slept {
                 wait.polling.found();
-                counts::polled(runtime, now - begun);
+                counts::polled(runtime, now - accounted);
             }
             break Ok(done);
         }
@@ -171,17 +201,21 @@ pub(crate) fn until<T>(
         if attempts.is_multiple_of(ATTEMPTS_PER_LOOK) {
             // No lock is held here.
             os.cancellation_point();
+            if !slept && now - accounted >= ACCOUNT_NS {
+                counts::polled(runtime, now - accounted);
+                accounted = now;
+            }
         }
-        if signals.interrupt(os) {
+        if signals.interrupt(os) || !using.stands() {
             break Err(Stopped::Interrupted);
         }
         if slept || !spin.goes_on(now) {
             if !slept {
                 wait.polling.gave_up();
-                counts::polled(runtime, now - begun);
+                counts::polled(runtime, now - accounted);
             }
             slept = true;
-            match sleep(runtime, wait, &signals, &mut attempt) {
+            match sleep(runtime, wait, &signals, &mut using, &mut attempt) {
                 Some(result) => break result,
                 None => attempts = 0,
             }
@@ -194,14 +228,21 @@ pub(crate) fn until<T>(
     result
 }
 
-struct Signals {
+/// Which handlers end a wait.
+pub(super) struct Signals {
     before: crate::os::Handled,
     restartable: bool,
 }
 
 impl Signals {
     #[inline]
-    fn interrupt(&self, os: &Os) -> bool {
+    pub(super) fn begin(os: &Os, restartable: bool) -> Signals {
+        Signals { before: (os.handled)(), restartable }
+    }
+
+    /// Whether one ran since.
+    #[inline]
+    pub(super) fn interrupt(&self, os: &Os) -> bool {
         let now = (os.handled)();
         if self.restartable {
             now.without_restart != self.before.without_restart
@@ -211,86 +252,120 @@ impl Signals {
     }
 }
 
-/// Undoes, in any case (cancellation unwinds through here), what a sleep set up.
-struct Asleep<'a> {
-    wait: &'a Wait<'a>,
-    eventfd: i32,
+/// Undoes, in any case (cancellation unwinds through here), what a sleep set up. A handler that leaves by siglongjmp
+/// finds the mask that the kernel would have left it.
+struct Asleep {
+    sleeper: Sleeper,
+    _presence: Presence,
     mask: u64,
 }
 
-impl Drop for Asleep<'_> {
+impl Drop for Asleep {
     fn drop(&mut self) {
-        for object in self.wait.objects {
-            object.watch.remove_sleeper(self.eventfd);
-        }
-        for lane in self.wait.lanes.each() {
-            lane.sleepers.fetch_sub(1, Ordering::Relaxed);
-        }
-        if let Some(set) = self.wait.set {
-            set.awake();
-        }
         sys::thread::set_mask(self.mask);
+    }
+}
+
+/// Connections in memory that a sleep is about: their peers are told to ring.
+struct Bells<'a> {
+    objects: &'a [&'static Object],
+    any: bool,
+}
+
+impl<'a> Bells<'a> {
+    fn arm(wait: &Wait<'a>) -> Bells<'a> {
+        let mut bells = Bells { objects: wait.watched.objects, any: false };
+        for object in bells.objects.iter().filter(|object| memory::is_in(object)) {
+            memory::arm(object);
+            bells.any = true;
+        }
+        wait.watched.sets.iter().copied().chain(wait.set).for_each(super::epoll::Set::arm_bells);
+        bells
+    }
+
+    /// Those that have a bell, in the same order each time unless one moves, which ends the wait.
+    fn objects(&self) -> impl Iterator<Item = &'static Object> + '_ {
+        let all = if self.any { self.objects } else { &[] };
+        all.iter().copied().filter(|object| memory::is_in(object))
+    }
+
+    /// To be slept on; the index of the first.
+    fn push(&self, fds: &mut Polled) -> usize {
+        let first = fds.slice().len();
+        self.objects().for_each(|object| fds.push(memory::bell(object).unwrap_or(-1), libc::POLLIN));
+        first
+    }
+
+    fn hear(&self, runtime: &'static Runtime, wait: &Wait<'_>, polled: &[pollfd]) {
+        for (object, bell) in self.objects().zip(polled) {
+            if bell.revents != 0 {
+                memory::rung(runtime, object);
+            }
+        }
+        wait.watched.sets.iter().copied().chain(wait.set).for_each(|set| set.hear_bells(runtime));
     }
 }
 
 /// Sleeps once. `None`: awake, try again.
 fn sleep<T>(
-    runtime: &Runtime,
+    runtime: &'static Runtime,
     wait: &Wait<'_>,
     signals: &Signals,
+    using: &mut Using<'_>,
     attempt: &mut impl FnMut(u64) -> Option<T>,
 ) -> Option<Result<T, Stopped>> {
     let os = &runtime.os;
-    let eventfd = thread_eventfd();
-    for object in wait.objects {
-        object.watch.add_sleeper(eventfd);
-    }
+    let sleeper = Sleeper::begin(wait.watched);
     for lane in wait.lanes.each() {
-        lane.sleepers.fetch_add(1, Ordering::SeqCst);
         lane.counts.interrupts_requested.one();
     }
-    if let Some(set) = wait.set {
-        set.falls_asleep();
-    }
+    let presence = Presence::begin(wait.lanes.each().map(Mark::SleepsOn).chain(wait.set.map(Mark::SleepsIn)));
     // Handlers that run from here to the sleep would be missed: signals stay blocked until the sleep itself.
-    let asleep = Asleep { wait, eventfd, mask: sys::thread::set_mask(u64::MAX) };
+    let asleep =
+        Asleep { sleeper, _presence: presence, mask: sys::thread::set_mask(sys::thread::ALL_BUT_FAULTS) };
     if signals.interrupt(os) {
         return Some(Err(Stopped::Interrupted));
     }
-    let now = sys::clock::now();
+    if asleep.sleeper.has_left() {
+        return if using.stands() { None } else { Some(Err(Stopped::Interrupted)) };
+    }
+    let (now, bells) = (sys::clock::now(), Bells::arm(wait));
+    if wait.has_moved() {
+        return Some(Err(Stopped::Moved));
+    }
     if let Some(done) = attempt(now) {
         return Some(Ok(done));
     }
-    let mut fds: Vec<pollfd> = FDS.with(|fds| core::mem::take(&mut *fds.borrow_mut()));
-    fds.clear();
-    fds.extend_from_slice(wait.kernel);
-    if let ([object], [_]) = (wait.objects, wait.kernel)
-        && object.ending.load(Ordering::SeqCst)
-    {
+    let mut fds = Polled::new();
+    for polled in wait.kernel {
         // Closed by another thread: the number that the call came with may be another file's now.
-        let shadow = object.fd.load(Ordering::SeqCst);
-        fds.iter_mut().filter(|polled| polled.fd >= 0).for_each(|polled| polled.fd = shadow);
+        let fd = match (wait.watched.objects, polled.fd) {
+            ([object], fd @ 0..) if wait.kernel.len() == 1 => object.shadow(fd),
+            (_, fd) => fd,
+        };
+        fds.push(fd, polled.events);
     }
-    fds.push(pollfd { fd: eventfd, events: libc::POLLIN, revents: 0 });
+    let eventfd = asleep.sleeper.eventfd;
+    fds.push(eventfd, libc::POLLIN);
+    let first_bell = bells.push(&mut fds);
     for lane in wait.lanes.each().filter(|_| wait.set.is_none_or(|set| set.is_nested())) {
-        fds.extend(lane.descriptors.iter().map(|fd| pollfd { fd: *fd, events: libc::POLLIN, revents: 0 }));
+        lane.descriptors.iter().for_each(|fd| fds.push(*fd, libc::POLLIN));
     }
-    for lane in wait.lanes.each() {
-        lane.before_sleep(runtime, now);
-    }
+    wait.lanes.each().for_each(|lane| lane.before_sleep(runtime, now));
     let left = wait.deadline.map(|deadline| deadline.saturating_sub(now));
-    let _ = os.poll_all(&mut fds, left, Some(wait.mask.unwrap_or(asleep.mask)));
+    let _ = os.poll_all(fds.slice(), left, Some(wait.mask.unwrap_or(asleep.mask)));
     drop(asleep);
     let now = sys::clock::now();
     sharing::slept(now);
-    for lane in wait.lanes.each() {
-        lane.after_sleep(now);
-    }
+    wait.lanes.each().for_each(|lane| lane.after_sleep(now));
     // What comes between the poll and here wakes the next sleep for nothing, once.
-    if fds.get(wait.kernel.len()).is_some_and(|own| own.revents != 0) {
+    if fds.slice().get(wait.kernel.len()).is_some_and(|own| own.revents != 0) {
         sys::fd::clear(eventfd);
     }
-    FDS.with(|kept| *kept.borrow_mut() = fds);
+    if !using.stands() {
+        return Some(Err(Stopped::Interrupted));
+    }
+    bells.hear(runtime, wait, &fds.slice()[first_bell..]);
     if signals.interrupt(os) {
         return match attempt(sys::clock::now()) {
             // As the kernel: what is ready wins over the signal.
@@ -299,27 +374,4 @@ fn sleep<T>(
         };
     }
     None
-}
-
-thread_local! {
-    /// Reused between sleeps.
-    static FDS: RefCell<Vec<pollfd>> = const { RefCell::new(Vec::new()) };
-    static WAKE: RefCell<Option<sys::Fd>> = const { RefCell::new(None) };
-}
-
-/// The eventfd that wakes this thread, made on first use.
-fn thread_eventfd() -> i32 {
-    WAKE.with(|wake| {
-        let mut wake = wake.borrow_mut();
-        if wake.is_none() {
-            *wake = sys::fd::eventfd().ok();
-        }
-        // Without an eventfd (descriptors exhausted) the sleep is a poll on -1: the wake-ups of packets remain.
-        wake.as_ref().map_or(-1, sys::Fd::raw)
-    })
-}
-
-/// In the child of a fork: the eventfd of the thread that forked is the parent's.
-pub(crate) fn after_fork() {
-    WAKE.with(|wake| *wake.borrow_mut() = None);
 }

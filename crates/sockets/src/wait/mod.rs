@@ -1,16 +1,22 @@
 //! Waiting: all blocking of the library is here.
 //!
 //! `block.rs` spins, then sleeps, for every call; `poll.rs`, `select.rs` and `epoll.rs` compute readiness over our
-//! sockets and the kernel's; `watch.rs` wakes those who sleep when another thread's turn made their socket ready.
+//! sockets and the kernel's; `watch.rs` wakes those who sleep when another thread's turn made their socket ready;
+//! `carrier.rs` wakes them when something else carries their socket from now on, and `in_kernel.rs` is how they sleep
+//! while the kernel does; `presence.rs` is what others know of a wait, until it ends or a signal handler runs.
 
 pub(crate) mod arguments;
 pub(crate) mod block;
+pub(crate) mod carrier;
 pub(crate) mod epoll;
+pub(crate) mod in_kernel;
 pub(crate) mod poll;
+mod polled;
+pub(crate) mod presence;
 pub(crate) mod select;
 mod sharing;
 pub(crate) mod spin;
-pub(crate) mod using;
+pub(crate) mod waker;
 pub(crate) mod watch;
 
 use crate::lane::Lane;
@@ -21,7 +27,13 @@ use stack::Ready;
 pub(crate) const LOOK_NS: u64 = 20_000;
 
 /// Readiness of a socket with legs, all legs together. The shadow's share is the kernel's to tell.
-pub(crate) fn ready(object: &Object) -> Ready {
+pub(crate) fn ready(object: &'static Object) -> Ready {
+    if object.is_filtered() {
+        crate::extra::vet(object);
+    }
+    if object.kind() == Kind::Memory {
+        return crate::memory::ready(object);
+    }
     let mut ready = Ready::default();
     for (lane, id) in object.legs() {
         ready |= lane.lock().stack.ready(id);
@@ -33,6 +45,12 @@ pub(crate) fn ready(object: &Object) -> Ready {
 /// kernel.
 pub(crate) fn shadow_contributes(object: &Object) -> bool {
     matches!(object.kind(), Kind::Udp | Kind::Listener)
+}
+
+/// Whether the readiness of a socket is computed here, or a part of it.
+#[inline]
+pub(crate) fn is_active(object: &Object) -> bool {
+    object.kind() == Kind::Memory || object.leg().is_some() && object.kind() != Kind::Free
 }
 
 /// A set of lanes as a mask of slots.

@@ -1,9 +1,12 @@
 //! poll(2) and ppoll(2) over our sockets and the kernel's; select(2) comes here too.
 
 use super::block::{self, Polling, Stopped, Wait};
+use super::carrier::Watched;
 use super::epoll::Set;
-use super::{LOOK_NS, Lanes, ready, shadow_contributes};
+use super::in_kernel;
+use super::{LOOK_NS, Lanes, is_active, ready, shadow_contributes};
 use crate::answer::{Answer, Stop, Why};
+use crate::calls;
 use crate::counts;
 use crate::errno::fail;
 use crate::fd_table::{self, Entry};
@@ -13,6 +16,15 @@ use core::sync::atomic::{AtomicU32, Ordering};
 use libc::pollfd;
 use stack::Ready;
 
+/// What a wait says about a descriptor that is polled: the child of a fork uses it, and a set is watched from outside.
+pub(crate) fn prepare(runtime: &'static Runtime, fd: i32) {
+    let _ = calls::hearing(fd);
+    if let Some(set) = fd_table::epoll(fd) {
+        set.before_wait(runtime);
+        set.mark_nested();
+    }
+}
+
 /// Waits until one of `fds` is ready. The three-way answer: `Kernel` if none is ours.
 pub(crate) fn poll(
     runtime: &'static Runtime,
@@ -20,11 +32,77 @@ pub(crate) fn poll(
     deadline: Option<u64>,
     mask: Option<u64>,
 ) -> Answer<i32> {
-    let mut poll = Poll::new(runtime, fds, mask)?;
-    let objects = core::mem::take(&mut poll.objects);
+    let mut has_moved = false;
+    loop {
+        let found = Found::among(fds);
+        if found.is_empty() && !has_moved {
+            return Err(Stop::Kernel(Why::NotOurs));
+        }
+        let watched = Watched { objects: &found.objects, sets: &found.sets };
+        // Before anybody looks who carries them.
+        let moves = watched.moves();
+        match look_and_wait(runtime, fds, &found, watched, moves, deadline, mask, has_moved) {
+            Ok(answer) => return answer,
+            Err(Stopped::TimedOut) => return Ok(0),
+            Err(Stopped::Interrupted) => return fail(libc::EINTR),
+            Err(Stopped::Moved) => has_moved = true,
+        }
+    }
+}
+
+/// What is ours among the descriptors, whatever carries it.
+#[derive(Default)]
+struct Found {
+    /// Sockets, by index into the application's array.
+    indices: Vec<usize>,
+    objects: Vec<&'static Object>,
+    sets: Vec<&'static Set>,
+}
+
+impl Found {
+    fn among(fds: &[pollfd]) -> Found {
+        let mut found = Found::default();
+        for (index, polled) in fds.iter().enumerate() {
+            match fd_table::entry(polled.fd) {
+                Some(Entry::Socket(object)) => {
+                    found.indices.push(index);
+                    found.objects.push(object);
+                }
+                Some(Entry::Epoll(set)) => found.sets.push(set),
+                None => {}
+            }
+        }
+        found
+    }
+
+    fn is_empty(&self) -> bool {
+        self.objects.is_empty() && self.sets.is_empty()
+    }
+}
+
+#[allow(clippy::too_many_arguments)]
+fn look_and_wait(
+    runtime: &'static Runtime,
+    fds: &mut [pollfd],
+    found: &Found,
+    watched: Watched<'_>,
+    moves: u32,
+    deadline: Option<u64>,
+    mask: Option<u64>,
+    has_moved: bool,
+) -> Result<Answer<i32>, Stopped> {
+    watched.objects.iter().for_each(|object| crate::carrier::wait_while_moving(object));
+    let Some(mut poll) = Poll::new(runtime, fds, found, mask) else {
+        if deadline == Some(0) && !has_moved {
+            // Nobody waits.
+            return Ok(Err(Stop::Kernel(Why::NotOurs)));
+        }
+        return in_kernel::poll(runtime, fds, watched, moves, deadline, mask);
+    };
     let kernel = poll.kernel.clone();
     let wait = Wait {
-        objects: &objects,
+        watched,
+        moves,
         lanes: poll.lanes,
         set: None,
         kernel: &kernel,
@@ -35,31 +113,27 @@ pub(crate) fn poll(
         mask,
         polling: Polling::Poll,
     };
-    let answer = match block::until(runtime, &wait, |now| poll.attempt(fds, now)) {
-        Ok(count) => count,
-        Err(Stopped::TimedOut) => Ok(0),
-        Err(Stopped::Interrupted) => fail(libc::EINTR),
-    };
+    let outcome = block::until(runtime, &wait, |now| poll.attempt(fds, now));
     let process = counts::segment().process();
-    match answer {
-        Ok(0) => process.poll_timeouts.one(),
-        Ok(_) if poll.ours.iter().any(|(i, _)| fds[*i].revents != 0) => process.poll_ready_ours.one(),
-        Ok(_) => process.poll_ready_os.one(),
-        Err(_) => process.poll_errors.one(),
+    match outcome {
+        Ok(Ok(_)) if poll.ours.iter().any(|(i, _)| fds[*i].revents != 0) => process.poll_ready_ours.one(),
+        Ok(Ok(_)) => process.poll_ready_os.one(),
+        Ok(Err(_)) | Err(Stopped::Interrupted) => process.poll_errors.one(),
+        Err(Stopped::TimedOut) => process.poll_timeouts.one(),
+        Err(Stopped::Moved) => {}
     }
-    answer
+    outcome
 }
 
 /// The adaptive budget of poll and select, process-wide: these calls have no object to remember it.
 static MEMORY: AtomicU32 = AtomicU32::new(0);
 
-struct Poll {
+struct Poll<'a> {
     runtime: &'static Runtime,
-    /// Ours, by index into the application's array.
+    /// Those with legs, by index into the application's array.
     ours: Vec<(usize, &'static Object)>,
-    objects: Vec<&'static Object>,
     /// Our epoll sets among the kernel's descriptors.
-    sets: Vec<&'static Set>,
+    sets: &'a [&'static Set],
     lanes: Lanes,
     /// The application's array with ours replaced by what their shadows contribute (or -1).
     kernel: Vec<pollfd>,
@@ -68,46 +142,39 @@ struct Poll {
     looked: u64,
 }
 
-impl Poll {
-    fn new(runtime: &'static Runtime, fds: &[pollfd], mask: Option<u64>) -> Answer<Poll> {
-        let mut ours = Vec::new();
-        let mut lanes = Lanes::default();
-        let mut kernel: Vec<pollfd> = Vec::new();
-        let mut sets = Vec::new();
-        for (i, polled) in fds.iter().enumerate() {
-            let object = match fd_table::entry(polled.fd) {
-                Some(Entry::Socket(object)) => object,
-                Some(Entry::Epoll(set)) => {
-                    lanes.0 |= set.lanes().0;
-                    sets.push(set);
-                    continue;
+impl<'a> Poll<'a> {
+    /// `None`: the kernel carries all of them.
+    fn new(
+        runtime: &'static Runtime,
+        fds: &[pollfd],
+        found: &'a Found,
+        mask: Option<u64>,
+    ) -> Option<Poll<'a>> {
+        let mut lanes = found.sets.iter().fold(Lanes::default(), |lanes, set| Lanes(lanes.0 | set.lanes().0));
+        let all = found.indices.iter().copied().zip(found.objects.iter().copied());
+        let ours: Vec<_> = all.filter(|(_, object)| is_active(object)).collect();
+        if ours.is_empty() && lanes.0 == 0 && !found.sets.iter().any(|set| set.has_bells()) {
+            return None;
+        }
+        let mut kernel = fds.to_vec();
+        for (i, object) in &ours {
+            if object.kind() == Kind::Memory {
+                kernel[*i].events = crate::memory::kernel_part(object, kernel[*i].events);
+                if kernel[*i].events == 0 {
+                    kernel[*i].fd = -1;
                 }
-                None => continue,
-            };
-            if object.leg().is_none() || object.kind() == Kind::Free {
                 continue;
             }
-            if ours.is_empty() {
-                kernel = fds.to_vec();
-            }
             crate::tcp::attend(object);
-            ours.push((i, object));
             lanes.add(object);
             if shadow_contributes(object) {
-                kernel[i].events &= libc::POLLIN | libc::POLLRDNORM | libc::POLLPRI;
+                kernel[*i].events &= libc::POLLIN | libc::POLLRDNORM | libc::POLLPRI;
             } else {
-                kernel[i].fd = -1;
+                kernel[*i].fd = -1;
             }
-        }
-        if ours.is_empty() {
-            if lanes.0 == 0 {
-                return Err(Stop::Kernel(Why::NotOurs));
-            }
-            kernel = fds.to_vec();
         }
         let has_kernel = kernel.iter().any(|polled| polled.fd >= 0);
-        let objects = ours.iter().map(|(_, object)| *object).collect();
-        Ok(Poll { runtime, ours, objects, sets, lanes, kernel, has_kernel, mask, looked: 0 })
+        Some(Poll { runtime, ours, sets: &found.sets, lanes, kernel, has_kernel, mask, looked: 0 })
     }
 
     /// One look at everything. `None`: nothing is ready.
@@ -117,6 +184,9 @@ impl Poll {
         }
         let mut count = 0;
         for (i, object) in &self.ours {
+            if object.kind() == Kind::Memory {
+                crate::memory::poll(self.runtime, object, now);
+            }
             fds[*i].revents = revents(ready(object), fds[*i].events);
             count += i32::from(fds[*i].revents != 0);
         }
@@ -140,7 +210,7 @@ impl Poll {
 
     /// Asks the kernel without waiting, and merges; returns how many are ready in all.
     fn look(&mut self, fds: &mut [pollfd], ours: i32) -> Answer<i32> {
-        for set in &self.sets {
+        for set in self.sets {
             set.refresh();
         }
         self.runtime.os.poll_all(&mut self.kernel, Some(0), self.mask).map_err(Stop::Errno)?;
@@ -150,7 +220,10 @@ impl Poll {
             let mine = self.ours.get(next).filter(|(at, _)| *at == i);
             if let Some((_, object)) = mine {
                 next += 1;
-                if polled.fd >= 0 && polled.revents & libc::POLLIN != 0 {
+                if polled.fd >= 0 && object.kind() == Kind::Memory {
+                    count += i32::from(fds[i].revents == 0 && polled.revents != 0);
+                    fds[i].revents |= polled.revents;
+                } else if polled.fd >= 0 && polled.revents & libc::POLLIN != 0 {
                     object.shadow_ready.store(true, Ordering::Relaxed);
                     count += i32::from(fds[i].revents == 0);
                     fds[i].revents |= polled.revents & (fds[i].events | libc::POLLERR);

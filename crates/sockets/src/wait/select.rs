@@ -62,8 +62,8 @@ pub(crate) unsafe fn pselect(
         if !(r || w || x) {
             continue;
         }
-        any_ours |= fd_table::socket(fd as i32).is_some();
-        let _ = crate::calls::hearing(fd as i32);
+        any_ours |= fd_table::entry(fd as i32).is_some();
+        poll::prepare(runtime, fd as i32);
         // POLLRDNORM and POLLWRNORM stand for select's idea of ready; HUP and ERR are always told.
         let events = [(r, libc::POLLIN), (w, libc::POLLOUT), (x, libc::POLLPRI)];
         let events = events.iter().filter(|(on, _)| *on).fold(0, |bits, (_, bit)| bits | bit);

@@ -1,10 +1,10 @@
 //! Sharing a processor with others that poll.
 //!
-//! A program over the kernel's sockets leaves the processor each time that it finds nothing. One that polls instead would
-//! keep it from a second worker of the same server until the scheduler takes it away, milliseconds later. So a thread
-//! yields now and then: after some time of polling, at once where the last yield found somebody who polls too, and now and
-//! then also between two waits that found work. Where the other one computes, yielding would give it far more than its
-//! share: then the thread sleeps instead of polling, and does not yield for a while.
+//! A program over the kernel's sockets leaves the processor each time that it finds nothing. One that polls instead
+//! would keep it from a second worker of the same server until the scheduler takes it away, milliseconds later. So a
+//! thread yields now and then: after some time of polling, at once where the last yield found somebody who polls too,
+//! and now and then also between two waits that found work. Where the other one computes, yielding would give it far
+//! more than its share: then the thread sleeps instead of polling, and does not yield for a while.
 
 use core::cell::Cell;
 

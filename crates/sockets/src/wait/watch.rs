@@ -6,7 +6,7 @@
 
 use super::epoll::Set;
 use crate::object::Object;
-use core::sync::atomic::{AtomicU32, Ordering};
+use core::sync::atomic::{AtomicU32, Ordering, fence};
 use stack::Ready;
 
 /// Those who wait for one socket.
@@ -17,6 +17,7 @@ pub(crate) struct Watch {
 }
 
 /// Nearly every socket is in one set or in none, and nobody sleeps for one in a set.
+#[derive(Default)]
 struct Inner {
     set: Option<(&'static Set, u32)>,
     others: Option<Box<Others>>,
@@ -59,7 +60,7 @@ impl Watch {
 
     /// In the child of a fork: those who wait are threads of the parent.
     pub(crate) fn after_fork(&self, child: &sys::InChild) {
-        self.inner.force_unlock(child);
+        self.inner.take_over(child);
         self.clear();
     }
 
@@ -131,6 +132,17 @@ impl Watch {
         }
         for (set, slot) in inner.sets() {
             set.edge(slot, edges);
+        }
+    }
+
+    /// What carries the socket changed: those who sleep for it look again from the start.
+    pub(crate) fn wake_sleepers(&self) {
+        // Against a sleeper that registers, then looks at the carrier.
+        fence(Ordering::SeqCst);
+        if self.count.load(Ordering::SeqCst) != 0 {
+            for eventfd in self.inner.lock().sleepers() {
+                sys::fd::signal(*eventfd);
+            }
         }
     }
 

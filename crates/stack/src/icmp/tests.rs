@@ -19,6 +19,7 @@ fn open(host: &mut Host, connected: bool) -> SocketId {
         multicast_ttl: 1,
         multicast_all: true,
         mtu_discover: MtuDiscover::Want,
+        bound_to_interface: false,
     };
     let id = host.stack.udp_open(Endpoint::new(HOST, 5), &options, 0).unwrap();
     if connected {
@@ -78,6 +79,8 @@ fn soft_errors_and_errors_about_other_flows_are_not_told() {
     let id = open(&mut host, true);
     receive(&mut host, &error(3, 1, 0, 29, 6));
     receive(&mut host, &error(11, 0, 0, 29, 6));
+    receive(&mut host, &error(3, 5, 0, 29, 6));
+    receive(&mut host, &error(3, 16, 0, 29, 6));
     receive(&mut host, &error(4, 0, 0, 29, 6));
     receive(&mut host, &error(3, 3, 0, 29, 7));
     assert_eq!(host.stack.take_error(id), None);
@@ -89,6 +92,8 @@ fn hard_errors_are_told_by_linuxs_table() {
         (2, SocketError::ProtocolUnreachable),
         (3, SocketError::Refused),
         (6, SocketError::NetUnreachable),
+        (7, SocketError::HostDown),
+        (8, SocketError::HostIsolated),
         (10, SocketError::HostUnreachable),
         (13, SocketError::HostUnreachable),
     ];

@@ -1,42 +1,45 @@
-//! A bounded table keyed by IPv4 address whose users remember where in it their entry was.
+//! A bounded table whose users remember where in it their entry was.
 
 use ahash::RandomState;
-use core::net::Ipv4Addr;
+use core::hash::Hash;
 use std::collections::HashMap;
 
-struct Slot<T> {
-    key: Ipv4Addr,
+struct Slot<K, T> {
+    key: K,
     used: bool,
     value: T,
 }
 
-/// Entries by address. Beyond `max`, an entry that was not used lately makes room (CLOCK).
-pub(crate) struct Cache<T> {
-    slots: Vec<Slot<T>>,
-    index: HashMap<Ipv4Addr, u32, RandomState>,
+/// Entries by key. Beyond `max`, an entry that was not used lately makes room (CLOCK).
+pub(crate) struct Cache<K, T> {
+    slots: Vec<Slot<K, T>>,
+    index: HashMap<K, u32, RandomState>,
     hand: usize,
     max: usize,
 }
 
-impl<T> Cache<T> {
+impl<K: Copy + Eq + Hash, T> Cache<K, T> {
     pub(crate) fn new(max: usize, hasher: RandomState) -> Self {
         Cache { slots: Vec::new(), index: HashMap::with_hasher(hasher), hand: 0, max }
     }
 
     /// Where the entry of `key` is. `hint` is where it was last time; without a change no hash is computed.
-    #[inline]
-    pub(crate) fn find(&mut self, key: Ipv4Addr, hint: u32) -> Option<u32> {
+    #[inline(always)]
+    pub(crate) fn find(&mut self, key: K, hint: u32) -> Option<u32> {
         match self.slots.get_mut(hint as usize) {
             Some(slot) if slot.key == key => {
                 slot.used = true;
                 Some(hint)
             }
-            _ => {
-                let at = *self.index.get(&key)?;
-                self.slots[at as usize].used = true;
-                Some(at)
-            }
+            _ => self.look_up(key),
         }
+    }
+
+    #[inline(never)]
+    fn look_up(&mut self, key: K) -> Option<u32> {
+        let at = *self.index.get(&key)?;
+        self.slots[at as usize].used = true;
+        Some(at)
     }
 
     /// The entry at a place that [`Cache::find`] or [`Cache::insert`] just told.
@@ -46,7 +49,7 @@ impl<T> Cache<T> {
     }
 
     /// Takes an entry in for a key that has none. `pinned` says which entries must stay; `None`: all must.
-    pub(crate) fn insert(&mut self, key: Ipv4Addr, value: T, pinned: impl Fn(&T) -> bool) -> Option<u32> {
+    pub(crate) fn insert(&mut self, key: K, value: T, pinned: impl Fn(&T) -> bool) -> Option<u32> {
         let slot = Slot { key, used: true, value };
         let at = if self.slots.len() < self.max {
             self.slots.push(slot);
@@ -62,7 +65,7 @@ impl<T> Cache<T> {
     }
 
     /// Every entry with its key.
-    pub(crate) fn iter_mut(&mut self) -> impl Iterator<Item = (Ipv4Addr, &mut T)> {
+    pub(crate) fn iter_mut(&mut self) -> impl Iterator<Item = (K, &mut T)> {
         self.slots.iter_mut().map(|slot| (slot.key, &mut slot.value))
     }
 
@@ -82,11 +85,11 @@ impl<T> Cache<T> {
 mod tests {
     use super::*;
 
-    fn key(n: u32) -> Ipv4Addr {
-        Ipv4Addr::from_bits(n)
+    fn key(n: u32) -> u32 {
+        n
     }
 
-    fn cache() -> Cache<u32> {
+    fn cache() -> Cache<u32, u32> {
         let mut cache = Cache::new(4, RandomState::with_seeds(1, 2, 3, 4));
         for n in 0..4 {
             assert_eq!(cache.insert(key(n), n, |_| false), Some(n));

@@ -12,7 +12,7 @@ mod waiting;
 mod tests;
 
 use crate::ingress::IpMeta;
-use crate::{Config, Instant, Large, MacAddr, Outlet, Request, SocketError, SocketId};
+use crate::{Config, Instant, Large, MacAddr, Outlet, Query, Request, SocketError, SocketId};
 use ahash::RandomState;
 use cache::Cache;
 use core::net::Ipv4Addr;
@@ -22,7 +22,7 @@ use std::collections::VecDeque;
 use waiting::Waiting;
 use wire::{ethernet, ipv4};
 
-pub(crate) use paths::Held;
+pub(crate) use paths::{Back, Held};
 
 /// Bytes before the IP packet of a frame that we send.
 pub(crate) const LINK_LEN: usize = ethernet::HEADER_LEN;
@@ -33,29 +33,40 @@ pub(crate) const HEADERS_LEN: usize = ethernet::HEADER_LEN + ipv4::HEADER_LEN;
 pub(crate) struct Net {
     mac: MacAddr,
     mtu: u32,
+    /// The interface's.
     addresses: Vec<Ipv4Addr>,
-    paths: Cache<PathEntry>,
-    neighbours: Cache<Neighbour>,
+    /// All that this host has, in order.
+    of_host: Vec<Ipv4Addr>,
+    /// [`mark`] of all of those.
+    marks: u64,
+    paths: Cache<Query, PathEntry>,
+    neighbours: Cache<Ipv4Addr, Neighbour>,
     pub(crate) requests: VecDeque<Request>,
     pub(crate) waiting: Waiting,
     /// Destinations whose held packets found the outlet full.
-    stalled: Vec<Ipv4Addr>,
+    stalled: Vec<Query>,
     held_bytes: usize,
+    /// IP packets for the kernel to carry, or to receive, since their way is another interface's.
+    for_kernel: VecDeque<Vec<u8>>,
     ident_key: SipHasher13,
     /// The device is gone: nothing is sent any more.
     pub(crate) abandoned: bool,
 }
 
-/// A destination, and where its path was found last time. Kept by whoever sends there.
+/// A way, and where its path was found last time. Kept by whoever sends there.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Route {
-    pub(crate) to: Ipv4Addr,
+    pub(crate) query: Query,
     hint: u32,
 }
 
 impl Route {
-    pub(crate) fn new(to: Ipv4Addr) -> Route {
-        Route { to, hint: u32::MAX }
+    pub(crate) fn new(query: Query) -> Route {
+        Route { query, hint: u32::MAX }
+    }
+
+    pub(crate) fn to(&self) -> Ipv4Addr {
+        self.query.to
     }
 }
 
@@ -90,11 +101,24 @@ pub(crate) struct Hop {
     ether: [u8; ethernet::HEADER_LEN],
     /// Largest IP packet, bytes.
     pub(crate) mtu: u32,
+    /// Routing would take another interface.
+    pub(crate) elsewhere: bool,
     /// Where the path's entry is.
     at: u32,
 }
 
 impl Net {
+    /// An IP packet that the kernel is to have. Those that are too many are lost, as on the way.
+    pub(crate) fn leave_to_kernel(&mut self, packet: Vec<u8>) {
+        if self.for_kernel.len() < FOR_KERNEL_MAX {
+            self.for_kernel.push_back(packet);
+        }
+    }
+
+    pub(crate) fn take_for_kernel(&mut self) -> Option<Vec<u8>> {
+        self.for_kernel.pop_front()
+    }
+
     /// Bytes of packets that wait for an answer of the owner.
     pub(crate) fn held_bytes(&self) -> usize {
         self.held_bytes
@@ -107,21 +131,26 @@ impl Net {
             mac: config.mac,
             mtu: config.mtu.max(paths::IPV4_MTU_MIN),
             addresses: Vec::new(),
+            of_host: Vec::new(),
+            marks: 0,
             paths: Cache::new(PATHS_MAX, hasher.clone()),
             neighbours: Cache::new(NEIGHBOURS_MAX, hasher.clone()),
             requests: VecDeque::new(),
             waiting: Waiting::default(),
             stalled: Vec::new(),
             held_bytes: 0,
+            for_kernel: VecDeque::new(),
             ident_key: SipHasher13::new_with_key(&key),
             abandoned: false,
         }
     }
 
-    /// Whether packets to `address` are for this host.
-    #[inline]
+    /// Whether packets to `address` are for this host, whichever of its interfaces has it.
+    #[inline(always)]
     pub(crate) fn is_local(&self, address: Ipv4Addr) -> bool {
-        self.addresses.contains(&address)
+        // Each packet asks twice: most are from others, to the interface's first address.
+        let others = || self.marks & mark(address) != 0 && self.of_host.binary_search(&address).is_ok();
+        self.addresses.first() == Some(&address) || others()
     }
 
     pub(crate) fn mac(&self) -> MacAddr {
@@ -133,9 +162,13 @@ impl Net {
         self.mtu
     }
 
-    pub(crate) fn set_addresses(&mut self, addresses: &[Ipv4Addr]) {
+    pub(crate) fn set_addresses(&mut self, own: &[Ipv4Addr], elsewhere: &[Ipv4Addr]) {
         self.addresses.clear();
-        self.addresses.extend_from_slice(addresses);
+        self.addresses.extend_from_slice(own);
+        self.of_host.clear();
+        self.of_host.extend(own.iter().chain(elsewhere));
+        self.of_host.sort_unstable();
+        self.marks = self.of_host.iter().fold(0, |marks, address| marks | mark(*address));
     }
 
     /// The address that packets to `to` come from when nobody says: the one that shares the longest prefix.
@@ -166,15 +199,15 @@ impl Net {
             return Sent::TooBig(hop.mtu);
         }
         let (fragment, ident) = self.whole(&hop, ip);
-        if self.emit(&hop, route.to, ip, ident, fragment, len, out, fill) {
+        if self.emit(&hop, route.to(), ip, ident, fragment, len, out, fill) {
             return Sent::Done;
         }
         self.waiting.for_outlet(id);
         Sent::Full
     }
 
-    /// As [`Net::send`], a TCP packet that is cut on its way out; it may not be fragmented. `transport` is its header, for
-    /// segments of `mss` bytes of payload.
+    /// As [`Net::send`], a TCP packet that is cut on its way out; it may not be fragmented. `transport` is its header,
+    /// for segments of `mss` bytes of payload.
     #[allow(clippy::too_many_arguments)]
     pub(crate) fn send_large(
         &mut self,
@@ -195,7 +228,7 @@ impl Net {
         }
         let fields = ipv4::Fields {
             src: ip.src,
-            dst: route.to,
+            dst: route.to(),
             protocol: ip.protocol,
             tos: ip.tos,
             ttl: ip.ttl,
@@ -307,7 +340,15 @@ fn write_packet(
     true
 }
 
-/// Destinations remembered: more than a busy server's peers in a while, about 2 MiB.
+/// One bit of 64 for an address (by Fibonacci hashing).
+#[inline]
+fn mark(address: Ipv4Addr) -> u64 {
+    1 << (u32::from_ne_bytes(address.octets()).wrapping_mul(0x9E37_79B1) >> 26)
+}
+
+/// Packets for the kernel between two looks of the owner.
+const FOR_KERNEL_MAX: usize = 256;
+/// Ways remembered: more than a busy server's peers in a while, about 2 MiB.
 const PATHS_MAX: usize = 16_384;
 /// Next hops remembered, as Linux's gc_thresh3 by default (1024), four times.
 const NEIGHBOURS_MAX: usize = 4_096;

@@ -1,13 +1,13 @@
 //! The path cache and the neighbour table, what waits in them, and path MTUs learned from ICMP.
 
 use super::{Hop, Net, Route, Sent};
-use crate::{Duration, Instant, MacAddr, Path, Request, SocketError, SocketId};
+use crate::{Duration, Instant, MacAddr, Path, Query, Request, SocketError, SocketId};
 use core::hash::Hasher;
 use core::net::Ipv4Addr;
 use std::collections::VecDeque;
 use wire::ethernet;
 
-/// One destination.
+/// One way.
 pub(super) struct PathEntry {
     state: PathState,
     next_hop: Ipv4Addr,
@@ -18,6 +18,8 @@ pub(super) struct PathEntry {
     mtu: u32,
     /// A limit learned from ICMP, and until when it counts.
     learned: Option<(u32, Instant)>,
+    /// Routing would take another interface.
+    elsewhere: bool,
     /// Routes changed since the answer: serve, but ask again.
     stale: bool,
     ident: u16,
@@ -50,13 +52,26 @@ pub(crate) struct Held {
 pub(super) struct Neighbour {
     state: NeighbourState,
     /// Destinations behind it that wait.
-    waiting: Vec<Ipv4Addr>,
+    waiting: Vec<Query>,
 }
 
 enum NeighbourState {
     Asked(Instant),
     Known([u8; ethernet::HEADER_LEN]),
     Failed(Instant),
+}
+
+/// By which way an answer goes to where a packet came from.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Back {
+    /// By this interface, as it came.
+    Here,
+    /// By another one.
+    Elsewhere,
+    /// There is none.
+    Nowhere,
+    /// That is being asked.
+    Unknown,
 }
 
 /// What a path's answer set free.
@@ -73,7 +88,7 @@ impl Net {
     /// The way to a destination, if it is known to the end; else asks for what is missing.
     #[inline]
     pub(crate) fn hop(&mut self, now: Instant, route: &mut Route) -> Result<Hop, Sent> {
-        if let Some(at) = self.paths.find(route.to, route.hint) {
+        if let Some(at) = self.paths.find(route.query, route.hint) {
             route.hint = at;
             let path = self.paths.at(at);
             if path.state == PathState::Known
@@ -85,7 +100,7 @@ impl Net {
                 if let NeighbourState::Known(ether) = self.neighbours.at(neighbour).state
                     && !self.abandoned
                 {
-                    return Ok(Hop { ether, mtu: path.mtu, at });
+                    return Ok(Hop { ether, mtu: path.mtu, elsewhere: path.elsewhere, at });
                 }
             }
         }
@@ -97,10 +112,10 @@ impl Net {
         if self.abandoned {
             return Err(Sent::Unreachable(SocketError::Aborted));
         }
-        let Some(at) = self.paths.find(route.to, route.hint) else {
-            self.insert_path(route.to, PathState::Asked(now))
+        let Some(at) = self.paths.find(route.query, route.hint) else {
+            self.insert_path(route.query, PathState::Asked(now))
                 .ok_or(Sent::Unreachable(SocketError::HostUnreachable))?;
-            self.requests.push_back(Request::Path(route.to));
+            self.requests.push_back(Request::Path(route.query));
             return Err(Sent::Waiting);
         };
         route.hint = at;
@@ -111,7 +126,7 @@ impl Net {
             PathState::Known if !path.stale => {}
             state => {
                 path.stale = false;
-                self.requests.push_back(Request::Path(route.to));
+                self.requests.push_back(Request::Path(route.query));
                 if state != PathState::Known {
                     path.state = PathState::Asked(now);
                     return Err(Sent::Waiting);
@@ -122,9 +137,9 @@ impl Net {
             path.learned = None;
         }
         path.limit(self.mtu);
-        let (next_hop, mtu) = (path.next_hop, path.mtu);
-        let ether = self.neighbour(now, next_hop, at, route.to)?;
-        Ok(Hop { ether, mtu, at })
+        let (next_hop, mtu, elsewhere) = (path.next_hop, path.mtu, path.elsewhere);
+        let ether = self.neighbour(now, next_hop, at, route.query)?;
+        Ok(Hop { ether, mtu, elsewhere, at })
     }
 
     fn neighbour(
@@ -132,7 +147,7 @@ impl Net {
         now: Instant,
         next_hop: Ipv4Addr,
         at: u32,
-        to: Ipv4Addr,
+        query: Query,
     ) -> Result<[u8; ethernet::HEADER_LEN], Sent> {
         let found = match self.neighbours.find(next_hop, self.paths.at(at).hint) {
             Some(found) => found,
@@ -161,7 +176,7 @@ impl Net {
             }
         }
         if !core::mem::replace(&mut self.paths.at(at).listed, true) {
-            self.neighbours.at(found).waiting.push(to);
+            self.neighbours.at(found).waiting.push(query);
         }
         Err(Sent::Waiting)
     }
@@ -169,7 +184,7 @@ impl Net {
     /// The largest IP packet on the way to a destination as far as is known, bytes.
     #[inline]
     pub(crate) fn path_mtu(&mut self, now: Instant, route: &mut Route) -> u32 {
-        let Some(at) = self.paths.find(route.to, route.hint) else { return self.mtu };
+        let Some(at) = self.paths.find(route.query, route.hint) else { return self.mtu };
         route.hint = at;
         let limit = self.mtu;
         let path = self.paths.at(at);
@@ -180,11 +195,11 @@ impl Net {
         path.mtu
     }
 
-    /// A router says that packets to `to` must be no larger than `mtu`. The caller made sure that it quoted a packet
+    /// A router says that packets of `query` must be no larger than `mtu`. The caller made sure that it quoted a packet
     /// of ours. Returns the path's MTU if that lowered it. A limit is never believed below 552 bytes (Linux's
     /// min_pmtu), and forgotten after ten minutes (RFC 1191, 6.3).
-    pub(crate) fn lower_mtu(&mut self, now: Instant, to: Ipv4Addr, mtu: u32) -> Option<u32> {
-        let at = self.paths.find(to, u32::MAX)?;
+    pub(crate) fn lower_mtu(&mut self, now: Instant, query: Query, mtu: u32) -> Option<u32> {
+        let at = self.paths.find(query, u32::MAX)?;
         let limit = self.mtu;
         let path = self.paths.at(at);
         let mtu = mtu.max(PMTU_MIN);
@@ -196,9 +211,37 @@ impl Net {
         Some(path.mtu)
     }
 
+    /// By which way answers go.
+    pub(crate) fn back(&mut self, now: Instant, query: Query) -> Back {
+        let Some(at) = self.paths.find(query, u32::MAX) else {
+            if self.insert_path(query, PathState::Asked(now)).is_none() {
+                return Back::Nowhere;
+            }
+            self.requests.push_back(Request::Path(query));
+            return Back::Unknown;
+        };
+        let path = self.paths.at(at);
+        match path.state {
+            PathState::Known if !path.stale && path.elsewhere => return Back::Elsewhere,
+            PathState::Known if !path.stale => return Back::Here,
+            PathState::Asked(since) if now < since + ASK_AGAIN => return Back::Unknown,
+            PathState::Failed(_, until) if now < until => return Back::Nowhere,
+            PathState::Known => path.stale = false,
+            PathState::Asked(_) | PathState::Failed(..) => path.state = PathState::Asked(now),
+        }
+        self.requests.push_back(Request::Path(query));
+        Back::Unknown
+    }
+
+    /// Whether routing would send by another interface, as far as is known.
+    pub(crate) fn is_elsewhere(&mut self, route: &Route) -> bool {
+        let found = self.paths.find(route.query, route.hint);
+        found.is_some_and(|at| self.paths.at(at).elsewhere)
+    }
+
     /// Whether routing knows the way to a destination.
     pub(crate) fn has_path(&mut self, route: &Route) -> bool {
-        match self.paths.find(route.to, route.hint) {
+        match self.paths.find(route.query, route.hint) {
             Some(at) => self.paths.at(at).state == PathState::Known,
             None => false,
         }
@@ -206,15 +249,15 @@ impl Net {
 
     /// As [`Net::next_ident`], for a path that may not be known to its end.
     pub(crate) fn ident_to(&mut self, route: &Route) -> u16 {
-        let Some(at) = self.paths.find(route.to, route.hint) else { return 0 };
+        let Some(at) = self.paths.find(route.query, route.hint) else { return 0 };
         let path = self.paths.at(at);
         path.ident = path.ident.wrapping_add(1);
         path.ident
     }
 
-    /// Has `flush` send what is held for a destination.
-    pub(crate) fn stall(&mut self, to: Ipv4Addr) {
-        self.stalled.push(to);
+    /// Has `flush` send what is held for a way.
+    pub(crate) fn stall(&mut self, query: Query) {
+        self.stalled.push(query);
     }
 
     /// The identification of the next packet that may be fragmented: a counter per destination with a keyed start,
@@ -228,7 +271,7 @@ impl Net {
 
     /// Has a socket tried again when the path is known.
     pub(crate) fn wait_for_path(&mut self, id: SocketId, route: &Route) {
-        if let Some(at) = self.paths.find(route.to, route.hint)
+        if let Some(at) = self.paths.find(route.query, route.hint)
             && self.waiting.for_path(id)
         {
             self.paths.at(at).pending.get_or_insert_default().waiters.push(id);
@@ -238,7 +281,7 @@ impl Net {
     /// Keeps an IP packet until the path is known. When there is no room, the oldest of this path goes (as Linux's
     /// unres_qlen does); `false`: this one.
     pub(crate) fn hold(&mut self, route: &Route, held: Held) -> bool {
-        let Some(at) = self.paths.find(route.to, route.hint) else { return false };
+        let Some(at) = self.paths.find(route.query, route.hint) else { return false };
         let pending = self.paths.at(at).pending.get_or_insert_default();
         let len = held.packet.len();
         while pending.held.len() >= HELD_MAX || self.held_bytes + len > HELD_BYTES_MAX {
@@ -251,10 +294,10 @@ impl Net {
     }
 
     /// Takes in what routing says about a destination.
-    pub(crate) fn answer_path(&mut self, now: Instant, to: Ipv4Addr, answer: Result<Path, SocketError>) {
-        let at = match self.paths.find(to, u32::MAX) {
+    pub(crate) fn answer_path(&mut self, now: Instant, query: Query, answer: Result<Path, SocketError>) {
+        let at = match self.paths.find(query, u32::MAX) {
             Some(at) => at,
-            None => match self.insert_path(to, PathState::Asked(now)) {
+            None => match self.insert_path(query, PathState::Asked(now)) {
                 Some(at) => at,
                 None => return,
             },
@@ -270,6 +313,7 @@ impl Net {
                     path.listed = false;
                 }
                 path.next_hop = answer.next_hop;
+                path.elsewhere = answer.elsewhere;
                 path.route_mtu = answer.mtu.max(IPV4_MTU_MIN);
                 path.limit(limit);
             }
@@ -277,13 +321,13 @@ impl Net {
         }
     }
 
-    /// Takes in the hardware address of a next hop; returns the destinations that waited for it.
+    /// Takes in the hardware address of a next hop; returns the ways that waited for it.
     pub(crate) fn answer_neighbour(
         &mut self,
         now: Instant,
         next_hop: Ipv4Addr,
         mac: Option<MacAddr>,
-    ) -> Vec<Ipv4Addr> {
+    ) -> Vec<Query> {
         let mut state = match mac {
             Some(mac) => NeighbourState::Known(ethernet::Header::ipv4(mac, self.mac)),
             None => NeighbourState::Failed(now + FAILURE_LASTS),
@@ -299,8 +343,8 @@ impl Net {
         }
         neighbour.state = state;
         let waiting = core::mem::take(&mut neighbour.waiting);
-        for to in &waiting {
-            if let Some(at) = self.paths.find(*to, u32::MAX) {
+        for query in &waiting {
+            if let Some(at) = self.paths.find(*query, u32::MAX) {
                 self.paths.at(at).listed = false;
             }
         }
@@ -309,14 +353,20 @@ impl Net {
 
     /// Sends what a path held if it is known now; what else waited is the caller's to try. Nothing is released as
     /// long as the path is not known to its end.
-    pub(crate) fn release(&mut self, now: Instant, to: Ipv4Addr, out: &mut impl crate::Outlet) -> Released {
-        let mut route = Route::new(to);
-        let Some(at) = self.paths.find(to, u32::MAX) else { return Released::default() };
+    pub(crate) fn release(&mut self, now: Instant, query: Query, out: &mut impl crate::Outlet) -> Released {
+        let mut route = Route::new(query);
+        let Some(at) = self.paths.find(query, u32::MAX) else { return Released::default() };
         let Some(mut pending) = self.paths.at(at).pending.take() else { return Released::default() };
         let mut released = Released::default();
         let mtu = self.mtu as usize;
         match self.hop(now, &mut route) {
             Ok(hop) => {
+                if hop.elsewhere {
+                    for held in pending.held.drain(..) {
+                        self.held_bytes -= held.packet.len();
+                        self.leave_to_kernel(held.packet);
+                    }
+                }
                 while let Some(held) = pending.held.pop_front() {
                     if held.packet.len() > mtu {
                         // The interface takes less by now than when it was written: as if lost on the way.
@@ -335,7 +385,7 @@ impl Net {
                 }
                 released.waiters = core::mem::take(&mut pending.waiters);
                 if !pending.held.is_empty() {
-                    self.stalled.push(to);
+                    self.stalled.push(query);
                     self.paths.at(at).pending = Some(pending);
                 }
             }
@@ -353,8 +403,8 @@ impl Net {
         released
     }
 
-    /// Destinations whose held packets found the outlet full.
-    pub(crate) fn take_stalled(&mut self) -> Vec<Ipv4Addr> {
+    /// Ways whose held packets found the outlet full.
+    pub(crate) fn take_stalled(&mut self) -> Vec<Query> {
         core::mem::take(&mut self.stalled)
     }
 
@@ -368,6 +418,16 @@ impl Net {
         }
     }
 
+    /// The interface has another hardware address: packets to known neighbours leave with it from now on.
+    pub(crate) fn set_mac(&mut self, mac: MacAddr) {
+        self.mac = mac;
+        for (_, neighbour) in self.neighbours.iter_mut() {
+            if let NeighbourState::Known(ether) = &mut neighbour.state {
+                *ether = ethernet::Header::ipv4(ethernet::destination(ether), mac);
+            }
+        }
+    }
+
     pub(crate) fn set_mtu(&mut self, mtu: u32) {
         self.mtu = mtu.max(IPV4_MTU_MIN);
         for (_, path) in self.paths.iter_mut() {
@@ -375,22 +435,23 @@ impl Net {
         }
     }
 
-    fn insert_path(&mut self, to: Ipv4Addr, state: PathState) -> Option<u32> {
+    fn insert_path(&mut self, query: Query, state: PathState) -> Option<u32> {
         let mut key = self.ident_key;
-        key.write(&to.octets());
+        key.write(&query.to.octets());
         let entry = PathEntry {
             state,
-            next_hop: to,
+            next_hop: query.to,
             hint: u32::MAX,
             route_mtu: self.mtu,
             mtu: self.mtu,
             learned: None,
+            elsewhere: false,
             stale: false,
             ident: key.finish() as u16,
             listed: false,
             pending: None,
         };
-        self.paths.insert(to, entry, |path| path.pending.is_some())
+        self.paths.insert(query, entry, |path| path.pending.is_some())
     }
 
     fn insert_neighbour(&mut self, next_hop: Ipv4Addr, state: NeighbourState) -> Option<u32> {

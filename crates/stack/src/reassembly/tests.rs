@@ -19,6 +19,7 @@ fn listening() -> (Host, SocketId) {
         multicast_ttl: 1,
         multicast_all: true,
         mtu_discover: MtuDiscover::Want,
+        bound_to_interface: false,
     };
     let id = host.stack.udp_open(Endpoint::new(HOST, 5), &options, 0).unwrap();
     (host, id)

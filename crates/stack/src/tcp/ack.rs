@@ -1,6 +1,7 @@
 //! What an acknowledgment changes: the window, what is in flight, round trips, recovery, room for the application.
 
 use super::control_block::{Awaits, Cx, Tcb};
+use super::limits::Limit;
 use super::recovery::Kind;
 use super::scoreboard::Delivered;
 use super::segment::Segment;
@@ -14,6 +15,7 @@ impl<F: Frame> Tcb<F> {
     /// `snd_una - snd_wnd_max ..= snd_nxt` (RFC 9293, 3.10.7.4, fifth step; RFC 5961, 5).
     pub(crate) fn on_ack<O: Outlet>(&mut self, cx: &mut Cx<'_, O>, seg: &Segment) {
         self.last_ack_received = cx.now;
+        self.keepalive_probes = 0;
         if self.outstanding() == 0 && self.awaits == Awaits::Nothing && says_nothing_else(seg) {
             // A peer that sends while we do not.
             self.update_window(seg);
@@ -24,6 +26,9 @@ impl<F: Frame> Tcb<F> {
         }
         let old_una = self.snd_una;
         let old_window = self.snd_wnd;
+        if seg.len == 0 || seg.ack != old_una {
+            self.more = false;
+        }
         self.update_window(seg);
         let mut delivered = Delivered::default();
         let (mut dsack, mut duplicated) = (false, false);
@@ -112,6 +117,10 @@ impl<F: Frame> Tcb<F> {
         self.ecn.on_advance(ack);
         self.backoff = 0;
         self.soft_error = None;
+        self.end_timeouts(cx.now);
+        if self.tx.len() == 0 {
+            self.set_limit(cx.now, Limit::Idle);
+        }
         self.stuck_since = if self.outstanding() > 0 { Some(cx.now) } else { None };
         if let Some(up) = self.snd_up
             && !up.after(ack)

@@ -3,7 +3,7 @@
 use super::control_block::{Awaits, Cx, Fate, NEVER, TIMERS, Tcb, Timer};
 use super::{Close, State};
 use crate::stack::Socket;
-use crate::{Frame, Instant, Outlet, Ready, RecvError, SendError, SocketError, SocketId, Stack};
+use crate::{Duration, Frame, Instant, Outlet, Ready, RecvError, SendError, SocketError, SocketId, Stack};
 
 #[allow(missing_docs)]
 impl<F: Frame> Stack<F> {
@@ -59,7 +59,14 @@ impl<F: Frame> Stack<F> {
         self.with_tcp(now, id, out, |tcb, cx| tcb.close(cx, how));
     }
 
-    /// Whether a closed id still delivers data or waits for its FIN to be acknowledged (not TIME-WAIT).
+    /// Whether a closed id still has something to deliver: its FIN, or data before it, is not acknowledged. SO_LINGER
+    /// waits for that (Linux's sk_stream_wait_close).
+    pub fn tcp_delivers(&self, id: SocketId) -> bool {
+        self.tcb(id).is_some_and(|tcb| tcb.orphan && tcb.state() != State::FinWait2)
+    }
+
+    /// Whether a closed id is still here: it delivers, or waits for the peer's FIN (not TIME-WAIT). An event tells the
+    /// end of both.
     pub fn tcp_closing(&self, id: SocketId) -> bool {
         self.tcb(id).is_some_and(|tcb| tcb.orphan)
     }
@@ -82,16 +89,30 @@ impl<F: Frame> Tcb<F> {
                 return self.finish(cx, None);
             }
             _ if cx.shared.has_too_many_orphans(0) => return self.give_way(cx),
-            State::FinWait2 => {
-                let span = cx.shared.settings.fin_timeout;
-                self.set_timer(cx, Timer::Linger, cx.now + span);
+            State::FinWait2 if self.skips_fin_wait_2() => {
+                self.send_reset(cx);
+                return self.finish(cx, None);
             }
+            State::FinWait2 => self.await_peers_fin(cx),
             _ => {}
         }
         if !self.fin_queued {
             self.begin_fin(cx);
         }
         Fate::Stays
+    }
+
+    /// Whether TCP_LINGER2 asks to reset the peer rather than to wait for its FIN.
+    pub(crate) fn skips_fin_wait_2(&self) -> bool {
+        self.options.fin_timeout == Some(Duration::ZERO)
+    }
+
+    /// FIN-WAIT-2 of a closed socket does not last for ever, and never shorter than a retransmission of the peer's FIN
+    /// may take (Linux's tcp_fin_time).
+    pub(crate) fn await_peers_fin<O>(&mut self, cx: &mut Cx<'_, O>) {
+        let span = self.options.fin_timeout.unwrap_or(cx.shared.settings.fin_timeout);
+        let span = span.max(self.rtt.rto() * 7 / 2);
+        self.set_timer(cx, Timer::Linger, cx.now + span);
     }
 
     /// A closed socket too many: the peer learns that the rest will not come.

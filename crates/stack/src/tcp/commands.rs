@@ -1,13 +1,12 @@
 //! The commands of the application that are short: listen, accept, options, and the answers about a connection.
 
-use super::control_block::{Fate, Tcb};
+use super::control_block::{Fate, Recovery, Tcb};
 use super::listen::Listener;
 use super::{ConnectError, Info, Options, Queued, Refused, State};
 use crate::stack::Socket;
-use crate::{Endpoint, Frame, Instant, Outlet, SocketId, Stack};
+use crate::{Duration, Endpoint, Frame, Instant, Outlet, SocketId, Stack};
 use std::sync::Arc;
 
-#[allow(missing_docs)]
 impl<F: Frame> Stack<F> {
     /// Listens on `local`, whose address may be unspecified (every address of the interface).
     pub fn tcp_listen(
@@ -37,6 +36,7 @@ impl<F: Frame> Stack<F> {
         listener.next_accepted()
     }
 
+    /// The options of a connection or listener.
     pub fn tcp_options(&self, id: SocketId) -> Option<&Options> {
         match self.sockets.get(id)? {
             Socket::Tcp(tcb) => Some(&tcb.options),
@@ -78,9 +78,9 @@ impl<F: Frame> Stack<F> {
                     tcb.send_ack(cx);
                 }
             }
-            let uncorked = before.cork && !tcb.options.cork;
-            if uncorked || (tcb.options.nodelay && !before.nodelay) {
+            if before.cork && !tcb.options.cork {
                 tcb.more = false;
+                tcb.pushed |= tcb.options.nodelay;
                 tcb.output(cx);
             }
             tcb.tell_room(cx);
@@ -88,6 +88,7 @@ impl<F: Frame> Stack<F> {
         });
     }
 
+    /// The state, also of what is not a connection yet or no longer; `None`: nothing of TCP has this id.
     pub fn tcp_state(&self, id: SocketId) -> Option<State> {
         match self.sockets.get(id)? {
             Socket::Tcp(tcb) => Some(tcb.state()),
@@ -112,7 +113,7 @@ impl<F: Frame> Stack<F> {
             tcb.fin_queued && tcb.state() != State::Closed && !(tcb.fin_sent && tcb.outstanding() == 0),
         );
         Some(Queued {
-            receive: tcb.rx.len(),
+            receive: tcb.readable(),
             send: tcb.tx.len() + fin,
             unsent: tcb.unsent() as usize + usize::from(tcb.fin_queued && !tcb.fin_sent),
         })
@@ -123,6 +124,7 @@ impl<F: Frame> Stack<F> {
         self.tcp.refused
     }
 
+    /// What TCP_INFO tells of a connection.
     pub fn tcp_info(&self, now: Instant, id: SocketId) -> Option<Info> {
         self.tcb(id).map(|tcb| tcb.info(now))
     }
@@ -133,7 +135,10 @@ impl<F: Frame> Tcb<F> {
         let mss = self.payload_max();
         let segments = |bytes: u32| bytes.div_ceil(mss);
         let scaled = self.snd_wscale > 0 || self.rcv_wscale > 0;
+        let seldom = self.seldom.as_deref();
+        let [busy_time, rwnd_limited, sndbuf_limited] = self.limit_times(now);
         Info {
+            ca_state: self.ca_state(),
             retransmits: self.backoff,
             probes: self.probes.max(self.keepalive_probes),
             backoff: self.backoff.max(self.probes),
@@ -158,11 +163,11 @@ impl<F: Frame> Tcb<F> {
             rcv_ssthresh: self.rx_capacity,
             rtt: self.rtt.srtt(),
             rttvar: self.rtt.rttvar(),
-            snd_ssthresh: self.control.ssthresh / mss,
+            snd_ssthresh: self.control.threshold().map(|bytes| bytes / mss),
             snd_cwnd: (self.control.cwnd / mss).max(1),
             advmss: u32::from(self.adv_mss),
-            reordering: if self.rack.reordering_seen { 4 } else { 3 },
-            rcv_rtt: crate::Duration::from_nanos(self.tuning.rtt),
+            reordering: seldom.map_or(0, |seldom| seldom.reordering).max(REORDERING_MIN),
+            rcv_rtt: Duration::from_nanos(self.tuning.rtt),
             rcv_space: self.tuning.space,
             total_retrans: self.counts.total_retrans,
             bytes_acked: self.counts.bytes_acked,
@@ -179,6 +184,30 @@ impl<F: Frame> Tcb<F> {
             reord_seen: self.counts.reord_seen,
             snd_wnd: self.snd_wnd,
             rcv_wnd: self.rcv_adv.distance_from(self.rcv_nxt).max(0) as u32,
+            busy_time,
+            rwnd_limited,
+            sndbuf_limited,
+            total_rto: seldom.map_or(0, |seldom| seldom.total_rto),
+            total_rto_recoveries: seldom.map_or(0, |seldom| seldom.total_rto_recoveries),
+            total_rto_time: seldom.map_or(Duration::ZERO, |seldom| {
+                let unfinished = seldom.timeouts_since.map_or(Duration::ZERO, |at| now.since(at));
+                seldom.total_rto_time + unfinished
+            }),
+        }
+    }
+
+    /// Linux's TCP_CA_*.
+    fn ca_state(&self) -> u8 {
+        match self.recovery {
+            Recovery::Timeout { .. } => 4,
+            Recovery::Fast { .. } => 3,
+            Recovery::Open if self.ecn.covers_losses(self.snd_una) => 2,
+            Recovery::Open => {
+                u8::from(self.board.sacked() > 0 || self.dup_acks > 0 || self.board.resent() > 0)
+            }
         }
     }
 }
+
+/// Linux's tcp_reordering.
+const REORDERING_MIN: u32 = 3;

@@ -60,6 +60,12 @@ impl Control {
         *self = Control { cwnd: cwnd.max(self.mss), ssthresh, ..Control::new(which, mss) };
     }
 
+    /// Goes on with the windows that a connection had elsewhere, bytes.
+    pub(crate) fn resume(&mut self, cwnd: u32, ssthresh: u32) {
+        self.cwnd = cwnd.clamp(self.mss, CWND_MAX);
+        self.ssthresh = ssthresh.clamp(2 * self.mss, CWND_MAX);
+    }
+
     /// The segment size became known or changed. Before data was sent the window starts over.
     pub(crate) fn set_mss(&mut self, mss: u32, fresh: bool) {
         self.mss = mss.max(1);
@@ -75,6 +81,11 @@ impl Control {
     #[inline]
     pub(crate) fn window(&self) -> u32 {
         if matches!(self.algorithm, Algorithm::None) { CWND_MAX } else { self.cwnd }
+    }
+
+    /// The slow start threshold, once something was lost or given up.
+    pub(crate) fn threshold(&self) -> Option<u32> {
+        (self.ssthresh != CWND_MAX).then_some(self.ssthresh)
     }
 
     #[inline]

@@ -13,11 +13,13 @@
 use super::congestion::{Control, Saved};
 use super::delayed_ack::DelayedAck;
 use super::ecn::Ecn;
+use super::limits::Limits;
 use super::mtu_probe::Search;
 use super::rack::Rack;
 use super::receive::ReceiveQueue;
 use super::rtt::Rtt;
 use super::scoreboard::Scoreboard;
+use super::seldom::Seldom;
 use super::send_buffer::SendBuffer;
 use super::seq::Seq;
 use super::shared::Shared;
@@ -27,7 +29,7 @@ use crate::budget::Budget;
 use crate::event_queue::Events;
 use crate::net::{Net, Route};
 use crate::timers::Timers;
-use crate::{Duration, Endpoint, Frame, Instant, SocketError, SocketId};
+use crate::{Endpoint, Frame, Instant, SocketError, SocketId};
 use std::sync::Arc;
 
 /// A moment that never comes: the timer is off.
@@ -66,11 +68,9 @@ pub(crate) enum Timer {
     Keepalive,
     /// FIN-WAIT-2 of a closed socket.
     Linger,
-    /// MSG_MORE and TCP_CORK let go after 200 ms.
-    Cork,
 }
 
-pub(crate) const TIMERS: usize = 5;
+pub(crate) const TIMERS: usize = 4;
 
 /// What `Timer::Retransmit` is about.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -82,7 +82,8 @@ pub(crate) enum Awaits {
     TailLoss,
     /// RFC 8985, 6.2: the reordering window of some segment.
     Reordering,
-    /// RFC 9293, 3.8.6.1: the peer's window is closed.
+    /// Nothing is in flight and something waits: for the peer's window (RFC 9293, 3.8.6.1), or held back by TCP_CORK or
+    /// MSG_MORE.
     Persist,
 }
 
@@ -110,6 +111,17 @@ pub(crate) struct Reduction {
     pub(crate) resent: u32,
     /// Timestamp of the first retransmission (Eifel, RFC 3522); 0: none yet.
     pub(crate) stamp: u32,
+}
+
+/// How much of the congestion window is in use, by round trip (what RFC 7661 asks; Linux's tcp_cwnd_validate).
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct WindowUse {
+    /// The window held data back, or had no room for another segment.
+    pub(crate) limited: bool,
+    /// The most segments that were outstanding.
+    pub(crate) most: u16,
+    /// When this is acknowledged the round trip is over.
+    pub(crate) until: Seq,
 }
 
 /// A connection in any state but LISTEN, passive SYN-RECEIVED and TIME-WAIT, which have smaller types.
@@ -147,8 +159,10 @@ pub(crate) struct Tcb<F> {
     /// FIN was asked for, and was sent.
     pub(crate) fin_queued: bool,
     pub(crate) fin_sent: bool,
-    /// The window probe sends into a window that is too small to be worth it otherwise.
+    /// The persist timer sends what was held back, and into a window that is too small to be worth it otherwise.
     pub(crate) forced: bool,
+    /// What waits goes as soon as windows allow, whatever holds it back (`tcp_push`); until the next send.
+    pub(crate) pushed: bool,
     /// Push::More holds a partial segment back.
     pub(crate) more: bool,
     /// Push::Later does, until `flush`.
@@ -184,6 +198,7 @@ pub(crate) struct Tcb<F> {
     // Options of the connection.
     pub(crate) sack_ok: bool,
     pub(crate) ts_ok: bool,
+    /// The peer's latest timestamp, or `TS_RECENT_UNKNOWN`: compare by `is_older_timestamp`.
     pub(crate) ts_recent: u32,
     pub(crate) ts_recent_at: Instant,
     pub(crate) ts_offset: u32,
@@ -210,7 +225,7 @@ pub(crate) struct Tcb<F> {
     pub(crate) stuck_since: Option<Instant>,
     /// End of what the tail loss probe sent, and whether it sent that again.
     pub(crate) tlp: Option<(Seq, bool)>,
-    pub(crate) cwnd_limited: bool,
+    pub(crate) usage: WindowUse,
     pub(crate) ecn: Ecn,
 
     // Timers.
@@ -228,6 +243,8 @@ pub(crate) struct Tcb<F> {
     /// When a suspicious segment was answered last (RFC 5961, 7).
     pub(crate) last_invalid_reply: Instant,
     pub(crate) counts: Counts,
+    pub(crate) limits: Limits,
+    pub(crate) seldom: Option<Box<Seldom>>,
     pub(crate) last_sent: Instant,
     pub(crate) last_data_received: Instant,
     pub(crate) last_ack_received: Instant,
@@ -359,6 +376,12 @@ impl<F: Frame> Tcb<F> {
         }
     }
 
+    /// Whether the peer's latest timestamp is known to be newer than `value`.
+    #[inline]
+    pub(crate) fn is_older_timestamp(&self, value: u32) -> bool {
+        self.ts_recent != TS_RECENT_UNKNOWN && (value.wrapping_sub(self.ts_recent) as i32) < 0
+    }
+
     /// The timestamp clock: milliseconds, with an offset that is the connection's secret (RFC 7323, 5.4).
     #[inline]
     pub(crate) fn stamp(&self, now: Instant) -> u32 {
@@ -366,10 +389,12 @@ impl<F: Frame> Tcb<F> {
     }
 }
 
+/// TS.Recent of a connection that came from elsewhere, until its first segment; as on Linux, a peer whose clock stands
+/// at this number goes unchecked for a millisecond.
+pub(crate) const TS_RECENT_UNKNOWN: u32 = 0;
+
 /// No smaller segment size is believed: a peer that announces less would multiply our packets (CVE-2019-11479).
 /// Linux's tcp_min_snd_mss is 48; with 12 bytes of timestamps that leaves less payload than header.
 pub(crate) const MSS_MIN: u32 = 88;
 /// What a peer takes that says nothing (RFC 9293, 3.7.1).
 pub(crate) const MSS_DEFAULT: u32 = 536;
-/// How long MSG_MORE and TCP_CORK hold a partial segment back.
-pub(crate) const CORK_TIME: Duration = Duration::from_millis(200);

@@ -4,8 +4,8 @@
 //!   31          27 26     24 23                      0
 //!  | minute mod 32 | MSS row |  keyed hash of all this |
 //! ```
-//! The hash is of both ends, the peer's initial number, minute and row, so a cookie is worth nothing for another flow or
-//! another minute. Window scale, SACK and ECN ride in the low bits of our timestamp, when the peer uses timestamps.
+//! The hash is of both ends, the peer's initial number, minute and row, so a cookie is worth nothing for another flow
+//! or another minute. Window scale, SACK and ECN ride in the low bits of our timestamp, when the peer uses timestamps.
 
 use super::options::SynOptions;
 use super::seq::Seq;

@@ -1,6 +1,6 @@
 //! When an acknowledgment waits, and how long (RFC 9293, 3.8.6.3; RFC 5681, 4.2). The time follows Linux's "ato": it is
-//! short while data comes fast, longer where nobody answers and data comes slowly, and never longer than the path's round
-//! trip or 200 ms.
+//! short while data comes fast, longer where nobody answers and data comes slowly, and never longer than the path's
+//! round trip or 200 ms.
 
 use super::control_block::{Cx, MSS_DEFAULT, MSS_MIN, NEVER, Tcb, Timer};
 use super::segment::Segment;
@@ -34,8 +34,8 @@ impl DelayedAck {
         self.quick = self.quick.max(count);
     }
 
-    /// The peer's stream ended: ours likely follows, and its FIN carries the acknowledgment. False: no data came before,
-    /// so nothing is known of the application.
+    /// The peer's stream ended: ours likely follows, and its FIN carries the acknowledgment. False: no data came
+    /// before, so nothing is known of the application.
     pub(crate) fn expect_close(&mut self) -> bool {
         self.interactive = true;
         self.ato != 0

@@ -133,7 +133,7 @@ impl<F: Frame> Tcb<F> {
         }
         self.control.on_loss();
         self.control.cwnd = self.control.cwnd.min(self.control.ssthresh);
-        self.cwnd_limited = false;
+        self.usage.limited = false;
         // What proves an earlier recovery needless does not take this back.
         self.reduction.saved = None;
         self.ecn.on_reduction(self.snd_nxt);

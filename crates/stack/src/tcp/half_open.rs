@@ -2,8 +2,8 @@
 //! own in the table of sockets, found by its flow; or nothing at all, when a cookie is sent instead.
 
 use super::control_block::Tcb;
-use super::open::{Handshake, announced_mss, receive_space};
-use super::options::{SynOptions, window_scale_for};
+use super::open::{Handshake, announced_mss, initial_window, receive_space, scale_to_offer};
+use super::options::SynOptions;
 use super::rtt::Rtt;
 use super::segment::{self, Segment};
 use super::seq::Seq;
@@ -36,7 +36,10 @@ pub(crate) struct HalfOpen {
     tos: u8,
     retries: u8,
     begun: Instant,
+    /// When a SYN-ACK was sent last.
     last_reply: Instant,
+    /// When a suspicious segment was answered last.
+    challenged: Option<Instant>,
 }
 
 impl<F: Frame> Stack<F> {
@@ -53,9 +56,10 @@ impl<F: Frame> Stack<F> {
         isn: Option<Seq>,
     ) -> HalfOpen {
         let settings = &self.tcp.settings;
-        let mut route = Route::new(*remote.ip());
+        let mut route = Route::new(options.way(local, remote));
         let mtu = self.net.path_mtu(now, &mut route);
-        let space = receive_space(options, settings);
+        let adv_mss = announced_mss(mtu, options);
+        let stamps = if settings.timestamps && seg.syn.timestamps.is_some() { 12 } else { 0 };
         HalfOpen {
             local,
             remote,
@@ -64,9 +68,9 @@ impl<F: Frame> Stack<F> {
             irs: seg.seq,
             iss: isn.unwrap_or_else(|| self.tcp.isn(now, local, remote)),
             peer: seg.syn,
-            adv_mss: announced_mss(mtu, options),
-            window: space.min(65_535) as u16,
-            rcv_wscale: window_scale_for(space.max(settings.rmem[2])),
+            adv_mss,
+            window: initial_window(receive_space(options, settings), u32::from(adv_mss) - stamps),
+            rcv_wscale: scale_to_offer(options, settings),
             ts_offset: self.tcp.timestamp_offset(local, remote),
             ts_recent: seg.syn.timestamps.map_or(0, |(value, _)| value),
             ttl: options.ttl,
@@ -74,6 +78,7 @@ impl<F: Frame> Stack<F> {
             retries: 0,
             begun: now,
             last_reply: now,
+            challenged: None,
         }
     }
 
@@ -127,7 +132,22 @@ impl<F: Frame> Stack<F> {
         });
     }
 
-    /// A segment for a half-open connection. `false`: the listener is gone, answer as if nobody listened.
+    /// Answers what cannot be right with our numbers (RFC 9293, 3.10.7.4; RFC 5961, 3), twice a second at most.
+    fn challenge_half_open(&mut self, now: Instant, id: SocketId, meta: &IpMeta, out: &mut impl Outlet) {
+        let Some(Socket::HalfOpen(half)) = self.sockets.get_mut(id) else { return };
+        if half.challenged.is_some_and(|at| now.since(at) < CHALLENGES_APART) {
+            return;
+        }
+        half.challenged = Some(now);
+        let (fields, options) = half.challenge(now, &self.tcp.settings);
+        let ip = half.ip();
+        let (src, dst) = (*half.local.ip(), *half.remote.ip());
+        self.net.reply(meta, &ip, HEADER_LEN + options.bytes().len(), out, |bytes| {
+            segment::write(bytes, src, dst, &fields, &options, |_| {});
+        });
+    }
+
+    /// A segment for a half-open connection.
     #[allow(clippy::too_many_arguments)]
     pub(crate) fn on_half_open_segment(
         &mut self,
@@ -164,16 +184,13 @@ impl<F: Frame> Stack<F> {
             _ => false,
         };
         let in_window = !seg.seq.before(rcv_nxt) && seg.seq.before(end + 1);
-        if seg.has(Flags::RST) {
-            if seg.seq == rcv_nxt {
-                self.drop_half_open(id);
-            }
-            return;
+        if seg.has(Flags::RST) && seg.seq == rcv_nxt {
+            return self.drop_half_open(id);
         }
-        if !in_window || old || seg.has(Flags::SYN) {
-            if now.since(half.last_reply) >= Duration::from_millis(500) {
-                half.last_reply = now;
-                self.send_syn_ack(now, id, out);
+        if !in_window || old || seg.flags.any(Flags::SYN | Flags::RST) {
+            // An RST outside of the window is nobody's.
+            if in_window || !seg.has(Flags::RST) {
+                self.challenge_half_open(now, id, meta, out);
             }
             return;
         }
@@ -242,7 +259,13 @@ impl<F: Frame> Stack<F> {
 
     /// The SYN-ACK was not answered in time.
     pub(crate) fn expire_half_open(&mut self, now: Instant, id: SocketId, out: &mut impl Outlet) {
-        let retries_max = self.tcp.settings.synack_retries;
+        let Some(Socket::HalfOpen(half)) = self.sockets.get(id) else { return };
+        let retries_max = match self.sockets.get(half.listener) {
+            Some(Socket::Listener(listener)) if listener.options.syn_retries > 0 => {
+                listener.options.syn_retries
+            }
+            _ => self.tcp.settings.synack_retries,
+        };
         let Some(Socket::HalfOpen(half)) = self.sockets.get_mut(id) else { return };
         if planted!(NoHalfOpenTimer) {
             return;
@@ -299,6 +322,28 @@ impl HalfOpen {
         };
         (fields, options)
     }
+
+    /// An ACK with the numbers that the peer should have.
+    fn challenge(&self, now: Instant, settings: &Settings) -> (Fields, OptionsWriter) {
+        let offer = self.offer(now, settings);
+        let mut options = OptionsWriter::new();
+        if let Some((value, echo)) = offer.timestamps {
+            options.timestamps(value, echo);
+        }
+        let fields = Fields {
+            src: self.local.port(),
+            dst: self.remote.port(),
+            seq: (self.iss + 1).0,
+            ack: (self.irs + 1).0,
+            flags: Flags::ACK,
+            window: self.window >> offer.window_scale.unwrap_or(0),
+            urgent: 0,
+            options_len: options.bytes().len(),
+        };
+        (fields, options)
+    }
 }
 
+/// Linux's tcp_invalid_ratelimit.
+const CHALLENGES_APART: Duration = Duration::from_millis(500);
 const SYN_ACK_TIMEOUT: Duration = Duration::from_secs(1);

@@ -1,9 +1,9 @@
-//! A connection leaves the engine for another TCP, which goes on with it: what that one needs to know (the kernel's
-//! TCP_REPAIR takes it), and its silent end here.
+//! A connection goes over from one TCP to another while it lives: what the other one needs to know, in the terms of the
+//! kernel's TCP_REPAIR, and the silent end of the one that leaves this engine. How one that comes goes on: `takeover`.
 
 use super::State;
 use super::control_block::Tcb;
-use crate::{Endpoint, Frame, Instant, SocketId, Stack};
+use crate::{Duration, Endpoint, Frame, Instant, SocketId, Stack};
 
 /// A connection as it stands. What came out of order is not among it: the peer sends that again.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -12,6 +12,8 @@ pub struct Handover {
     pub local: Endpoint,
     /// The peer.
     pub remote: Endpoint,
+    /// ESTABLISHED, or a later state that is not over: it tells which side's FIN was sent, came or was acknowledged.
+    pub state: State,
     /// Sequence number of the first byte of `sent`.
     pub send_seq: u32,
     /// Bytes on their way, not acknowledged yet.
@@ -30,33 +32,79 @@ pub struct Handover {
     pub send_window_max: u32,
     /// What we let the peer send.
     pub receive_window: u32,
+    /// Behind the last byte that we acknowledged.
+    pub acknowledged: u32,
     /// MSS that the peer announced.
     pub mss: u16,
+    /// MSS that we announced.
+    pub advertised_mss: u16,
     /// Window scales: the peer's, and ours.
     pub scales: Option<(u8, u8)>,
     /// SACK was agreed.
     pub sack: bool,
-    /// Our clock of timestamps, milliseconds, if they were agreed.
-    pub timestamp: Option<u32>,
-    /// Our side of the stream ends behind `unsent`. A FIN that the peer acknowledged already is to be sent again: its
-    /// place is the end of `sent`.
-    pub write_ended: bool,
-    /// The peer's side ends behind `unread`, or the application reads no further.
-    pub read_ended: bool,
+    /// Our FIN was sent, behind all of `sent`, and may be acknowledged (FIN-WAIT-2).
+    pub fin_sent: bool,
+    /// Our clock of timestamps, if they were agreed: what it says, milliseconds, and when. A moment too early makes the
+    /// clock of the other TCP run ahead by as much, one too late would turn it back.
+    pub timestamp: Option<(u32, Instant)>,
+    /// The peer's latest timestamp (TS.Recent of RFC 7323); `None`: unknown, as TCP_REPAIR does not tell it.
+    pub timestamp_recent: Option<u32>,
+    /// ECN was agreed.
+    pub ecn: bool,
+    /// The application reads no further (SHUT_RD).
+    pub read_shut: bool,
+    /// What was learned of the path; `None`: nothing yet.
+    pub pace: Option<Pace>,
+}
+
+/// What a connection learned of its path.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Pace {
+    /// Congestion window, bytes.
+    pub window: u32,
+    /// Slow start threshold, bytes; `u32::MAX`: none yet.
+    pub threshold: u32,
+    /// Smoothed round trip (RFC 6298).
+    pub srtt: Duration,
+    /// Its mean deviation.
+    pub rttvar: Duration,
+}
+
+impl Handover {
+    /// Our side of the stream ends behind `unsent`.
+    pub fn is_write_ended(&self) -> bool {
+        matches!(self.state, State::FinWait1 | State::FinWait2 | State::Closing | State::LastAck)
+    }
+
+    /// The peer's FIN came, behind `unread`.
+    pub fn is_fin_received(&self) -> bool {
+        matches!(self.state, State::CloseWait | State::Closing | State::LastAck)
+    }
 }
 
 impl<F: Frame> Stack<F> {
-    /// What another TCP needs to go on with a connection. `None`: it is not established, or over.
-    pub fn tcp_describe(&self, now: Instant, id: SocketId) -> Option<Handover> {
+    /// What another TCP needs to go on with a connection. `None`: it is not established, or over, or a filter looks at
+    /// its next piece.
+    pub fn tcp_describe(&mut self, now: Instant, id: SocketId) -> Option<Handover> {
+        let now = self.reach(now);
         let tcb = self.tcb(id)?;
+        if tcb.is_looked_at() {
+            return None;
+        }
         match tcb.state() {
             State::Listen | State::SynSent | State::SynReceived | State::TimeWait | State::Closed => None,
             _ => Some(tcb.describe(now)),
         }
     }
 
-    /// Another TCP goes on with the connection: it ends here without a word to the peer. What still comes for its flow is
-    /// dropped unanswered, until [`Stack::tcp_forget_flow`].
+    /// Whether urgent data is under way in either direction, or is still to be read: [`Handover`] says nothing of it.
+    pub fn tcp_has_urgent(&self, id: SocketId) -> bool {
+        self.tcb(id)
+            .is_some_and(|tcb| tcb.urgent.mark.is_some() || tcb.urgent.expected || tcb.snd_up.is_some())
+    }
+
+    /// The kernel goes on with the connection: it ends here without a word to the peer. What still comes for its flow
+    /// is passed on ([`Stack::take_for_kernel`]), until [`Stack::tcp_forget_flow`].
     pub fn tcp_handed_over(&mut self, id: SocketId) {
         self.drop_tcb(id);
     }
@@ -72,7 +120,6 @@ impl<F: Frame> Tcb<F> {
         let mut sent = vec![0; self.tx.len()];
         self.tx.copy_out(0, &mut sent);
         let unsent = sent.split_off(sent.len() - self.unsent() as usize);
-        let fin_acknowledged = self.fin_sent && self.outstanding() == 0;
         let mut unread = vec![0; self.rx.len()];
         self.rx.peek(&mut &mut unread[..], 0, usize::MAX);
         if let Some(mark) = self.urgent.mark.filter(|_| !self.options.urgent_inline)
@@ -85,22 +132,33 @@ impl<F: Frame> Tcb<F> {
         Handover {
             local: self.local,
             remote: self.remote,
-            send_seq: (self.snd_una - u32::from(fin_acknowledged)).0,
+            state: self.state(),
+            send_seq: self.snd_una.0,
             sent,
             unsent,
-            receive_seq: (self.rcv_nxt - unread.len() as u32).0,
+            receive_seq: (self.rcv_nxt - u32::from(self.fin_received) - unread.len() as u32).0,
             unread,
             send_window: self.snd_wnd,
             send_wl1: self.snd_wl1.0,
             send_window_max: self.snd_wnd_max.max(self.snd_wnd),
             receive_window: self.rcv_adv.distance_from(self.rcv_nxt).max(0) as u32,
+            acknowledged: self.last_ack_sent.0,
             mss: self.peer_mss.min(u32::from(u16::MAX)) as u16,
+            advertised_mss: self.adv_mss,
             scales: (self.snd_wscale > 0 || self.rcv_wscale > 0)
                 .then_some((self.snd_wscale, self.rcv_wscale)),
             sack: self.sack_ok,
-            timestamp: self.ts_ok.then(|| self.stamp(now)),
-            write_ended: self.fin_queued,
-            read_ended: self.fin_received || self.read_shut,
+            fin_sent: self.fin_sent,
+            timestamp: self.ts_ok.then(|| (self.stamp(now), now)),
+            timestamp_recent: (self.ts_ok && self.ts_recent != 0).then_some(self.ts_recent),
+            ecn: self.ecn.ok,
+            read_shut: self.read_shut,
+            pace: self.rtt.known().then(|| Pace {
+                window: self.control.cwnd,
+                threshold: self.control.ssthresh,
+                srtt: Duration::from_nanos(self.rtt.srtt_ns()),
+                rttvar: self.rtt.rttvar(),
+            }),
         }
     }
 }

@@ -1,8 +1,8 @@
 //! SYN-SENT, and the SYN-RECEIVED of a simultaneous open (RFC 9293, 3.5 and 3.10.7.3).
 
 use super::control_block::{Awaits, Cx, Fate, Tcb, Timer};
-use super::open::announced_mss;
-use super::options::{SynOptions, window_scale_for};
+use super::open::{announced_mss, initial_window, scale_to_offer};
+use super::options::SynOptions;
 use super::rtt::Rtt;
 use super::segment::{self, Segment};
 use super::{ConnectError, Ecn, Options, State, ecn};
@@ -69,7 +69,7 @@ impl<F: Frame> Tcb<F> {
         self.adv_mss = announced_mss(mtu, &self.options);
         let answer = self.state() == State::SynReceived;
         if !answer {
-            self.rcv_wscale = window_scale_for(self.rx_capacity.max(settings.rmem[2]));
+            self.rcv_wscale = scale_to_offer(&self.options, settings);
         }
         let offer = SynOptions {
             mss: Some(self.adv_mss),
@@ -89,7 +89,7 @@ impl<F: Frame> Tcb<F> {
             (true, false) => Flags::SYN | Flags::ACK,
             (true, true) => Flags::SYN | Flags::ACK | Flags::ECE,
         };
-        let window = self.rx_capacity.min(65_535) as u16;
+        let window = self.window_of_syn();
         let fields = Fields {
             src: self.local.port(),
             dst: self.remote.port(),
@@ -134,14 +134,20 @@ impl<F: Frame> Tcb<F> {
         Fate::Stays
     }
 
+    fn window_of_syn(&self) -> u16 {
+        initial_window(self.rx_capacity, u32::from(self.adv_mss))
+    }
+
     /// The SYN was not answered in time.
     pub(crate) fn on_syn_timer<O: Outlet>(&mut self, cx: &mut Cx<'_, O>) -> Fate {
         let limit = self.options.user_timeout;
         let waited = cx.now.since(self.stuck_since.unwrap_or(cx.now));
-        let retries = cx.shared.settings.syn_retries;
+        let retries = match self.options.syn_retries {
+            0 => cx.shared.settings.syn_retries,
+            asked => asked,
+        };
         let exhausted = match self.state() {
-            // As long as so many retries with doubled timeouts would take.
-            State::SynSent => waited >= Rtt::new().rto() * ((2 << retries.min(7)) - 1),
+            State::SynSent => waited >= time_of_retries(retries),
             _ => self.backoff >= retries,
         };
         if exhausted || (!limit.is_zero() && waited >= limit) {
@@ -149,6 +155,7 @@ impl<F: Frame> Tcb<F> {
             return self.finish(cx, Some(why));
         }
         self.backoff += 1;
+        self.count_timeout(cx.now);
         self.counts.total_retrans += 1;
         self.retry_syn(cx)
     }
@@ -175,7 +182,7 @@ impl<F: Frame> Tcb<F> {
         self.irs = seg.seq;
         self.rcv_nxt = seg.seq + 1;
         self.last_ack_sent = self.rcv_nxt;
-        self.rcv_adv = self.rcv_nxt + self.rx_capacity.min(65_535);
+        self.rcv_adv = self.rcv_nxt + u32::from(self.window_of_syn());
         let mtu = cx.net.path_mtu(cx.now, &mut self.route);
         self.negotiate(cx.now, &seg.syn, &cx.shared.settings, mtu);
         if let (true, Some((value, _))) = (self.ts_ok, seg.syn.timestamps) {
@@ -221,6 +228,9 @@ impl<F: Frame> Tcb<F> {
         self.stop_timer(Timer::Retransmit);
         // Closed while both SYNs were on their way: the FIN is next.
         self.set_state(if self.fin_queued { State::FinWait1 } else { State::Established });
+        self.end_timeouts(cx.now);
+        self.last_sent = cx.now;
+        self.last_data_received = cx.now;
         self.last_ack_received = cx.now;
         self.start_keepalive(cx);
         cx.events.raise(cx.id, Ready::OUT);
@@ -247,6 +257,12 @@ impl<F: Frame> Tcb<F> {
             segment::write(bytes, src, dst, &fields, &wire::tcp::OptionsWriter::new(), |_| {});
         });
     }
+}
+
+/// As long as so many retries with doubled timeouts take, each two minutes at most (Linux's tcp_model_timeout).
+fn time_of_retries(retries: u8) -> Duration {
+    let doubled = u32::from(retries.min(6));
+    Rtt::new().rto() * ((2 << doubled) - 1) + Duration::from_secs(120) * (u32::from(retries) - doubled)
 }
 
 /// SYNs that go again at the first timeout's distance before it doubles (Linux's tcp_syn_linear_timeouts).

@@ -18,15 +18,15 @@ pub(crate) fn on_error<F: Frame>(
     out: &mut impl Outlet,
 ) {
     let seq = Seq(error.seq);
-    let remote = match stack.sockets.get(id) {
-        Some(Socket::Tcp(tcb)) if !seq.before(tcb.snd_una) && seq.before(tcb.snd_nxt) => *tcb.remote.ip(),
+    let way = match stack.sockets.get(id) {
+        Some(Socket::Tcp(tcb)) if !seq.before(tcb.snd_una) && seq.before(tcb.snd_nxt) => tcb.route.query,
         _ => return,
     };
     match error.kind {
         Kind::Ignored => {}
         Kind::TooBig(_) if planted!(NoPathMtu) => {}
         Kind::TooBig(mtu) => {
-            stack.net.lower_mtu(now, remote, mtu);
+            stack.net.lower_mtu(now, way, mtu);
             stack.with_tcp(now, id, out, |tcb, cx| {
                 if !tcb.options.discover_mtu {
                     return Fate::Stays;

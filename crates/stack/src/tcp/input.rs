@@ -10,6 +10,7 @@ use crate::ingress::{Drop, IpMeta};
 use crate::mutation::planted;
 use crate::net::Ip;
 use crate::stack::Socket;
+use crate::unrouted::Verdict;
 use crate::{Duration, Endpoint, Frame, Instant, Outlet, SocketError, Stack};
 use core::ops::Range;
 use wire::ipv4;
@@ -37,6 +38,14 @@ pub(crate) fn on_segment<F: Frame>(
     let seg = Segment::read(&header, (meta.len - header.len()) as u32, meta.tos);
     let payload = range.start + header.len()..range.end;
     let Some(id) = stack.demux.tcp.flow(local, remote) else {
+        if let Some(query) = stack.asks_routing(&seg, local, remote) {
+            match stack.unrouted.rule.verdict(stack.net.back(now, query)) {
+                Verdict::Heard => {}
+                Verdict::Martian => return stack.dropped.count(Drop::Martian),
+                Verdict::Waits => return stack.hold_unrouted(query, meta, head, range, tail),
+                Verdict::Kernels => return stack.pass_to_kernel(meta, &head.bytes()[range], tail),
+            }
+        }
         return stack.on_segment_without_flow(now, meta, &seg, local, remote, head, payload, tail, out);
     };
     match stack.sockets.get(id) {
@@ -56,7 +65,8 @@ pub(crate) fn on_segment<F: Frame>(
                 stack.reopen_from_time_wait(now, id, meta, &seg, local, remote, out);
             }
         }
-        _ => stack.dropped.count(Drop::NoSocket),
+        // It was handed over: the kernel goes on with it.
+        _ => stack.pass_to_kernel(meta, &head.bytes()[range], tail),
     }
 }
 
@@ -155,7 +165,7 @@ impl<F: Frame> Tcb<F> {
             && !self.rx.has_holes()
             && self.urgent.mark.is_none()
             && match seg.options.timestamps {
-                Some((value, _)) => self.ts_ok && (value.wrapping_sub(self.ts_recent) as i32) >= 0,
+                Some((value, _)) => self.ts_ok && !self.is_older_timestamp(value),
                 None => !self.ts_ok,
             }
             && !(self.orphan || self.read_shut)
@@ -272,11 +282,7 @@ impl<F: Frame> Tcb<F> {
     /// PAWS (RFC 7323, 5): a segment with an older timestamp than the last is an old duplicate.
     fn check_timestamp<O: Outlet>(&mut self, cx: &mut Cx<'_, O>, seg: &Segment) -> bool {
         let Some((value, _)) = seg.options.timestamps else { return true };
-        if planted!(SkipPaws)
-            || !self.ts_ok
-            || seg.has(Flags::RST)
-            || (value.wrapping_sub(self.ts_recent) as i32) >= 0
-        {
+        if planted!(SkipPaws) || !self.ts_ok || seg.has(Flags::RST) || !self.is_older_timestamp(value) {
             return true;
         }
         if cx.now.since(self.ts_recent_at) > PAWS_IDLE {
@@ -328,7 +334,6 @@ impl<F: Frame> Tcb<F> {
             return Fate::Stays;
         }
         let why = match self.state() {
-            State::SynReceived => SocketError::Refused,
             State::CloseWait => SocketError::BrokenPipe,
             _ => SocketError::Reset,
         };
@@ -352,8 +357,7 @@ impl<F: Frame> Tcb<F> {
     fn take_timestamp<O>(&mut self, cx: &mut Cx<'_, O>, seg: &Segment) {
         if let (true, Some((value, _))) = (self.ts_ok, seg.options.timestamps)
             && !seg.seq.after(self.last_ack_sent)
-            && ((value.wrapping_sub(self.ts_recent) as i32) >= 0
-                || cx.now.since(self.ts_recent_at) > PAWS_IDLE)
+            && (!self.is_older_timestamp(value) || cx.now.since(self.ts_recent_at) > PAWS_IDLE)
         {
             self.ts_recent = value;
             self.ts_recent_at = cx.now;

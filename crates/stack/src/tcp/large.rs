@@ -1,6 +1,6 @@
 //! Segments that leave together: one header, the payload by reference, cut by the kernel or the card on the way out
-//! (TSO). To the rest of the engine they are segments like others, sent at the same moment; what is lost of them is sent
-//! again one by one.
+//! (TSO). To the rest of the engine they are segments like others, sent at the same moment; what is lost of them is
+//! sent again one by one.
 
 use super::control_block::{Cx, Tcb};
 use super::output::{Prepared, Went};

@@ -1,11 +1,12 @@
-//! Listeners: how many half-open connections they have, which are in `half_open`, and the accept queue of those that stand.
+//! Listeners: how many half-open connections they have, which are in `half_open`, and the accept queue of those that
+//! stand.
 //!
 //! The backlog means what it means to Linux: the accept queue takes one more than the backlog; a SYN that comes while
 //! it is full is dropped, and so is the third segment of a handshake, which the peer's data or our SYN-ACK repeats.
 
 use super::control_block::{Fate, Tcb};
-use super::open::{Handshake, announced_mss, receive_space};
-use super::options::{SynOptions, window_scale_for};
+use super::open::{Handshake, announced_mss, initial_window, receive_space, scale_to_offer};
+use super::options::SynOptions;
 use super::segment::Segment;
 use super::seq::Seq;
 use super::shared::RateLimit;
@@ -13,7 +14,7 @@ use super::{Options, cookie};
 use crate::ingress::IpMeta;
 use crate::net::Route;
 use crate::stack::Socket;
-use crate::{Endpoint, Frame, Instant, Outlet, Ready, SocketError, SocketId, Stack};
+use crate::{Endpoint, Frame, Instant, Outlet, Query, Ready, SocketError, SocketId, Stack};
 use std::collections::VecDeque;
 use std::sync::Arc;
 use wire::tcp::Flags;
@@ -136,6 +137,25 @@ impl<F: Frame> Stack<F> {
         self.remember_half_open(now, half, out);
     }
 
+    /// What is to be known of the way back before a segment of no connection is heard: of a first one that a listener
+    /// would remember. (To cookies the answer goes as the segment came, and costs nothing.)
+    pub(crate) fn asks_routing(&self, seg: &Segment, local: Endpoint, remote: Endpoint) -> Option<Query> {
+        let begins = seg.has(Flags::SYN) && !seg.flags.any(Flags::ACK | Flags::RST | Flags::FIN);
+        let Some(Socket::Listener(listener)) =
+            begins.then(|| find(self, local, remote)).flatten().and_then(|id| self.sockets.get(id))
+        else {
+            return None;
+        };
+        let remembers = !listener.accept_is_full() && !listener.syn_queue_is_full();
+        remembers.then(|| listener.options.way(local, remote))
+    }
+
+    /// Whether routing would by now send a connection's segments by another interface.
+    pub fn tcp_is_elsewhere(&mut self, id: SocketId) -> bool {
+        let Stack { sockets, net, .. } = self;
+        matches!(sockets.get(id), Some(Socket::Tcp(tcb)) if net.is_elsewhere(&tcb.route))
+    }
+
     pub(super) fn enter_syn_queue(&mut self, listener: SocketId) {
         if let Some(Socket::Listener(listener)) = self.sockets.get_mut(listener) {
             listener.half_open += 1;
@@ -173,10 +193,9 @@ impl<F: Frame> Stack<F> {
             .then(|| cookie::check(&self.tcp, now, local, remote, seg.seq - 1, seg.ack - 1))
             .flatten();
         let Some(mss) = mss else {
-            // While the accept queue was full the third segment was dropped; what came behind it is not the proof, but its
-            // retransmission from the beginning will be. So it gets no answer, if the number may be a cookie's.
-            let early = cookie::may_be_recent(now, seg.ack - 1);
-            if !(expected && (listener.accept_is_full() || early)) {
+            // While the accept queue was full the third segment was dropped; what came behind it is not the proof, but
+            // its retransmission from the beginning will be. So it gets no answer, if the number may be a cookie's.
+            if !(expected && cookie::may_be_recent(now, seg.ack - 1)) {
                 self.reply_reset(now, meta, seg, local, remote, out);
             }
             return;
@@ -191,16 +210,17 @@ impl<F: Frame> Stack<F> {
             peer.timestamps = Some((value, 0));
             cookie::read_stamp(echo, ts_offset, &mut peer);
         }
-        let mut route = Route::new(*remote.ip());
+        let mut route = Route::new(options.way(local, remote));
         let mtu = self.net.path_mtu(now, &mut route);
-        let space = receive_space(&options, settings);
+        let adv_mss = announced_mss(mtu, &options);
+        let stamps = if peer.timestamps.is_some() { 12 } else { 0 };
         let shake = Handshake {
             irs: seg.seq - 1,
             iss: seg.ack - 1,
             peer,
-            adv_mss: announced_mss(mtu, &options),
-            window: space.min(65_535) as u16,
-            rcv_wscale: window_scale_for(space.max(settings.rmem[2])),
+            adv_mss,
+            window: initial_window(receive_space(&options, settings), u32::from(adv_mss) - stamps),
+            rcv_wscale: scale_to_offer(&options, settings),
             ts_offset,
             ts_recent: peer.timestamps.map_or(0, |(value, _)| value),
             rtt: None,

@@ -42,6 +42,8 @@ pub(crate) mod icmp;
 pub(crate) mod input;
 mod keepalive;
 mod large;
+mod lend;
+mod limits;
 mod listen;
 mod mtu_probe;
 mod open;
@@ -51,31 +53,36 @@ mod rack;
 mod read;
 mod readiness;
 mod receive;
+mod records;
 mod recovery;
+mod rehearse;
 mod retransmit;
 mod rtt;
 mod scoreboard;
 mod segment;
+mod seldom;
 mod send;
 mod send_buffer;
 mod seq;
 mod shared;
 mod state;
 mod table;
+mod takeover;
 mod text;
 mod time_wait;
 pub(crate) mod timers;
 
-pub use handover::Handover;
+pub use handover::{Handover, Pace};
 
 pub(crate) use control_block::{Fate, Tcb as Connection};
 pub(crate) use half_open::HalfOpen;
 pub(crate) use listen::Listener;
 pub use mtu_probe::{MtuProbes, MtuProbing};
+pub use receive::Piece;
 pub(crate) use shared::Shared;
 pub(crate) use time_wait::TimeWait;
 
-use crate::Duration;
+use crate::{Duration, Endpoint, Query};
 
 /// Bytes of a connection's block (for measurements).
 #[cfg(any(test, feature = "testing"))]
@@ -106,6 +113,8 @@ pub struct Settings {
     pub timestamps: bool,
     /// See `sack`.
     pub window_scaling: bool,
+    /// The window scale to offer; `None`: what the largest receive buffer needs.
+    pub window_scale: Option<u8>,
     /// Explicit congestion notification (tcp_ecn).
     pub ecn: Ecn,
     /// Connections in TIME-WAIT at most, beyond which the oldest are dropped (tcp_max_tw_buckets).
@@ -170,6 +179,12 @@ pub struct Options {
     pub keepalive_count: u8,
     /// TCP_USER_TIMEOUT; zero: by retransmissions.
     pub user_timeout: Duration,
+    /// TCP_SYNCNT: retransmissions of a connect's SYN, and of a listener's SYN-ACKs; zero: by the settings.
+    pub syn_retries: u8,
+    /// TCP_LINGER2: time in FIN-WAIT-2 of a closed socket. `None`: by the settings; zero: the peer is reset instead.
+    pub fin_timeout: Option<Duration>,
+    /// TCP_WINDOW_CLAMP: the largest window to tell, bytes; zero: by the buffer.
+    pub window_clamp: u32,
     /// TCP_MAXSEG; zero: by the path.
     pub mss_max: u16,
     /// SO_RCVBUF as the application asked, bytes; `None`: autotuned within `rmem`.
@@ -190,6 +205,53 @@ pub struct Options {
     pub ttl: u8,
     /// Fragmentation forbidden and the path's MTU found out (IP_MTU_DISCOVER: DONT is false).
     pub discover_mtu: bool,
+    /// The socket is bound to the interface (SO_BINDTODEVICE): routing is asked for ways by it alone.
+    pub bound_to_interface: bool,
+}
+
+impl Options {
+    /// What the way of the segments of a connection depends on.
+    pub(crate) fn way(&self, local: Endpoint, remote: Endpoint) -> Query {
+        Query { from: *local.ip(), to: *remote.ip(), bound: self.bound_to_interface }
+    }
+}
+
+impl Default for Options {
+    /// What a socket starts with on Linux, whose sysctls are at their defaults.
+    fn default() -> Options {
+        Options {
+            nodelay: false,
+            cork: false,
+            quickack: false,
+            keepalive: false,
+            keepalive_idle: Duration::from_secs(7200),
+            keepalive_interval: Duration::from_secs(75),
+            keepalive_count: 9,
+            user_timeout: Duration::ZERO,
+            syn_retries: 0,
+            fin_timeout: None,
+            window_clamp: 0,
+            mss_max: 0,
+            receive_buffer: None,
+            send_buffer: None,
+            receive_low_water: 1,
+            not_sent_low_water: u32::MAX,
+            congestion: Congestion::Cubic,
+            urgent_inline: false,
+            tos: 0,
+            ttl: 64,
+            discover_mtu: true,
+            bound_to_interface: false,
+        }
+    }
+}
+
+impl Options {
+    /// TCP_LINGER2 in seconds, as Linux takes it: zero is the sysctl's value, less is none at all, and two minutes the
+    /// most.
+    pub fn set_linger2(&mut self, seconds: i32) {
+        self.fin_timeout = (seconds != 0).then(|| Duration::from_secs(seconds.clamp(0, 120) as u64));
+    }
 }
 
 /// Whether data should leave at once.
@@ -200,8 +262,11 @@ pub enum Push {
     /// Full segments by the rules; a partial one waits for `flush`, for more data or for `Push::Now`. The owner uses
     /// it while frames of this stack wait in the transmit ring (as Linux's tcp_autocorking does).
     Later,
-    /// MSG_MORE: as TCP_CORK for this call; leaves when full, on a later call without it, or after 200 ms.
+    /// MSG_MORE: as TCP_CORK for this call; leaves when full, on a later call without it, with the next acknowledgment,
+    /// or after a retransmission timeout (200 ms mostly).
     More,
+    /// MSG_EOR: as `Now`, and no segment holds bytes from before and from behind its end.
+    Record,
     /// MSG_OOB: the last byte is urgent.
     Urgent,
 }
@@ -269,6 +334,8 @@ pub struct Queued {
 #[allow(missing_docs)]
 #[derive(Clone, Debug, Default)]
 pub struct Info {
+    /// Linux's TCP_CA_*: Open, Disorder, CWR, Recovery, Loss.
+    pub ca_state: u8,
     pub retransmits: u8,
     pub probes: u8,
     pub backoff: u8,
@@ -293,7 +360,8 @@ pub struct Info {
     pub rcv_ssthresh: u32,
     pub rtt: Duration,
     pub rttvar: Duration,
-    pub snd_ssthresh: u32,
+    /// Segments; `None`: not known yet.
+    pub snd_ssthresh: Option<u32>,
     pub snd_cwnd: u32,
     pub advmss: u32,
     pub reordering: u32,
@@ -314,6 +382,12 @@ pub struct Info {
     pub reord_seen: u32,
     pub snd_wnd: u32,
     pub rcv_wnd: u32,
+    pub busy_time: Duration,
+    pub rwnd_limited: Duration,
+    pub sndbuf_limited: Duration,
+    pub total_rto: u16,
+    pub total_rto_recoveries: u16,
+    pub total_rto_time: Duration,
 }
 
 #[cfg(test)]

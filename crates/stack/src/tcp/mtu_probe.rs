@@ -1,6 +1,6 @@
-//! The path's MTU by probing (RFC 4821), as Linux's tcp_mtu_probing, for paths whose routers drop what is too big without
-//! a word. A probe is a segment of the stream that is larger than the others; when it alone is lost, that says something
-//! about the path and nothing about congestion.
+//! The path's MTU by probing (RFC 4821), as Linux's tcp_mtu_probing, for paths whose routers drop what is too big
+//! without a word. A probe is a segment of the stream that is larger than the others; when it alone is lost, that says
+//! something about the path and nothing about congestion.
 //!
 //! ```text
 //!   88 ... low ............. size of the next probe ............. high ... MTU of the interface
@@ -106,8 +106,8 @@ impl<F: Frame> Tcb<F> {
         self.control.set_mss(self.payload_max(), false);
     }
 
-    /// Nothing gets through for long: perhaps since it is too big. What is sent again is smaller, if what is stuck is large
-    /// enough for that to be the reason.
+    /// Nothing gets through for long: perhaps since it is too big. What is sent again is smaller, if what is stuck is
+    /// large enough for that to be the reason.
     pub(super) fn suspect_black_hole<O>(&mut self, cx: &mut Cx<'_, O>) {
         let rules = cx.shared.settings.mtu_probing;
         let stuck = self.board.first().map_or(0, |first| first.len);
@@ -121,8 +121,8 @@ impl<F: Frame> Tcb<F> {
         self.follow_search(cx);
     }
 
-    /// Payload of the probe that is to be the next new segment; `room` is that of an ordinary one. So much must wait behind
-    /// it that its loss is noticed, as with Linux.
+    /// Payload of the probe that is to be the next new segment; `room` is that of an ordinary one. So much must wait
+    /// behind it that its loss is noticed, as with Linux.
     pub(super) fn probe_len<O>(&mut self, cx: &mut Cx<'_, O>, unsent: u32, room: u32) -> Option<u32> {
         let window = (self.snd_una + self.snd_wnd).distance_from(self.snd_nxt).max(0) as u32;
         let quiet = self.recovery == Recovery::Open && self.board.lost() | self.board.sacked() == 0;
@@ -174,8 +174,8 @@ impl<F: Frame> Tcb<F> {
         }
     }
 
-    /// Whether what was lost is a probe and nothing else: no reason to slow down (RFC 4821, 7.6.2). Its bytes that are sent
-    /// again in one turn with newer ones may look lost once more.
+    /// Whether what was lost is a probe and nothing else: no reason to slow down (RFC 4821, 7.6.2). Its bytes that are
+    /// sent again in one turn with newer ones may look lost once more.
     pub(super) fn forgives_probe(&mut self) -> bool {
         let (una, lost) = (self.snd_una, self.board.lost());
         let Some(search) = &mut self.search else { return false };

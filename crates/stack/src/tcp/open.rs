@@ -4,10 +4,12 @@
 use super::congestion::Control;
 use super::control_block::{
     Awaits, Counts, MSS_DEFAULT, MSS_MIN, NEVER, Recovery, Reduction, TIMERS, Tcb, Timer, Tuning, Urgent,
+    WindowUse,
 };
 use super::delayed_ack::DelayedAck;
 use super::ecn::Ecn;
-use super::options::SynOptions;
+use super::limits::Limits;
+use super::options::{SynOptions, window_scale_for};
 use super::rack::Rack;
 use super::receive::ReceiveQueue;
 use super::rtt::Rtt;
@@ -52,7 +54,7 @@ impl<F: Frame> Tcb<F> {
         let mut tcb = Box::new(Tcb {
             local,
             remote,
-            route: Route::new(*remote.ip()),
+            route: Route::new(options.way(local, remote)),
             phase: Phase::begin(State::SynSent),
             options: Arc::clone(options),
             iss,
@@ -72,6 +74,7 @@ impl<F: Frame> Tcb<F> {
             fin_queued: false,
             fin_sent: false,
             forced: false,
+            pushed: false,
             more: false,
             later: false,
             tx_limit: 0,
@@ -110,7 +113,7 @@ impl<F: Frame> Tcb<F> {
             probes: 0,
             stuck_since: None,
             tlp: None,
-            cwnd_limited: false,
+            usage: WindowUse { limited: false, most: 0, until: iss },
             ecn: Ecn::default(),
             deadline: [NEVER; TIMERS],
             awaits: Awaits::Nothing,
@@ -120,6 +123,8 @@ impl<F: Frame> Tcb<F> {
             soft_error: None,
             last_invalid_reply: Instant::ZERO,
             counts: Counts::default(),
+            limits: Limits::default(),
+            seldom: None,
             last_sent: now,
             last_data_received: now,
             last_ack_received: now,
@@ -182,6 +187,7 @@ impl<F: Frame> Tcb<F> {
             Some(asked) => asked.max(settings.rmem[0] / 2),
             None => self.rx_capacity.max(settings.rmem[1] / 2),
         };
+        self.rx_capacity = self.rx_capacity.min(window_max(&self.options));
     }
 
     /// Takes in what the peer's SYN said. `mtu` is the path's.
@@ -203,9 +209,31 @@ impl<F: Frame> Tcb<F> {
     }
 }
 
+/// The largest window that the application allows (TCP_WINDOW_CLAMP), which Linux takes for half of the least receive
+/// buffer at least.
+pub(crate) fn window_max(options: &Options) -> u32 {
+    if options.window_clamp == 0 { u32::MAX } else { options.window_clamp.max(RECEIVE_BUFFER_MIN / 2) }
+}
+
 /// Bytes of payload that a receive buffer lets a peer send ahead.
 pub(crate) fn receive_space(options: &Options, settings: &Settings) -> u32 {
-    options.receive_buffer.map_or(settings.rmem[1] / 2, |asked| asked.max(settings.rmem[0] / 2))
+    let space = options.receive_buffer.map_or(settings.rmem[1] / 2, |asked| asked.max(settings.rmem[0] / 2));
+    space.min(window_max(options))
+}
+
+/// The window of a SYN: whole segments of `mss` bytes, as Linux (tcp_select_initial_window). It is never scaled.
+pub(crate) fn initial_window(space: u32, mss: u32) -> u16 {
+    let whole = if space > mss { space - space % mss } else { space };
+    whole.min(65_535) as u16
+}
+
+/// The window scale to offer: one that the largest window of the connection's life needs.
+pub(crate) fn scale_to_offer(options: &Options, settings: &Settings) -> u8 {
+    if let Some(scale) = settings.window_scale {
+        return scale.min(14);
+    }
+    let space = receive_space(options, settings).max(settings.rmem[2]);
+    window_scale_for(space.min(window_max(options)))
 }
 
 /// The MSS to announce on a path of this MTU.
@@ -216,3 +244,5 @@ pub(crate) fn announced_mss(mtu: u32, options: &Options) -> u16 {
 
 /// What Linux's buffer has room for when a connection with ten segments of initial window stands.
 const SEND_BUFFER_INITIAL: u32 = 64 * 1024;
+/// Linux's SOCK_MIN_RCVBUF.
+const RECEIVE_BUFFER_MIN: u32 = 2304;

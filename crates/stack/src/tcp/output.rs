@@ -1,13 +1,13 @@
 //! What to send next: lost segments again, new data, FIN, acknowledgments, resets. One function decides, one writes.
 
-use super::control_block::{Awaits, CORK_TIME, Cx, NEVER, Recovery, Tcb, Timer};
+use super::control_block::{Awaits, Cx, Recovery, Tcb, Timer};
 use super::receive::SACK_BLOCKS;
 use super::seq::Seq;
 use super::{State, ecn, segment};
 use crate::mutation::planted;
 use crate::net::{Ip, Sent};
 use crate::stack::Socket;
-use crate::{Duration, Frame, Instant, Outlet, SocketId, Stack};
+use crate::{Frame, Instant, Outlet, SocketId, Stack};
 use wire::ipv4;
 use wire::tcp::{Fields, Flags, HEADER_LEN, OptionsWriter};
 
@@ -50,6 +50,16 @@ pub(super) enum Went {
     Smaller,
 }
 
+/// What may be sent of what was never sent before.
+enum Next {
+    /// A segment of so many bytes.
+    Send(u32),
+    /// Nothing now: the congestion window, Nagle's rule or a cork.
+    Wait,
+    /// Nothing now: the peer's window.
+    Closed,
+}
+
 impl<F: Frame> Tcb<F> {
     /// Sends all that may be sent now.
     pub(crate) fn output<O: Outlet>(&mut self, cx: &mut Cx<'_, O>) {
@@ -64,9 +74,12 @@ impl<F: Frame> Tcb<F> {
             return;
         }
         let before = self.snd_nxt;
+        let mut window_closed = false;
         if self.unsent() > 0 || (self.fin_queued && !self.fin_sent) {
-            self.send_new(cx);
+            window_closed = self.send_new(cx);
+            self.note_use(before != self.snd_nxt);
         }
+        self.note_limit(cx.now, window_closed);
         if (before != self.snd_nxt || self.awaits == Awaits::Nothing) && !planted!(NoRetransmissionTimer) {
             self.arm_after_sending(cx);
         }
@@ -76,24 +89,24 @@ impl<F: Frame> Tcb<F> {
         }
     }
 
-    /// Data never sent before, and the FIN behind it.
-    fn send_new<O: Outlet>(&mut self, cx: &mut Cx<'_, O>) {
-        if self.outstanding() == 0 && self.tx.len() > 0 {
-            let idle = cx.now.nanos_since(self.last_sent);
-            if idle > self.rtt.rto_ns() && self.counts.data_segs_out > 0 {
-                self.control.on_idle(cx.now, Duration::from_nanos(idle), self.rtt.rto());
-            }
-        }
+    /// Data never sent before, and the FIN behind it. Returns true if the peer's window was what ended it.
+    fn send_new<O: Outlet>(&mut self, cx: &mut Cx<'_, O>) -> bool {
         while !self.board.is_full() {
-            let unsent = self.unsent();
+            let waiting = self.unsent();
+            let unsent = self.within_record(self.snd_nxt, waiting);
+            let last = unsent == waiting;
             let room = self.segment_room();
             let probe = if self.search.is_some() { self.probe_len(cx, unsent, room) } else { None };
             let room = probe.unwrap_or(room);
-            let fin = self.fin_queued && !self.fin_sent && (unsent <= room || planted!(EarlyFin));
+            let fin = self.fin_queued && !self.fin_sent && last && (unsent <= room || planted!(EarlyFin));
             if unsent == 0 && !fin {
                 break;
             }
-            let Some(len) = self.new_segment_len(cx, unsent, room, fin) else { break };
+            let len = match self.new_segment_len(unsent, room, fin, last) {
+                Next::Send(len) => len,
+                Next::Wait => break,
+                Next::Closed => return true,
+            };
             let fin = fin && (len == unsent || planted!(EarlyFin));
             let mut flags = Flags::ACK;
             if len == unsent && len > 0 {
@@ -135,15 +148,17 @@ impl<F: Frame> Tcb<F> {
             if self.stuck_since.is_none() {
                 self.stuck_since = Some(cx.now);
             }
-            if len == unsent {
+            if len == unsent && last {
                 // A FIN went with it.
                 break;
             }
         }
+        false
     }
 
-    /// Length of the next new segment, or `None`: not now. Windows, silly windows (RFC 9293, 3.8.6.2.1), Nagle, corks.
-    fn new_segment_len<O>(&mut self, cx: &mut Cx<'_, O>, unsent: u32, room: u32, fin: bool) -> Option<u32> {
+    /// Length of the next new segment, or why there is none now. Windows, silly windows (RFC 9293, 3.8.6.2.1), Nagle,
+    /// corks. `last`: behind the `unsent` bytes there is nothing yet.
+    fn new_segment_len(&mut self, unsent: u32, room: u32, fin: bool, last: bool) -> Next {
         let from = if planted!(WindowFromNext) { self.snd_nxt } else { self.snd_una };
         let window = (from + self.snd_wnd).distance_from(self.snd_nxt).max(0) as u32;
         let mut len = unsent.min(room);
@@ -151,27 +166,23 @@ impl<F: Frame> Tcb<F> {
             let fits = window.min(len);
             let silly = fits < room && fits < self.snd_wnd_max / 2;
             if fits == 0 || (silly && !self.forced) {
-                return None;
+                return Next::Closed;
             }
             len = fits;
         }
         let in_flight = self.in_flight();
         if in_flight > 0 && in_flight + len > self.control.window() && !planted!(NoCongestionWindow) {
-            self.cwnd_limited = true;
-            return None;
+            return Next::Wait;
         }
-        if len < room && len == unsent && !fin && !self.may_send_partial() {
-            if (self.more || self.options.cork) && self.deadline[Timer::Cork as usize] == NEVER {
-                self.set_timer(cx, Timer::Cork, cx.now + CORK_TIME);
-            }
-            return None;
+        if len < room && len == unsent && last && !fin && !self.may_send_partial() {
+            return Next::Wait;
         }
-        Some(len)
+        Next::Send(len)
     }
 
     /// Whether the last, partial segment may go: Nagle's rule in Minshall's variant, as Linux.
     fn may_send_partial(&self) -> bool {
-        if self.fin_queued {
+        if self.fin_queued || self.pushed || self.forced {
             return true;
         }
         if self.options.cork || self.more || self.later {
@@ -278,7 +289,8 @@ impl<F: Frame> Tcb<F> {
 
     /// Room for data that is worth telling.
     pub(crate) fn window_on_offer(&self) -> u32 {
-        let free = self.rx_capacity.saturating_sub(self.rx.len() as u32);
+        let lent = self.seldom.as_ref().map_or(0, |seldom| seldom.lent);
+        let free = self.rx_capacity.saturating_sub(self.rx.len() as u32).saturating_sub(lent);
         if free < self.rx_capacity / 2 && (free < self.rx_capacity / 16 || free < self.rcv_mss) {
             return 0;
         }

@@ -38,7 +38,7 @@ impl Default for Rack {
 impl Rack {
     /// RACK_update: takes in what an acknowledgment delivered.
     pub(crate) fn update(&mut self, now: Instant, delivered: &Delivered, rtt: &Rtt) {
-        self.reordering_seen |= delivered.reordered;
+        self.reordering_seen |= delivered.reordered > 0;
         let Some((at, end, ambiguous)) = delivered.newest else { return };
         let sample = now.nanos_since(at);
         if ambiguous && sample < rtt.min_ns() {

@@ -1,6 +1,7 @@
 //! recv(2): bytes out of the in-order queue, the window update that may follow, urgent data.
 
 use super::control_block::{Cx, Fate, Tcb, Urgent};
+use super::open::window_max;
 use super::receive::Hold;
 use super::segment::Segment;
 use super::{State, Take};
@@ -44,6 +45,7 @@ impl<F: Frame> Tcb<F> {
         if self.state() == State::SynSent && self.error.is_none() {
             return Err(RecvError::WouldBlock);
         }
+        let passed = self.passed()?;
         if self.rx.len() == 0 {
             return self.receive_nothing();
         }
@@ -51,18 +53,19 @@ impl<F: Frame> Tcb<F> {
             Take::Peek(behind) => behind,
             _ => 0,
         };
-        let mut max = usize::MAX;
+        let mut max = passed;
         if let Some(mark) = self.urgent.mark {
             // Reading stops at the mark; at the mark the byte is passed over unless it is to be read in line.
             let position = self.read_offset() + skip as u64;
             if mark > position {
-                max = (mark - position) as usize;
+                max = max.min((mark - position) as usize);
             } else if mark == position && !self.options.urgent_inline {
                 skip += 1;
             }
         }
         if let Take::Peek(_) = take {
             return match self.rx.peek(into, skip, max) {
+                0 if into.room() > 0 && self.rx.len() > skip => Err(RecvError::Refused),
                 0 if into.room() > 0 => self.receive_nothing(),
                 n => Ok(n),
             };
@@ -73,6 +76,9 @@ impl<F: Frame> Tcb<F> {
             Take::Discard => self.rx.skip(&mut hold, into.room().min(max)),
             _ => self.rx.read(&mut hold, into, max),
         };
+        if passed != usize::MAX {
+            self.passed_was_read((skip + n) as u32);
+        }
         if let Some(mark) = self.urgent.mark
             && self.read_offset() > mark
         {
@@ -80,6 +86,9 @@ impl<F: Frame> Tcb<F> {
             self.urgent = Urgent::default();
         }
         self.after_reading(cx, n as u32);
+        if n == 0 && into.room() > 0 && self.rx.len() > 0 {
+            return Err(RecvError::Refused);
+        }
         if n == 0 && into.room() > 0 {
             // Only the urgent byte was there.
             return if self.fin_received { Ok(0) } else { Err(RecvError::WouldBlock) };
@@ -88,7 +97,7 @@ impl<F: Frame> Tcb<F> {
     }
 
     /// Nothing is there to be read, or to be shown.
-    fn receive_nothing(&mut self) -> Result<usize, RecvError> {
+    pub(super) fn receive_nothing(&mut self) -> Result<usize, RecvError> {
         // As Linux: after the end of the stream a reset is for whoever sends (EPIPE); readers have all there is.
         if self.fin_received {
             return Ok(0);
@@ -109,7 +118,7 @@ impl<F: Frame> Tcb<F> {
 
     /// Tells the peer about the room if it is worth it, and gives an acknowledgment that an application that has
     /// read everything will hardly follow by data (Linux's tcp_cleanup_rbuf).
-    fn after_reading<O: Outlet>(&mut self, cx: &mut Cx<'_, O>, n: u32) {
+    pub(super) fn after_reading<O: Outlet>(&mut self, cx: &mut Cx<'_, O>, n: u32) {
         self.tune_receive_buffer(cx, n);
         if n == 0 || self.state() == State::Closed || self.fin_received {
             return;
@@ -118,6 +127,11 @@ impl<F: Frame> Tcb<F> {
         if self.ack_owed && (unacked > self.rcv_mss || self.reading_acknowledges()) {
             return self.send_ack(cx);
         }
+        self.offer_room(cx);
+    }
+
+    /// Tells the peer about the room if it is worth it.
+    pub(super) fn offer_room<O: Outlet>(&mut self, cx: &mut Cx<'_, O>) {
         let told = self.rcv_adv.distance_from(self.rcv_nxt).max(0) as u32;
         if 2 * u64::from(told) <= u64::from(self.rx_capacity) {
             let offer = self.window_on_offer();
@@ -139,7 +153,7 @@ impl<F: Frame> Tcb<F> {
             t.space = t.read;
             if self.options.receive_buffer.is_none() {
                 let wanted = t.read.saturating_mul(2).saturating_add(16 * self.rcv_mss);
-                let wanted = wanted.min(cx.shared.settings.rmem[2] / 2);
+                let wanted = wanted.min(cx.shared.settings.rmem[2] / 2).min(window_max(&self.options));
                 self.rx_capacity = self.rx_capacity.max(wanted);
             }
         }
@@ -170,7 +184,9 @@ impl<F: Frame> Tcb<F> {
         match self.urgent.byte {
             Some(byte) => {
                 if into.room() > 0 {
-                    into.put(&[byte]);
+                    if !into.put(&[byte]) {
+                        return Err(RecvError::Refused);
+                    }
                     if take == Take::Urgent {
                         self.urgent.byte = None;
                     }

@@ -42,25 +42,33 @@ impl<F: Frame> Tcb<F> {
         let urgent = self.urgent.mark.is_some()
             && !self.options.urgent_inline
             && self.urgent.mark == Some(self.read_offset());
-        self.rx.len() >= low_water + usize::from(urgent)
+        self.readable() >= low_water + usize::from(urgent)
     }
 
-    /// Linux's sk_stream_is_writeable: free space at least a third, and not too much unsent.
+    /// Linux's sk_stream_is_writeable: free space at least a third, and unsent less than half of TCP_NOTSENT_LOWAT.
     #[inline]
     pub(crate) fn is_writable(&self) -> bool {
         let queued = self.tx.len() as u32;
         queued / 2 <= self.tx_limit.saturating_sub(queued)
             && queued < self.tx_limit
-            && self.unsent() < self.options.not_sent_low_water.max(1)
+            && 2 * u64::from(self.unsent()) < u64::from(self.options.not_sent_low_water.max(1))
     }
 
     /// Bytes that the send buffer takes now.
     #[inline]
     pub(crate) fn send_room(&self) -> usize {
-        if self.unsent() >= self.options.not_sent_low_water.max(1) {
-            return 0;
-        }
-        (self.tx_limit as usize).saturating_sub(self.tx.len())
+        let room = (self.tx_limit as usize).saturating_sub(self.tx.len());
+        if self.options.not_sent_low_water == u32::MAX { room } else { room.min(self.unsent_room()) }
+    }
+
+    /// Bytes that TCP_NOTSENT_LOWAT lets wait: up to the end of the packet that reaches it, where a packet is half of
+    /// the peer's window at most (Linux's tcp_sendmsg_locked and tcp_xmit_size_goal).
+    #[cold]
+    fn unsent_room(&self) -> usize {
+        let mss = self.payload_max();
+        let packet = (self.snd_wnd_max / 2).min(PACKET_MAX).max(mss) / mss * mss;
+        let bound = u64::from(self.options.not_sent_low_water.max(1)).next_multiple_of(u64::from(packet));
+        bound.saturating_sub(u64::from(self.unsent())) as usize
     }
 
     /// Tells the application that there is room again after there was none.
@@ -72,8 +80,12 @@ impl<F: Frame> Tcb<F> {
         }
     }
 
-    /// Takes the pending error (SO_ERROR): the one that befell it, or else what ICMP said since the last acknowledgment.
+    /// Takes the pending error (SO_ERROR): the one that befell it, or else what ICMP said since the last
+    /// acknowledgment.
     pub(crate) fn take_error(&mut self) -> Option<SocketError> {
         self.error.take().or_else(|| self.soft_error.take())
     }
 }
+
+/// Linux's largest packet before it is cut.
+const PACKET_MAX: u32 = 65_535 - 1 - 40 - 255;

@@ -37,15 +37,15 @@ enum Data<F> {
 }
 
 /// Payload of one frame, or of several that were packed.
-struct Piece<F> {
+pub struct Piece<F> {
     data: Data<F>,
     start: u32,
     end: u32,
 }
 
 impl<F: Frame> Piece<F> {
-    /// What waits behind a hole may wait long: the device gets its memory back.
-    fn detach(&mut self) {
+    /// Who keeps it for long gives the device its memory back.
+    pub fn detach(&mut self) {
         if let Data::Frame(frame) = &mut self.data
             && frame.is_attached()
         {
@@ -56,8 +56,13 @@ impl<F: Frame> Piece<F> {
     fn len(&self) -> usize {
         (self.end - self.start) as usize
     }
+    /// Whether it occupies memory of the device.
+    pub fn is_attached(&self) -> bool {
+        matches!(&self.data, Data::Frame(frame) if frame.is_attached())
+    }
+    /// The payload.
     #[inline]
-    fn bytes(&self) -> &[u8] {
+    pub fn bytes(&self) -> &[u8] {
         let whole = match &self.data {
             Data::Frame(frame) => frame.bytes(),
             Data::Block(block) => &block[..],
@@ -197,6 +202,8 @@ impl<F: Frame> ReceiveQueue<F> {
         } else {
             taken.disorder = true;
             let later = self.later.get_or_insert_with(Box::default);
+            // What is next in order leaves the store at once. Refused for want of room, it would be refused for ever.
+            let memory = if start == self.next { u64::MAX } else { memory };
             later.store(start, end, piece, memory, taken);
             if later.is_empty() {
                 // There was no room for it.
@@ -229,7 +236,7 @@ impl<F: Frame> ReceiveQueue<F> {
             let full = frame.is_attached() && !hold.budget.has_room(self.frames);
             let behind = n <= TINY && !self.ready.is_empty();
             if full || (behind && (self.ready.len() >= BEHIND || self.last_block_has_room(n))) {
-                return self.pack(hold.pool, piece);
+                return self.pack(hold.pool, piece.bytes());
             }
             hold.budget.admit(frame, &mut self.frames);
         }
@@ -240,13 +247,19 @@ impl<F: Frame> ReceiveQueue<F> {
         self.ready.push_back(piece);
     }
 
+    /// Bytes in order that came before this queue was there: copied, as they belong to no frame.
+    pub(crate) fn restore(&mut self, hold: &mut Hold<'_>, bytes: &[u8]) {
+        self.next += bytes.len() as u64;
+        self.ready_len += bytes.len();
+        self.pack(hold.pool, bytes);
+    }
+
     fn last_block_has_room(&self, n: usize) -> bool {
         matches!(self.ready.back(), Some(Piece { data: Data::Block(_), end, .. }) if *end as usize + n <= BLOCK)
     }
 
-    /// Copies a piece behind what is queued, into blocks.
-    fn pack(&mut self, pool: &mut Pool, piece: Piece<F>) {
-        let mut bytes = piece.bytes();
+    /// Copies bytes behind what is queued, into blocks.
+    fn pack(&mut self, pool: &mut Pool, mut bytes: &[u8]) {
         while !bytes.is_empty() {
             if !self.last_block_has_room(1) {
                 let block = Data::Block(pool.take());
@@ -267,7 +280,9 @@ impl<F: Frame> ReceiveQueue<F> {
         while left > 0 {
             let Some(piece) = self.ready.front_mut() else { break };
             let n = piece.len().min(left);
-            into.put(&piece.bytes()[..n]);
+            if !into.put(&piece.bytes()[..n]) {
+                break;
+            }
             piece.start += n as u32;
             done += n;
             left -= n;
@@ -293,7 +308,9 @@ impl<F: Frame> ReceiveQueue<F> {
                 continue;
             }
             let n = (bytes.len() - skip).min(left);
-            into.put(&bytes[skip..skip + n]);
+            if !into.put(&bytes[skip..skip + n]) {
+                break;
+            }
             skip = 0;
             done += n;
             left -= n;
@@ -315,6 +332,28 @@ impl<F: Frame> ReceiveQueue<F> {
         }
         self.ready_len -= n - left;
         n - left
+    }
+
+    /// Takes the first piece out whole, if it has at most `max` bytes.
+    pub(crate) fn take_front(&mut self, hold: &mut Hold<'_>, max: usize) -> Option<Piece<F>> {
+        if self.ready.front()?.len() > max {
+            return None;
+        }
+        let piece = self.ready.pop_front()?;
+        self.ready_len -= piece.len();
+        if let Data::Frame(frame) = &piece.data {
+            hold.budget.release(frame, &mut self.frames);
+        }
+        Some(piece)
+    }
+
+    /// Puts a piece back to the front.
+    pub(crate) fn put_front(&mut self, hold: &mut Hold<'_>, mut piece: Piece<F>) {
+        self.ready_len += piece.len();
+        if let Data::Frame(frame) = &mut piece.data {
+            hold.budget.admit(frame, &mut self.frames);
+        }
+        self.ready.push_front(piece);
     }
 
     fn pop(&mut self, hold: &mut Hold<'_>) {

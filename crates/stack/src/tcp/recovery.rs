@@ -1,7 +1,7 @@
 //! Loss: what an acknowledgment says was lost, and what the windows do about it (RFC 5681, 6582, 6675, 6937, 8985).
 //! The timers that speak where no acknowledgment does are in `retransmit`.
 
-use super::control_block::{Awaits, Cx, Recovery, Reduction, Tcb};
+use super::control_block::{Awaits, Cx, Recovery, Reduction, Tcb, WindowUse};
 use super::scoreboard::Delivered;
 use super::segment::Segment;
 use crate::Frame;
@@ -27,7 +27,7 @@ impl<F: Frame> Tcb<F> {
         kind: Kind,
     ) {
         let marked = self.ecn.ok && (self.ecn.covers_marks() || seg.has(wire::tcp::Flags::ECE));
-        if self.is_undisturbed() && !(kind.dsack || kind.duplicated || delivered.reordered || marked) {
+        if self.is_undisturbed() && !(kind.dsack || kind.duplicated || delivered.reordered > 0 || marked) {
             // What nearly every acknowledgment is.
             self.rack.update(cx.now, delivered, &self.rtt);
             if delivered.bytes > 0 {
@@ -43,10 +43,14 @@ impl<F: Frame> Tcb<F> {
             self.check_spurious(seg, delivered, kind.dsack);
             self.check_recovered();
         }
-        if delivered.reordered {
+        if delivered.reordered > 0 {
             self.counts.reord_seen += 1;
+            let segments = delivered.reordered.div_ceil(self.payload_max()).min(REORDERING_MAX);
+            let seldom = self.seldom();
+            seldom.reordering = seldom.reordering.max(segments);
         }
         self.rack.update(cx.now, delivered, &self.rtt);
+        let newly_told = self.newly_told(delivered.bytes);
         let partial = kind.advanced && !self.sack_ok && self.recovery != Recovery::Open;
         if partial {
             // Without SACK a partial ACK names the next lost segment (RFC 6582), and takes back as many of the
@@ -75,7 +79,7 @@ impl<F: Frame> Tcb<F> {
                 }
                 // What is only reported by SACK lets as much go as it took out of flight (RFC 3042), no more.
                 if delivered.bytes > 0 && (kind.advanced || self.rack.reordering_seen) {
-                    self.grow(cx, delivered.bytes);
+                    self.grow(cx, newly_told);
                 }
             }
             Recovery::Fast { .. } => {
@@ -92,6 +96,14 @@ impl<F: Frame> Tcb<F> {
         }
     }
 
+    /// What an acknowledgment of so many bytes is the first to tell of: without SACK duplicates have told of as many
+    /// segments already that they were delivered.
+    fn newly_told(&self, bytes: u32) -> u32 {
+        let mss = self.payload_max();
+        let told = if self.sack_ok { 0 } else { self.dup_acks.saturating_mul(mss) };
+        bytes.saturating_sub(told).max(mss.min(bytes))
+    }
+
     /// Nothing is thought lost, was sent again or arrived out of order.
     #[inline]
     fn is_undisturbed(&self) -> bool {
@@ -101,15 +113,24 @@ impl<F: Frame> Tcb<F> {
             && self.board.sacked() | self.board.lost() | self.board.resent() == 0
     }
 
-    /// Growth only if the window was in use (RFC 7661's concern; Linux's tcp_is_cwnd_limited).
+    /// Something was sent, or could have been: how much of the window is in use now.
+    pub(super) fn note_use(&mut self, sent: bool) {
+        let limited = self.in_flight() + self.payload_max() > self.control.cwnd;
+        let out = self.outstanding().div_ceil(self.payload_max()).min(u16::MAX.into()) as u16;
+        let is_over = !self.snd_una.before(self.usage.until);
+        if limited || (sent && (is_over || (!self.usage.limited && out > self.usage.most))) {
+            self.usage = WindowUse { limited, most: out, until: self.snd_nxt };
+        }
+    }
+
+    /// Growth only if the window was in use (Linux's tcp_is_cwnd_limited).
     fn grow<O>(&mut self, cx: &mut Cx<'_, O>, acked: u32) {
-        let used = self.outstanding() + acked;
-        let limited = self.cwnd_limited || (self.control.in_slow_start() && self.control.cwnd < 2 * used);
-        if limited {
+        let most = u32::from(self.usage.most).saturating_mul(self.payload_max());
+        let is_half_used = self.control.in_slow_start() && self.control.cwnd < most.saturating_mul(2);
+        if self.usage.limited || is_half_used {
             self.control.on_ack(cx.now, acked, self.rtt.srtt());
             self.grow_send_buffer(cx.shared.settings.wmem[2]);
         }
-        self.cwnd_limited = false;
     }
 
     /// Send buffer autotuning: two windows' worth, as Linux's tcp_sndbuf_expand.
@@ -194,7 +215,7 @@ impl<F: Frame> Tcb<F> {
         }
         self.recovery = Recovery::Open;
         self.dup_acks = 0;
-        self.cwnd_limited = false;
+        self.usage.limited = false;
         // A DSACK may still prove it needless; `saved` stays until the next loss or for these retransmissions.
         if self.reduction.resent == 0 {
             self.reduction.saved = None;
@@ -250,5 +271,7 @@ impl<F: Frame> Tcb<F> {
     }
 }
 
+/// Linux's tcp_max_reordering.
+const REORDERING_MAX: u32 = 300;
 /// Duplicate ACKs that mean a loss without SACK (RFC 5681, 3.2).
 const DUP_THRESHOLD: u32 = 3;

@@ -136,6 +136,7 @@ impl<F: Frame> Tcb<F> {
             self.ecn.on_reduction(self.snd_nxt);
             self.reduction = Reduction { saved, flight: self.outstanding(), ..Reduction::default() };
         }
+        self.count_timeout(cx.now);
         self.control.on_timeout();
         self.board.all_lost(renege);
         self.recovery = Recovery::Timeout { high: self.snd_nxt };

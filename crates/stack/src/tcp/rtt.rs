@@ -49,6 +49,12 @@ impl Rtt {
         }
     }
 
+    /// Goes on with what somebody else measured.
+    pub(crate) fn resume(&mut self, now: Instant, srtt: Duration, rttvar: Duration) {
+        let ns = |span: Duration| (span.as_nanos() as u64).min(RTO_MAX);
+        *self = Rtt { srtt: ns(srtt), rttvar: ns(rttvar), min: ns(srtt).max(1), min_seen: now };
+    }
+
     /// Whether a sample was ever taken.
     #[inline]
     pub(crate) fn known(&self) -> bool {

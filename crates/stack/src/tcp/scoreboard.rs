@@ -51,8 +51,9 @@ pub(crate) struct Delivered {
     pub(crate) sent_once_at: Option<Instant>,
     /// The segment sent last of all delivered: its time, its end, whether it was sent more than once.
     pub(crate) newest: Option<(Instant, Seq, bool)>,
-    /// A segment sent once came after one sent later: the network reorders.
-    pub(crate) reordered: bool,
+    /// A segment sent once came after one sent later: the network reorders. From its beginning to the
+    /// end of what came before it, bytes; zero: none did.
+    pub(crate) reordered: u32,
     /// A segment sent once and not SACKed before was among them (tells a spurious timeout, RFC 5682).
     pub(crate) original: bool,
 }
@@ -148,6 +149,14 @@ impl Scoreboard {
         });
     }
 
+    /// A segment that somebody else sent, perhaps more than once, before `at`.
+    pub(crate) fn push_doubtful(&mut self, start: Seq, len: u32, at: Instant) {
+        self.push(start, len, at);
+        if let Some(last) = self.sent.back_mut() {
+            last.ambiguous = true;
+        }
+    }
+
     /// Everything before `una` arrived.
     pub(crate) fn acknowledge(&mut self, una: Seq, delivered: &mut Delivered) {
         while let Some(first) = self.sent.front_mut() {
@@ -226,9 +235,6 @@ impl Scoreboard {
             self.forget(&before);
             self.sacked += before.len;
             self.sacked_count += 1;
-            if !before.ambiguous && before.end().before(self.fack) {
-                delivered.reordered = true;
-            }
             self.note(&before, delivered);
             self.fack = self.fack.max(before.end());
         }
@@ -246,6 +252,9 @@ impl Scoreboard {
 
     fn note(&mut self, segment: &Sent, delivered: &mut Delivered) {
         delivered.bytes += segment.len;
+        if !segment.ambiguous && segment.end().before(self.fack) {
+            delivered.reordered = delivered.reordered.max(self.fack - segment.start);
+        }
         if !segment.ambiguous || planted!(NoKarn) {
             delivered.sent_once_at = delivered.sent_once_at.max(Some(segment.at));
             delivered.original = true;

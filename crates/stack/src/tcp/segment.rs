@@ -99,8 +99,8 @@ pub(crate) fn write_stamped(
     finish(bytes, HEADER_LEN + TIMESTAMPS_LEN, sum, fill);
 }
 
-/// Writes the header of a segment that is cut later: `bytes` is header and options, `payload` the length of the rest. The
-/// checksum is that of the pseudo header only; who cuts completes it.
+/// Writes the header of a segment that is cut later: `bytes` is header and options, `payload` the length of the rest.
+/// The checksum is that of the pseudo header only; who cuts completes it.
 pub(crate) fn write_large(
     bytes: &mut [u8],
     src: Ipv4Addr,

@@ -61,6 +61,7 @@ impl SendBuffer {
     }
 
     /// Takes `n` bytes from `data`, which has that many.
+    #[inline(always)]
     pub(crate) fn append(&mut self, data: &mut impl Source, n: usize, pool: &mut Pool) {
         let mut left = n;
         while left > 0 {

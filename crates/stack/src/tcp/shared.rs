@@ -96,9 +96,9 @@ impl Shared {
 }
 
 /// What is left of this second's answers to segments of no connection. The allowance is by the address that is
-/// answered, so that a flood in somebody's name takes no answer from others, and that nobody learns from his own answers
-/// what others were not told (CVE-2016-5696: a limit in common says who talks to whom). Addresses share places by a
-/// keyed hash that is another one each second, which bounds the answers altogether.
+/// answered, so that a flood in somebody's name takes no answer from others, and that nobody learns from his own
+/// answers what others were not told (CVE-2016-5696: a limit in common says who talks to whom). Addresses share places
+/// by a keyed hash that is another one each second, which bounds the answers altogether.
 struct Resets {
     second: u64,
     left: [u16; ADDRESSES],

@@ -61,6 +61,9 @@ impl<F: Frame> Stack<F> {
 
     /// Removes a connection with everything it holds.
     pub(crate) fn drop_tcb(&mut self, id: SocketId) {
+        if self.tcb(id).is_some_and(|tcb| tcb.orphan) {
+            self.events.end(id);
+        }
         if let Some(Socket::Tcp(mut tcb)) = self.forget(id) {
             self.tcp.orphans -= u32::from(tcb.orphan);
             tcb.tx.clear(&mut self.tcp.pool);

@@ -2,7 +2,7 @@
 //! settled before, in `input`.
 
 use super::State;
-use super::control_block::{Cx, Fate, Tcb, Timer};
+use super::control_block::{Cx, Fate, Tcb};
 use super::receive::{Hold, Taken};
 use super::segment::Segment;
 use crate::mutation::planted;
@@ -139,7 +139,7 @@ impl<F: Frame> Tcb<F> {
     }
 
     /// What an acknowledgment of our FIN does to the state; `Some`: the connection is over.
-    pub(super) fn after_fin_acknowledged<O>(&mut self, cx: &mut Cx<'_, O>) -> Option<Fate> {
+    pub(super) fn after_fin_acknowledged<O: Outlet>(&mut self, cx: &mut Cx<'_, O>) -> Option<Fate> {
         if !self.fin_sent || self.snd_una != self.snd_nxt {
             return None;
         }
@@ -147,9 +147,13 @@ impl<F: Frame> Tcb<F> {
             State::FinWait1 if planted!(FinAckLost) => None,
             State::FinWait1 => {
                 self.set_state(State::FinWait2);
+                if self.orphan && self.skips_fin_wait_2() {
+                    self.reset_at(cx, self.snd_una);
+                    return Some(self.finish(cx, None));
+                }
                 if self.orphan {
-                    let span = cx.shared.settings.fin_timeout;
-                    self.set_timer(cx, Timer::Linger, cx.now + span);
+                    cx.events.raise(cx.id, crate::Ready::OUT);
+                    self.await_peers_fin(cx);
                 }
                 None
             }

@@ -178,8 +178,8 @@ impl<F: Frame> Stack<F> {
         Outcome::Done
     }
 
-    /// Whether a segment is the answer to a cookie, of a connection that stands at the peer since. A late segment of the
-    /// old one, which a cookie may have begun, too, is not behind its end.
+    /// Whether a segment is the answer to a cookie, of a connection that stands at the peer since. A late segment of
+    /// the old one, which a cookie may have begun, too, is not behind its end.
     pub(crate) fn follows_time_wait(
         &self,
         now: Instant,

@@ -5,7 +5,6 @@ use super::control_block::{Cx, Fate, NEVER, Tcb, Timer};
 use crate::mutation::planted;
 use crate::stack::Socket;
 use crate::{Frame, Instant, Outlet, SocketId, Stack};
-use std::sync::Arc;
 
 /// The deadline of a socket has passed, or was moved meanwhile.
 pub(crate) fn expired<F: Frame>(stack: &mut Stack<F>, now: Instant, id: SocketId, out: &mut impl Outlet) {
@@ -19,7 +18,7 @@ pub(crate) fn expired<F: Frame>(stack: &mut Stack<F>, now: Instant, id: SocketId
 
 impl<F: Frame> Tcb<F> {
     fn on_timers<O: Outlet>(&mut self, cx: &mut Cx<'_, O>) -> Fate {
-        for timer in [Timer::Retransmit, Timer::DelayedAck, Timer::Cork, Timer::Keepalive, Timer::Linger] {
+        for timer in [Timer::Retransmit, Timer::DelayedAck, Timer::Keepalive, Timer::Linger] {
             if self.deadline[timer as usize] > cx.now {
                 continue;
             }
@@ -44,16 +43,6 @@ impl<F: Frame> Tcb<F> {
             Timer::Retransmit => self.on_retransmit_timer(cx),
             Timer::DelayedAck => {
                 self.on_delayed_ack_timer(cx);
-                Fate::Stays
-            }
-            Timer::Cork => {
-                self.more = false;
-                let kept = Arc::clone(&self.options);
-                if kept.cork {
-                    Arc::make_mut(&mut self.options).cork = false;
-                }
-                self.output(cx);
-                self.options = kept;
                 Fate::Stays
             }
             Timer::Keepalive => self.on_keepalive_timer(cx),

@@ -4,6 +4,7 @@ use super::{Datagram, MtuDiscover, true_size};
 use crate::icmp::{IcmpError, Kind};
 use crate::ingress::{Drop, IpMeta};
 use crate::stack::Socket;
+use crate::unrouted::ReversePath;
 use crate::{Endpoint, Frame, Instant, Ready, SocketError, SocketId, Stack};
 use core::net::Ipv4Addr;
 use core::ops::Range;
@@ -19,6 +20,7 @@ pub(crate) fn on_datagram<F: Frame>(
     mut range: Range<usize>,
     tail: &mut Vec<F>,
 ) -> Result<(), Drop> {
+    let entry = range.clone();
     let header = Header::parse(&head.bytes()[range.clone()], meta.len).ok_or(Drop::Transport)?;
     if header.len < meta.len {
         // What follows the datagram in its packet is nobody's; over several frames it is nothing that hosts send.
@@ -29,6 +31,17 @@ pub(crate) fn on_datagram<F: Frame>(
     }
     if header.checksum != 0 {
         stack.verify(meta, &head.bytes()[range.clone()], tail, header.len, CHECKSUM)?;
+    }
+    let mut head = head;
+    if stack.unrouted.rule != ReversePath::Off {
+        let (to, from) = (Endpoint::new(meta.dst, header.dst), Endpoint::new(meta.src, header.src));
+        // Whom a connected socket talks to was vetted by its connect, as in Linux.
+        if stack.demux.udp.flow(to, from).is_none() {
+            match stack.vet(now, meta, head, entry, tail)? {
+                Some(vetted) => head = vetted,
+                None => return Ok(()),
+            }
+        }
     }
     let datagram = Datagram {
         from: Endpoint::new(meta.src, header.src),
@@ -125,7 +138,7 @@ pub(crate) fn on_error<F: Frame>(
     match error.kind {
         Kind::TooBig(mtu) => {
             let discovers = udp.options.mtu_discover != MtuDiscover::Dont;
-            if stack.net.lower_mtu(now, *remote.ip(), mtu).is_some() && discovers {
+            if stack.net.lower_mtu(now, udp.way(*local.ip(), remote), mtu).is_some() && discovers {
                 fail(stack, id, SocketError::MessageTooBig);
             }
         }

@@ -1,5 +1,6 @@
 //! UDP (RFC 768), with the semantics of Linux's sockets. Sending is in output.rs, what arrives in input.rs.
 
+mod filter;
 pub(crate) mod input;
 mod output;
 #[cfg(test)]
@@ -7,7 +8,7 @@ mod tests;
 
 use crate::net::Route;
 use crate::stack::Socket;
-use crate::{Endpoint, Frame, Instant, Ready, RecvError, SocketError, SocketId, Stack};
+use crate::{Endpoint, Frame, Instant, Query, Ready, RecvError, SocketError, SocketId, Stack};
 use core::net::Ipv4Addr;
 use std::collections::VecDeque;
 
@@ -33,6 +34,8 @@ pub struct Options {
     pub multicast_all: bool,
     /// IP_MTU_DISCOVER.
     pub mtu_discover: MtuDiscover,
+    /// The socket is bound to the interface (SO_BINDTODEVICE): routing is asked for ways by it alone.
+    pub bound_to_interface: bool,
 }
 
 /// IP_MTU_DISCOVER. Linux's names.
@@ -87,10 +90,17 @@ impl<F: Frame> Stack<F> {
         udp.remote = remote;
         match remote {
             Some(remote) => {
-                udp.route = Route::new(*remote.ip());
+                udp.route = Route::new(udp.way(*local.ip(), remote));
                 self.demux.udp.insert_flow(local, remote, id);
             }
             None => self.demux.udp.bind(local, id),
+        }
+    }
+
+    /// The pending error of a socket in whose place this one stands.
+    pub fn udp_inherit_error(&mut self, id: SocketId, error: SocketError) {
+        if let Some(Socket::Udp(udp)) = self.sockets.get_mut(id) {
+            udp.error = Some(error);
         }
     }
 
@@ -124,7 +134,7 @@ impl<F: Frame> Stack<F> {
         if let Some(error) = udp.error.take() {
             return Err(RecvError::Failed(error));
         }
-        udp.queue.front().ok_or(RecvError::WouldBlock)
+        udp.queue.iter().take(udp.readable()).next().ok_or(RecvError::WouldBlock)
     }
 
     /// Shows the datagram that goes on `behind` bytes behind what is read next (SO_PEEK_OFF), which becomes the place
@@ -134,7 +144,8 @@ impl<F: Frame> Stack<F> {
         if let Some(error) = udp.error.take() {
             return Err(RecvError::Failed(error));
         }
-        for datagram in &mut udp.queue {
+        let readable = udp.readable();
+        for datagram in udp.queue.iter_mut().take(readable) {
             if *behind >= datagram.len && (*behind > 0 || datagram.shown) {
                 *behind -= datagram.len;
                 continue;
@@ -151,6 +162,9 @@ impl<F: Frame> Stack<F> {
         let Some(Socket::Udp(udp)) = self.sockets.get_mut(id) else { return Err(RecvError::NoSocket) };
         if let Some(error) = udp.error.take() {
             return Err(RecvError::Failed(error));
+        }
+        if let Some(passed) = &mut udp.passed {
+            *passed = passed.checked_sub(1).ok_or(RecvError::WouldBlock)?;
         }
         let datagram = udp.queue.pop_front().ok_or(RecvError::WouldBlock)?;
         udp.charged -= true_size(datagram.len);
@@ -262,6 +276,8 @@ pub(crate) struct Udp<F: Frame> {
     /// The last destination.
     route: Route,
     groups: Vec<(Ipv4Addr, Option<Ipv4Addr>)>,
+    /// With a filter of the owner's: how many at the front of the queue it let pass. The others are not there yet.
+    passed: Option<u32>,
 }
 
 impl<F: Frame> Udp<F> {
@@ -275,15 +291,27 @@ impl<F: Frame> Udp<F> {
             charged: 0,
             held: 0,
             dropped: 0,
-            route: Route::new(Ipv4Addr::UNSPECIFIED),
+            route: Route::new(Query::new(Ipv4Addr::UNSPECIFIED, Ipv4Addr::UNSPECIFIED)),
             groups: Vec::new(),
+            passed: None,
         }
+    }
+
+    /// Datagrams that a read finds.
+    #[inline]
+    fn readable(&self) -> usize {
+        self.passed.map_or(self.queue.len(), |passed| passed as usize)
+    }
+
+    /// What the way of its datagrams depends on.
+    pub(crate) fn way(&self, from: Ipv4Addr, remote: Endpoint) -> Query {
+        Query { from, to: *remote.ip(), bound: self.options.bound_to_interface }
     }
 
     /// Readiness; `room`: the last send did not find the outlet full.
     pub(crate) fn ready(&self, room: bool) -> Ready {
         let mut ready = Ready::default();
-        if !self.queue.is_empty() {
+        if self.readable() > 0 {
             ready |= Ready::IN;
         }
         if room {

@@ -24,24 +24,53 @@ impl<F: Frame> Stack<F> {
         data: &mut impl Source,
         out: &mut impl Outlet,
     ) -> Result<usize, SendError> {
+        self.udp_send_or_rehearse::<false>(now, id, from, to, data, out)
+    }
+
+    /// Writes the packet that `udp_send` would send to an outlet that sends nothing, and nothing remembers it.
+    /// `WouldBlock`: it would not go at once and whole.
+    pub fn udp_rehearse(
+        &mut self,
+        now: Instant,
+        id: SocketId,
+        from: Option<Ipv4Addr>,
+        to: Endpoint,
+        data: &mut impl Source,
+        out: &mut impl Outlet,
+    ) -> Result<usize, SendError> {
+        self.udp_send_or_rehearse::<true>(now, id, from, to, data, out)
+    }
+
+    #[inline]
+    fn udp_send_or_rehearse<const REHEARSE: bool>(
+        &mut self,
+        now: Instant,
+        id: SocketId,
+        from: Option<Ipv4Addr>,
+        to: Endpoint,
+        data: &mut impl Source,
+        out: &mut impl Outlet,
+    ) -> Result<usize, SendError> {
         let now = self.reach(now);
         let Some(Socket::Udp(udp)) = self.sockets.get_mut(id) else { return Err(SendError::NoSocket) };
-        if let Some(error) = udp.error.take() {
-            return Err(SendError::Failed(error));
-        }
-        let to = if to.port() != 0 { to } else { udp.remote.ok_or(SendError::NotConnected)? };
+        // As the kernel: what cannot be sent in any case leaves the pending error alone.
         let len = data.remaining();
         if len > PAYLOAD_MAX {
             return Err(SendError::Failed(SocketError::MessageTooBig));
         }
+        if !REHEARSE && let Some(error) = udp.error.take() {
+            return Err(SendError::Failed(error));
+        }
+        let to = if to.port() != 0 { to } else { udp.remote.ok_or(SendError::NotConnected)? };
         let src = from.unwrap_or(*udp.local.ip());
         let src = if src.is_unspecified() || src.is_multicast() {
             self.net.source_for(*to.ip()).ok_or(SendError::Failed(SocketError::NetUnreachable))?
         } else {
             src
         };
-        if udp.route.to != *to.ip() {
-            udp.route = Route::new(*to.ip());
+        let query = udp.way(src, to);
+        if udp.route.query != query {
+            udp.route = Route::new(query);
         }
         let options = &udp.options;
         let ip = Ip {
@@ -54,6 +83,7 @@ impl<F: Frame> Stack<F> {
         let ports = (udp.local.port(), to.port());
         let total = HEADER_LEN + len;
         if let Ok(hop) = self.net.hop(now, &mut udp.route)
+            && !hop.elsewhere
             && ipv4::HEADER_LEN + total <= hop.mtu as usize
         {
             let (fragment, ident) = self.net.whole(&hop, &ip);
@@ -61,13 +91,18 @@ impl<F: Frame> Stack<F> {
             if self.net.emit(&hop, *to.ip(), &ip, ident, fragment, total, out, fill) {
                 return Ok(len);
             }
-            self.net.waiting.for_outlet(id);
+            if !REHEARSE {
+                self.net.waiting.for_outlet(id);
+            }
+            return Err(SendError::WouldBlock);
+        }
+        if REHEARSE {
             return Err(SendError::WouldBlock);
         }
         self.udp_send_slowly(now, id, &ip, ports, data, out)
     }
 
-    /// A datagram that is larger than its path, or whose path is not known or not there.
+    /// A datagram that is larger than its path, or whose path is not known, not there or another interface's.
     #[cold]
     fn udp_send_slowly(
         &mut self,
@@ -81,6 +116,7 @@ impl<F: Frame> Stack<F> {
         let Some(Socket::Udp(udp)) = self.sockets.get_mut(id) else { return Err(SendError::NoSocket) };
         let len = data.remaining();
         let (hop, path_mtu) = match self.net.hop(now, &mut udp.route) {
+            Ok(hop) if hop.elsewhere => return Err(SendError::Elsewhere),
             Ok(hop) => (Some(hop), hop.mtu),
             Err(Sent::Unreachable(why)) => {
                 if why != SocketError::HostUnreachable || !self.net.has_path(&udp.route) {
@@ -104,7 +140,7 @@ impl<F: Frame> Stack<F> {
         // The checksum in the first fragment covers all of them: the datagram is put together first.
         self.assembled.clear();
         self.assembled.resize(total, 0);
-        write_datagram(&mut self.assembled, ip, udp.route.to, ports, data);
+        write_datagram(&mut self.assembled, ip, udp.route.to(), ports, data);
         in_fragments(&mut self.net, id, &mut udp.route, ip, hop, mtu, &self.assembled, out);
         Ok(len)
     }
@@ -123,7 +159,7 @@ fn in_fragments(
     datagram: &[u8],
     out: &mut impl Outlet,
 ) {
-    let dst = route.to;
+    let dst = route.to();
     let whole = ipv4::HEADER_LEN + datagram.len() <= mtu;
     let step = if whole { datagram.len() } else { (mtu - ipv4::HEADER_LEN) & !7 };
     let ident = net.ident_to(route);
@@ -158,7 +194,7 @@ fn in_fragments(
         net.hold(route, Held { id, packet: [&fields.emit(), part].concat() });
     }
     if full {
-        net.stall(dst);
+        net.stall(route.query);
     }
 }
 

@@ -6,6 +6,11 @@ use wire::{ethernet, ipv4};
 
 const NOW: Instant = Instant(1_000_000_000);
 
+/// From the host that sends in these tests.
+fn way(to: Ipv4Addr) -> Query {
+    Query::new(Ipv4Addr::new(10, 0, 0, 1), to)
+}
+
 fn options() -> Options {
     Options {
         receive_buffer: 212_992,
@@ -14,6 +19,7 @@ fn options() -> Options {
         multicast_ttl: 1,
         multicast_all: true,
         mtu_discover: MtuDiscover::Want,
+        bound_to_interface: false,
     }
 }
 
@@ -83,8 +89,8 @@ fn first_datagram_waits_for_path_and_neighbour_and_is_not_lost() {
     assert_eq!(send(&mut a, from, endpoint(2, 2), b"two"), Ok(3));
     assert!(a.out.frames.is_empty());
     let hop = Ipv4Addr::new(10, 0, 0, 2);
-    assert_eq!(a.stack.take_request(), Some(Request::Path(hop)));
-    a.stack.set_path(NOW, hop, Ok(Path { next_hop: hop, mtu: 1500 }), &mut a.out);
+    assert_eq!(a.stack.take_request(), Some(Request::Path(way(hop))));
+    a.stack.set_path(NOW, way(hop), Ok(Path { next_hop: hop, mtu: 1500, elsewhere: false }), &mut a.out);
     assert_eq!(a.stack.take_request(), Some(Request::Neighbour(hop)));
     assert_eq!(a.stack.take_request(), None);
     a.stack.set_neighbour(NOW, hop, Some(b.mac), &mut a.out);
@@ -256,7 +262,12 @@ fn multicast_is_sent_to_the_groups_hardware_address_with_its_own_ttl() {
     let id = open(&mut host, any(5));
     let group = Ipv4Addr::new(239, 129, 2, 3);
     send(&mut host, id, Endpoint::new(group, 5), b"x").unwrap();
-    host.stack.set_path(NOW, group, Ok(Path { next_hop: group, mtu: 1500 }), &mut host.out);
+    host.stack.set_path(
+        NOW,
+        way(group),
+        Ok(Path { next_hop: group, mtu: 1500, elsewhere: false }),
+        &mut host.out,
+    );
     let frame = host.out.frames.pop_front().unwrap();
     let ether = ethernet::Header::parse(&frame).unwrap();
     assert_eq!(ether.dst, MacAddr([1, 0, 0x5e, 1, 2, 3]));
@@ -315,7 +326,7 @@ fn path_failure_is_told_to_the_sender() {
     let id = open(&mut a, any(1));
     a.stack.udp_connect(id, endpoint(1, 1), Some(to));
     assert_eq!(send(&mut a, id, any(0), b"x"), Ok(1));
-    a.stack.set_path(NOW, *to.ip(), Err(SocketError::NetUnreachable), &mut a.out);
+    a.stack.set_path(NOW, way(*to.ip()), Err(SocketError::NetUnreachable), &mut a.out);
     assert!(a.stack.ready(id).has(Ready::ERR));
     assert_eq!(a.stack.take_error(id), Some(SocketError::NetUnreachable));
     let unreachable = Err(SendError::Failed(SocketError::NetUnreachable));
@@ -332,7 +343,12 @@ fn neighbour_failure_is_told_to_connected_sockets_only() {
     for id in [connected, open] {
         assert_eq!(send(&mut a, id, to, b"x"), Ok(1));
     }
-    a.stack.set_path(NOW, *to.ip(), Ok(Path { next_hop: *to.ip(), mtu: 1500 }), &mut a.out);
+    a.stack.set_path(
+        NOW,
+        way(*to.ip()),
+        Ok(Path { next_hop: *to.ip(), mtu: 1500, elsewhere: false }),
+        &mut a.out,
+    );
     a.stack.set_neighbour(NOW, *to.ip(), None, &mut a.out);
     assert_eq!(a.stack.take_error(connected), Some(SocketError::HostUnreachable));
     assert_eq!(a.stack.take_error(open), None);
@@ -356,4 +372,52 @@ fn abandoned_stack_fails_its_sockets_and_sends_nothing() {
     assert_eq!(send(&mut a, id, endpoint(2, 2), b"x"), aborted);
     assert_eq!(send(&mut a, id, endpoint(2, 2), b"x"), aborted);
     assert!(a.out.frames.is_empty());
+}
+
+#[test]
+fn what_the_owner_has_not_seen_is_not_there_yet() {
+    let (mut a, mut b) = two_hosts();
+    let (from, to) = (open(&mut a, any(1)), open(&mut b, any(2)));
+    let arrive = |a: &mut Host, b: &mut Host, text: &[u8]| {
+        send(a, from, endpoint(2, 2), text).unwrap();
+        exchange(NOW, a, b);
+    };
+    arrive(&mut a, &mut b, b"before");
+    b.stack.udp_filter(to, true);
+    arrive(&mut a, &mut b, b"second");
+    assert!(!b.stack.ready(to).has(Ready::IN));
+    assert_eq!(recv(&mut b, to), Err(RecvError::WouldBlock));
+    assert!(b.stack.udp_peek(to).is_err() && b.stack.udp_peek_behind(to, &mut 0).is_err());
+    let first = b.stack.udp_take_unseen(to).unwrap();
+    assert_eq!(payload(&first), b"before");
+    b.stack.udp_pass(to, first);
+    assert!(b.stack.ready(to).has(Ready::IN));
+    assert_eq!(b.stack.udp_readable(to), Queued { packets: 1, bytes: 6 });
+    assert_eq!(payload(&b.stack.udp_take_unseen(to).unwrap()), b"second", "and dropped");
+    assert!(b.stack.udp_take_unseen(to).is_none());
+    arrive(&mut a, &mut b, b"third");
+    assert_eq!(recv(&mut b, to).unwrap(), b"before");
+    assert_eq!(recv(&mut b, to), Err(RecvError::WouldBlock));
+    b.stack.udp_filter(to, false);
+    assert_eq!(recv(&mut b, to).unwrap(), b"third");
+    b.stack.udp_close(to);
+    assert_eq!(b.stack.budget.attached(), 0);
+}
+
+#[test]
+fn a_rehearsal_sends_nothing_and_waits_for_nobody() {
+    let (mut a, mut b) = two_hosts();
+    let (from, to) = (open(&mut a, any(1)), open(&mut b, any(2)));
+    let mut dry = crate::testing::VecOutlet::default();
+    let rehearse = |a: &mut Host, n, dry: &mut _| {
+        a.stack.udp_rehearse(NOW, from, None, endpoint(n, 2), &mut &b"dummy"[..], dry)
+    };
+    assert_eq!(rehearse(&mut a, 2, &mut dry), Ok(5));
+    assert_eq!(dry.frames.len(), 1);
+    assert_eq!(rehearse(&mut a, 3, &mut dry), Err(SendError::WouldBlock), "nobody knows the way");
+    assert!(!a.stack.holds_packets());
+    send(&mut a, from, endpoint(2, 2), b"real").unwrap();
+    exchange(NOW, &mut a, &mut b);
+    assert_eq!(recv(&mut b, to).unwrap(), b"real");
+    assert_eq!(recv(&mut b, to), Err(RecvError::WouldBlock));
 }

@@ -1,9 +1,9 @@
 //! Sending packets larger than the MTU, which the kernel cuts, or hands over whole to a peer on this host.
 //!
-//! AF_XDP takes one frame for each packet on the wire, and in copying mode a kernel buffer is built for each: bulk data then
-//! leaves slower than from the kernel's own TCP, which hands down 64 KiB at a time. So does a packet socket that says
-//! where to cut (virtio_net_hdr). It sends only; what is received stays with AF_XDP. The packets take the way of all others
-//! through the queueing discipline (veth has none): past it the kernel does not cut, but drops.
+//! AF_XDP takes one frame for each packet on the wire, and in copying mode a kernel buffer is built for each: bulk data
+//! then leaves slower than from the kernel's own TCP, which hands down 64 KiB at a time. So does a packet socket that
+//! says where to cut (virtio_net_hdr). It sends only; what is received stays with AF_XDP. The packets take the way of
+//! all others through the queueing discipline (veth has none): past it the kernel does not cut, but drops.
 
 use std::io::IoSlice;
 
@@ -45,7 +45,7 @@ const PIECES_MAX: usize = 30;
 /// namespace than `beside`, a socket of the interface's.
 pub(super) fn open(interface: &Interface, beside: &Fd) -> Result<Fd> {
     let fd = sys::socket::socket(libc::AF_PACKET, libc::SOCK_RAW, 0)?;
-    if namespace(&fd)? != namespace(beside)? {
+    if sys::socket::network_namespace(fd.raw())? != sys::socket::network_namespace(beside.raw())? {
         return Err(libc::EXDEV);
     }
     sys::socket::set_option(fd.raw(), libc::SOL_PACKET, PACKET_VNET_HDR, &1)?;
@@ -60,11 +60,6 @@ pub(super) fn open(interface: &Interface, beside: &Fd) -> Result<Fd> {
     };
     sys::socket::bind(fd.raw(), &address)?;
     Ok(fd)
-}
-
-/// A number for the network namespace of a socket (Linux 5.14).
-pub(super) fn namespace(socket: &Fd) -> Result<u64> {
-    sys::socket::option(socket.raw(), libc::SOL_SOCKET, libc::SO_NETNS_COOKIE, 0u64)
 }
 
 impl Device {

@@ -7,15 +7,16 @@ use std::sync::Arc;
 
 use sys::{Fd, Result as SysResult};
 
-use super::shared::{Shared, binding};
-use super::{Device, Inherited, Options, Queue, transmit};
+use super::shared::{Shared, arena_frames, binding};
+use super::{Device, Inherited, Options, Queue, transmit, watch};
 use crate::arena::{Arena, LANES};
 use crate::caps::{self, Way};
 use crate::flood::{Answers, Flood};
 use crate::interface::Interface;
+use crate::offloads::Offloads;
 use crate::owner::Owner;
 use crate::pool::Pool;
-use crate::socket::{Binding, Origin, Socket, af_xdp, rings_of_queue};
+use crate::socket::{Binding, Origin, Socket, af_xdp};
 use crate::steering::Steering;
 use crate::{Refusal, bpf, query};
 
@@ -24,62 +25,44 @@ const TAIL: usize = 32;
 
 /// The program on an interface, with its maps.
 pub(super) struct Attached {
+    pub(super) program: Fd,
     pub(super) link: Fd,
+    /// What the kernel switched off for it.
+    pub(super) lost: Offloads,
     pub(super) steering: Steering,
 }
 
 impl Device {
     /// Takes all queues of an interface and attaches the program. Waits for a predecessor that is gone to disappear.
     pub fn open(interface: &str, options: &Options) -> Result<Device, Refusal> {
-        let found = caps::find(interface)?;
-        let owner = Arc::new(Owner::claim(found.index)?);
-        let mut outcome = Err(Refusal::NotEthernet);
-        for &way in caps::ways(&found, options.mode) {
-            outcome = Self::open_by(&found, options, way, &owner);
-            match outcome {
-                // The driver cannot do it this way (too many or too few queues, MTU, no hook): try the next.
-                Err(Refusal::System { .. }) => {}
-                _ => break,
-            }
-        }
-        outcome
+        let (shared, queues) = open_shared(interface, options)?;
+        Self::join(shared, queues)
     }
 
+    #[cfg(test)]
     pub(super) fn open_by(
         interface: &Interface,
         options: &Options,
         way: Way,
         owner: &Arc<Owner>,
     ) -> Result<Device, Refusal> {
-        let options = Options {
-            rx_ring: options.rx_ring.next_power_of_two(),
-            tx_ring: options.tx_ring.next_power_of_two(),
-            ..*options
-        };
-        let (queues, program) = if way.native {
-            // Each resets a driver's queues: the sockets first, and the program only where they could be had.
-            let queues = first_queues(interface, &options, way, owner)?;
-            (Ok(queues), attach_program(interface, &options, way, owner))
-        } else {
-            sys::thread::beside(
-                || first_queues(interface, &options, way, owner),
-                || attach_program(interface, &options, way, owner),
-            )
-        };
-        // Another owner is told by its queue, which says more than its program.
-        let (arena, queues) = queues?;
-        let shared = Shared::new(interface, options, way, owner.clone(), arena, program?);
-        // For the anchors, once the process may have given up the privilege.
-        shared.prepare();
-        Self::join(Arc::new(shared), queues)
+        let (shared, queues) = open_by(interface, options, way, owner)?;
+        Self::join(shared, queues)
     }
 
     /// Opens a device beside that of the parent: own sockets and lane, shared arena, queues and program.
     pub fn attach(inherited: &Inherited) -> Result<Device, Refusal> {
         let shared = inherited.shared.clone();
+        if shared.arena.is_in_other_pid_namespace() {
+            return Err(Refusal::OtherPidNamespace);
+        }
         let mut queues = Vec::new();
         for (queue, anchor) in (0..).zip(shared.anchors()) {
-            queues.push(Queue::open(shared.socket()?, shared.binding(queue), Origin::Queue(&anchor.fd))?);
+            let (socket, origin) = match shared.bound.lock().pop() {
+                Some(bound) => (bound, Origin::Bound(anchor)),
+                None => (shared.socket()?, Origin::Queue(anchor)),
+            };
+            queues.push(Queue::open(socket, shared.binding(queue), origin)?);
         }
         if queues.is_empty() {
             return Err(Refusal::System { call: "bind(AF_XDP)", errno: libc::EBADF });
@@ -101,11 +84,12 @@ impl Device {
             pool: Pool::leak(arena),
             lane,
             free: Vec::with_capacity(frames as usize),
-            post_max: shared.options.rx_ring.min(frames / 2 / shared.interface.queues.max(1)).max(1),
+            post_max: shared.binding(0).post_max,
             tail: Vec::with_capacity(TAIL),
             next_queue: 0,
             transmit: transmit::Transmit::new(frames, shared.may_cut()),
             half_open: Vec::new(),
+            watch: watch::Watch::new(shared.interface.queues),
             shared,
         };
         device.fill_all();
@@ -113,14 +97,72 @@ impl Device {
     }
 }
 
+/// Takes all queues of an interface, and attaches the program. Waits for a predecessor that is gone to disappear.
+pub(super) fn open_shared(interface: &str, options: &Options) -> Result<(Arc<Shared>, Vec<Queue>), Refusal> {
+    let found = caps::find(interface)?;
+    let owner = Arc::new(Owner::claim(found.index)?);
+    let carrier = query::has_carrier(found.index);
+    let mut outcome = Err(Refusal::NotEthernet);
+    for &way in caps::ways(&found, options.mode) {
+        outcome = open_by(&found, options, way, &owner);
+        match outcome {
+            // The driver cannot do it this way (too many or too few queues, MTU, no hook): try the next.
+            Err(Refusal::System { .. }) => {}
+            _ => break,
+        }
+    }
+    if carrier == Some(true) && outcome.as_ref().is_ok_and(|(shared, _)| shared.is_native()) {
+        wait_for_carrier(found.index);
+    }
+    outcome
+}
+
+fn open_by(
+    interface: &Interface,
+    options: &Options,
+    way: Way,
+    owner: &Arc<Owner>,
+) -> Result<(Arc<Shared>, Vec<Queue>), Refusal> {
+    let options = Options {
+        rx_ring: options.rx_ring.next_power_of_two(),
+        tx_ring: options.tx_ring.next_power_of_two(),
+        ..*options
+    };
+    let (queues, program) = if way.native {
+        // Each resets a driver's queues: the sockets first, and the program only where they could be had.
+        let queues = first_queues(interface, &options, way, owner)?;
+        (Ok(queues), attach_program(interface, &options, way, owner))
+    } else {
+        sys::thread::beside(
+            || first_queues(interface, &options, way, owner),
+            || attach_program(interface, &options, way, owner),
+        )
+    };
+    // Another owner is told by its queue, which says more than its program.
+    let (arena, queues) = queues?;
+    let shared = Shared::new(interface, options, way, owner.clone(), arena, program?);
+    // For the anchors, once the process may have given up the privilege.
+    shared.prepare();
+    Ok((Arc::new(shared), queues))
+}
+
 impl Queue {
-    fn open(socket: Fd, binding: Binding, origin: Origin<'_>) -> Result<Queue, Refusal> {
-        let socket = Socket::open(socket, binding, origin)?;
-        // Its own rings are mapped by it, those of another socket by that one.
-        let with_rings = if let Origin::Queue(of) = origin { of } else { &socket.fd };
-        let (fill, completion) =
-            rings_of_queue(with_rings, binding).map_err(|errno| Refusal::System { call: "mmap", errno })?;
-        Ok(Queue { socket, fill, completion, head: None, tail: Vec::with_capacity(TAIL), taken: 0 })
+    pub(super) fn open(socket: Fd, binding: Binding, origin: Origin<'_>) -> Result<Queue, Refusal> {
+        let (socket, rings) = Socket::open(socket, binding, origin)?;
+        let (fill, completion) = rings.cursors();
+        Ok(Queue { socket, rings, fill, completion, head: None, tail: Vec::with_capacity(TAIL), taken: 0 })
+    }
+}
+
+/// Some drivers take the link down when a program comes. What is sent meanwhile is lost, and the kernel finds no
+/// neighbour.
+fn wait_for_carrier(interface: u32) {
+    /// Network cards negotiate for two to four seconds.
+    const PATIENCE_NS: u64 = 10_000_000_000;
+    const PAUSE_NS: u64 = 5_000_000;
+    let until = sys::clock::monotonic() + PATIENCE_NS;
+    while query::has_carrier(interface) == Some(false) && sys::clock::monotonic() < until {
+        sys::thread::sleep(PAUSE_NS);
     }
 }
 
@@ -133,7 +175,7 @@ fn first_queues(
 ) -> Result<(Arc<Arena>, Vec<Queue>), Refusal> {
     // Asked for first: without the privilege the memory would be had for nothing.
     let sockets = (0..interface.queues).map(|_| af_xdp()).collect::<Result<Vec<_>, _>>()?;
-    let arena = Arena::create(options.frames.max(256)).map_err(|errno| match errno {
+    let arena = Arena::create_in(arena_frames(options), options.huge_pages).map_err(|errno| match errno {
         libc::ENOMEM => Refusal::NoMemory,
         errno => Refusal::System { call: "memfd_create", errno },
     })?;
@@ -141,7 +183,7 @@ fn first_queues(
     for (queue, socket) in (0..).zip(sockets) {
         let origin = match queues.first() {
             None => Origin::Arena(&arena, owner),
-            Some(first) => Origin::Interface(&first.socket.fd, owner),
+            Some(first) => Origin::Interface(&arena, &first.socket.fd, owner),
         };
         let opened = Queue::open(socket, binding(interface, options, way, queue), origin)?;
         queues.push(opened);
@@ -161,10 +203,12 @@ fn attach_program(
     let mss = if can_answer { options.answer_mss } else { 0 };
     let answers = Answers { mss, mac: interface.mac };
     let steering = Flood::create(options.rx_ring, answers)
-        .and_then(|flood| Steering::create(LANES as u32, interface.queues, flood))
+        .and_then(|flood| Steering::create(LANES as u32, interface.queues_max, flood))
         .map_err(system("bpf(BPF_MAP_CREATE)"))?;
     let program = steering.load_program(way.multi_buffer).map_err(system("bpf(BPF_PROG_LOAD)"))?;
-    Ok(Attached { link: link(&program, interface, way, owner)?, steering })
+    let offloads = if way.native { Offloads::default() } else { Offloads::merging(interface.index) };
+    let link = link(&program, interface, way, owner)?;
+    Ok(Attached { program, link, lost: offloads.lost(interface.index), steering })
 }
 
 fn link(program: &Fd, interface: &Interface, way: Way, owner: &Owner) -> Result<Fd, Refusal> {

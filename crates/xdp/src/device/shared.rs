@@ -1,8 +1,8 @@
 //! What all processes on one interface share: program, maps, arena, and the anchors of its queues.
 //!
-//! The first process makes it, as far as there is need; children of a fork inherit its descriptors. A lane's own sockets are not part of it, and
-//! a child closes its copies of them at once: a socket that only a child still holds would take packets for nobody.
-//! The program stays attached until the last process that has this is gone.
+//! The first process makes it, as far as there is need; children of a fork inherit its descriptors. A lane's own
+//! sockets are not part of it, and a child closes its copies of them at once: a socket that only a child still holds
+//! would take packets for nobody. The program stays attached until the last process that has this is gone.
 
 use core::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, OnceLock};
@@ -10,37 +10,44 @@ use std::sync::{Arc, OnceLock};
 use sys::{Fd, Mutex};
 
 use super::open::Attached;
-use super::{Options, large};
-use crate::Refusal;
+use super::{Options, Queue, large};
 use crate::arena::Arena;
 use crate::caps::{self, Way};
 use crate::interface::Interface;
+use crate::offloads::Offloads;
 use crate::owner::Owner;
 use crate::socket::{Anchor, Binding, af_xdp};
 use crate::steering::Steering;
+use crate::{Refusal, bpf};
 
 /// See the module's page.
 pub(crate) struct Shared {
     // Dropped in this order: no packet comes any more, then the sockets go.
-    link: Fd,
+    pub(super) link: Mutex<Fd>,
+    pub(super) program: Fd,
+    /// The program is in the driver's own hook.
+    pub(super) native: AtomicBool,
+    /// What the kernel switched off for it.
+    pub(super) lost: Offloads,
     /// A socket on each queue that a child binds its own by. Made before the first fork: a bound socket costs a grace
     /// period when it is closed.
-    anchors: OnceLock<Vec<Anchor>>,
+    pub(super) anchors: OnceLock<Vec<Anchor>>,
     pub(crate) steering: Steering,
     pub(crate) arena: Arc<Arena>,
     pub(crate) interface: Interface,
     pub(crate) options: Options,
     pub(crate) way: Way,
     pub(super) owner: Arc<Owner>,
-    /// This process is a child of the one that made it.
+    /// Another process than this one's family made it, and holds it for many: the keeper.
+    pub(super) is_kept: bool,
+    /// Sockets that it has bound for a lane of this process, the first queue's last.
+    pub(super) bound: Mutex<Vec<Fd>>,
+    /// This process did not make it: it is a child of the one that did, or the keeper has it.
     pub(crate) is_inherited: AtomicBool,
     /// Sends what is to be cut; opened when that is needed, or before the privilege for it may go.
-    large: OnceLock<Option<Fd>>,
-    /// Sends for processes that died, by way of the kernel's routes; opened before the first fork, when there is the
-    /// privilege.
-    pub(super) raw: OnceLock<Option<Fd>>,
+    pub(super) large: OnceLock<Option<Fd>>,
     /// Sockets not bound yet, made while the process may make them: workers drop their privilege.
-    spare: Mutex<Vec<Fd>>,
+    pub(super) spare: Mutex<Vec<Fd>>,
 }
 
 impl Shared {
@@ -53,7 +60,10 @@ impl Shared {
         program: Attached,
     ) -> Shared {
         Shared {
-            link: program.link,
+            link: Mutex::new(program.link),
+            program: program.program,
+            native: AtomicBool::new(way.native),
+            lost: program.lost,
             anchors: OnceLock::new(),
             steering: program.steering,
             arena,
@@ -61,9 +71,10 @@ impl Shared {
             options,
             way,
             owner,
+            is_kept: false,
+            bound: Mutex::new(Vec::new()),
             is_inherited: AtomicBool::new(false),
             large: OnceLock::new(),
-            raw: OnceLock::new(),
             spare: Mutex::new(Vec::new()),
         }
     }
@@ -82,6 +93,9 @@ impl Shared {
 
     /// Has an unbound socket for each queue at hand, as far as they can be made.
     pub(super) fn prepare(&self) {
+        if self.is_kept {
+            return;
+        }
         let mut spare = self.spare.lock();
         while spare.len() < self.interface.queues as usize
             && let Ok(fd) = af_xdp()
@@ -96,12 +110,13 @@ impl Shared {
     }
 
     /// Makes the anchors beside the sockets of a lane of this process, one for each queue.
-    pub(super) fn make_anchors<'a>(&self, sockets: impl Iterator<Item = &'a Fd>) {
+    pub(super) fn make_anchors(&self, queues: &[Queue]) {
         if self.anchors.get().is_some() {
             return;
         }
-        let made =
-            (0..).zip(sockets).map(|(queue, of)| Anchor::open(self.socket()?, self.binding(queue), of));
+        let made = (0..)
+            .zip(queues)
+            .map(|(queue, of)| Anchor::open(self.socket()?, self.binding(queue), &of.socket.fd, &of.rings));
         // Without them children use the kernel; the next fork tries again.
         if let Ok(anchors) = made.collect::<Result<Vec<_>, Refusal>>() {
             let _ = self.anchors.set(anchors);
@@ -121,23 +136,61 @@ impl Shared {
             .as_ref()
     }
 
-    /// Opens what sends for the dead. `beside` is a socket of the interface's.
-    pub(super) fn raw(&self, beside: &Fd) {
-        self.raw.get_or_init(|| {
-            let raw = sys::socket::socket(libc::AF_INET, libc::SOCK_RAW, libc::IPPROTO_RAW).ok()?;
-            (large::namespace(&raw) == large::namespace(beside)).then_some(raw)
-        });
+    /// Descriptors that the kernel takes its time to close.
+    pub(super) fn slow_to_close(&self) -> Vec<i32> {
+        let anchors = self.anchors().iter().map(|anchor| &anchor.fd);
+        let all = anchors.chain(self.large.get().and_then(Option::as_ref)).map(Fd::raw);
+        core::iter::once(self.link.lock().raw()).chain(all).collect()
     }
 
-    /// Descriptors that the kernel takes its time to close.
-    pub(super) fn slow_to_close(&self) -> impl Iterator<Item = &Fd> {
-        let anchors = self.anchors().iter().map(|anchor| &anchor.fd);
-        core::iter::once(&self.link).chain(anchors).chain(self.large.get().and_then(Option::as_ref))
+    /// Is the program in the driver's own hook?
+    pub(super) fn is_native(&self) -> bool {
+        self.native.load(Ordering::Relaxed)
+    }
+
+    /// Have there been children, which may have lanes?
+    pub(super) fn has_family(&self) -> bool {
+        self.anchors.get().is_some()
+    }
+
+    /// Takes the program out of the driver's hook, and puts it into the generic one. Where that cannot be, or frames
+    /// are the driver's (zero-copy), it is gone.
+    pub(super) fn move_to_generic(&self) -> sys::Result<()> {
+        let mut link = self.link.lock();
+        bpf::link_detach(&link)?;
+        self.native.store(false, Ordering::Relaxed);
+        if self.way.zero_copy {
+            return Err(libc::EOPNOTSUPP);
+        }
+        *link = bpf::link_create(&self.program, self.interface.index, bpf::FLAG_GENERIC)?;
+        Ok(())
+    }
+
+    /// Gives the interface back what the kernel switched off for the program.
+    pub(super) fn restore_offloads(&self) {
+        // Without the privilege for it, which may be gone by now, it stays off.
+        let _ = self.lost.restore(self.interface.index);
+    }
+}
+
+impl Drop for Shared {
+    fn drop(&mut self) {
+        if !self.is_inherited.load(Ordering::Relaxed) && !self.has_family() {
+            self.restore_offloads();
+        }
     }
 }
 
 pub(super) fn binding(interface: &Interface, options: &Options, way: Way, queue: u32) -> Binding {
-    Binding { interface: interface.index, queue, rx_ring: options.rx_ring, tx_ring: options.tx_ring, way }
+    let (rx_ring, tx_ring) = (options.rx_ring, options.tx_ring);
+    // Half of the arena at the most: the rest is for sending, and for what the application has not read yet.
+    let post_max = rx_ring.min(arena_frames(options) / 2 / interface.queues.max(1)).max(1);
+    Binding { interface: interface.index, queue, rx_ring, tx_ring, post_max, way }
+}
+
+/// Frames that an arena is made with.
+pub(super) fn arena_frames(options: &Options) -> u32 {
+    options.frames.max(256)
 }
 
 /// A parent's device in the child of a fork: what it takes to open one's own.
@@ -147,6 +200,11 @@ pub struct Inherited {
 }
 
 impl Inherited {
+    /// Whether the keeper holds it. A child asks that one for sockets of its own.
+    pub fn is_kept(&self) -> bool {
+        self.shared.is_kept
+    }
+
     pub(super) fn new(shared: &Arc<Shared>, child: &sys::InChild) -> Inherited {
         let inherited = Inherited { shared: shared.clone() };
         inherited.after_fork(child);
@@ -155,10 +213,11 @@ impl Inherited {
 
     /// In the child of a fork, where the parent had not opened a device of its own yet.
     pub fn after_fork(&self, child: &sys::InChild) {
-        // Nothing is done under this lock that could be half done.
-        self.shared.spare.force_unlock(child);
+        self.shared.spare.take_over(child);
         // Those are the parent's: a socket is one lane's.
         self.shared.spare.lock().clear();
+        self.shared.bound.take_over(child);
+        self.shared.bound.lock().clear();
         self.shared.arena.after_fork();
         self.shared.owner.after_fork(child);
         self.shared.is_inherited.store(true, Ordering::Relaxed);

@@ -241,19 +241,24 @@ fn too_many_first_segments_are_refused_and_known_addresses_have_room_of_their_ow
 }
 
 #[test]
-fn fragments_of_udp_pass_and_of_tcp_only_the_first_reaches_us() {
+fn fragments_of_udp_pass_and_those_of_tcp_follow_their_first() {
     let Some(loaded) = loaded() else { return };
-    let fragment = |protocol, flags: [u8; 2]| {
-        let mut frame = packet(protocol, 9, 7);
-        frame[20..22].copy_from_slice(&flags);
-        loaded.answer(&frame)
+    let fragment = |protocol, identification, flags: [u8; 2]| {
+        let mut packet = packet(protocol, 1234, 7);
+        packet[19] = identification;
+        packet[20..22].copy_from_slice(&flags);
+        loaded.answer(&packet)
     };
-    assert_eq!(fragment(17, [0x20, 0]), PASS, "first");
-    assert_eq!(fragment(17, [0x20, 100]), PASS, "middle");
-    assert_eq!(fragment(17, [0, 100]), PASS, "last");
-    assert_eq!(fragment(17, [0x40, 0]), REDIRECT, "don't fragment");
-    assert_eq!(fragment(6, [0x20, 0]), REDIRECT, "the kernel would answer TCP with a reset");
-    assert_eq!(fragment(6, [0, 100]), PASS);
+    assert_eq!(fragment(17, 1, [0x20, 0]), PASS, "first");
+    assert_eq!(fragment(17, 1, [0x20, 100]), PASS, "middle");
+    assert_eq!(fragment(17, 1, [0, 100]), PASS, "last");
+    assert_eq!(fragment(17, 1, [0x40, 0]), REDIRECT, "don't fragment");
+    assert_eq!(fragment(6, 1, [0, 100]), PASS, "nobody knows whose it is");
+    assert_eq!(fragment(6, 1, [0x20, 0]), REDIRECT, "the kernel would answer TCP with a reset");
+    assert_eq!(fragment(6, 1, [0x20, 50]), REDIRECT);
+    assert_eq!(fragment(6, 1, [0, 100]), REDIRECT);
+    assert_eq!(fragment(6, 2, [0, 100]), PASS, "another packet's");
+    assert_eq!(fragment(17, 1, [0, 100]), PASS, "another protocol's");
 }
 
 #[test]
@@ -331,7 +336,7 @@ fn redirected_packets_are_counted_per_flow() {
     assert_eq!(loaded.steering.counters(&flow), Some((0, 0)));
     loaded.answer(&packet(17, 1, 7));
     loaded.answer(&packet(17, 2, 7));
-    assert_eq!(loaded.steering.counters(&flow), Some((2, 128)));
+    assert_eq!(loaded.steering.counters(&flow), Some((2, 108)));
     loaded.steering.unsteer(&flow);
     assert_eq!(loaded.steering.counters(&flow), None);
 }

@@ -1,7 +1,8 @@
 //! Cuts the words of the command line into options and values, by the original's rules.
 //!
-//! Short: `-o123`, `-o 123`, `-o=123`; flags are not bundled. Long: `--opt 123`, `--opt=123`, exact names. A value
-//! in the next word is taken only when that word does not begin with `-`, so negative values need `=`; a lone `-` is a value.
+//! Short: `-o123`, `-o 123`, `-o=123`; flags are not bundled. Long: `--opt 123`, `--opt=123`, exact names. A value in
+//! the next word is taken only when that word does not begin with `-`, so negative values need `=`; a lone `-` is a
+//! value.
 
 use crate::cli::options::{Argument, OptionSpec, find_long, find_short};
 use crate::exit::{Code, Failure, Result};

@@ -48,6 +48,14 @@ pub fn print(s: &Settings, o: &Outcome) -> bool {
         throughput(s, o);
         return o.sent > 0;
     }
+    if s.mode == Mode::UnderLoad && o.sent < s.reply_every {
+        say("sockperf: No messages were received from the server. Is the server down?");
+        say(&format!(
+            "sockperf: [Answers] none was asked for: {} messages, --reply-every {}",
+            o.sent, s.reply_every
+        ));
+        return true;
+    }
     let (lines, valid) = latency_lines(s, o);
     lines.iter().for_each(|line| say(line));
     if valid {

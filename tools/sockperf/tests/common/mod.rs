@@ -68,7 +68,7 @@ impl Server {
 
     pub fn await_bound(&self) {
         let needle = format!(":{:04X} ", self.port);
-        let deadline = Instant::now() + Duration::from_secs(20);
+        let deadline = Instant::now() + PATIENCE;
         let table =
             |name: &str| std::fs::read_to_string(format!("/proc/thread-self/net/{name}")).unwrap_or_default();
         while Instant::now() < deadline {
@@ -94,7 +94,7 @@ impl Server {
     /// Stops the server in order; its output and exit code.
     pub fn stop(mut self) -> (String, Option<i32>) {
         self.signal(libc::SIGINT);
-        let status = wait(&mut self.child, 10);
+        let status = wait(&mut self.child);
         let mut text = String::new();
         if let Some(mut out) = self.child.stdout.take() {
             out.read_to_string(&mut text).unwrap();
@@ -110,15 +110,22 @@ impl Drop for Server {
     }
 }
 
-fn wait(child: &mut Child, seconds: u64) -> Option<i32> {
-    let deadline = Instant::now() + Duration::from_secs(seconds);
-    while Instant::now() < deadline {
-        if let Some(status) = child.try_wait().unwrap() {
-            return status.code();
-        }
+fn wait(child: &mut Child) -> Option<i32> {
+    eventually(&format!("process {} ends", child.id()), || child.try_wait().unwrap().is_some());
+    child.wait().unwrap().code()
+}
+
+/// For whatever must happen, on a busy machine, too: it only matters when a test fails.
+pub const PATIENCE: Duration = Duration::from_secs(60);
+
+/// Waits until `holds` says true.
+#[track_caller]
+pub fn eventually(what: &str, mut holds: impl FnMut() -> bool) {
+    let deadline = Instant::now() + PATIENCE;
+    while !holds() {
+        assert!(Instant::now() < deadline, "after {PATIENCE:?} still not: {what}");
         std::thread::sleep(Duration::from_millis(5));
     }
-    panic!("process {} did not end within {seconds} s", child.id());
 }
 
 /// Runs a client to its end, at most a minute.

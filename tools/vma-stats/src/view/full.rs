@@ -2,9 +2,11 @@
 
 use super::{Frame, basic};
 use stats::Lane;
-use stats::report::{self, kilo};
+use stats::report::{self, interface, kilo};
 
 const LINE: &str = "======================================================\n";
+/// Bytes of a packet buffer.
+const FRAME: usize = 4096;
 /// Clears the screen, as the view is read like top(1).
 const CLEAR: &str = "\x1b[2J\x1b[H";
 
@@ -13,7 +15,7 @@ pub(crate) fn text(frame: &Frame<'_>) -> String {
     let mut out = if frame.options.cycles == 1 { String::new() } else { CLEAR.to_owned() };
     for socket in frame.sockets() {
         out += LINE;
-        out += &report::socket(socket, frame.rates());
+        out += &report::socket(socket, &frame.snapshot.groups(socket), frame.rates());
     }
     let multiplexing = basic::multiplexing(frame);
     if !multiplexing.is_empty() {
@@ -32,7 +34,20 @@ fn lane(frame: &Frame<'_>, number: usize, lane: &Lane) -> String {
     let s = frame.per_second();
     let mode =
         |bit: u64, yes: &'static str, no: &'static str| if lane.mode.value() & bit != 0 { yes } else { no };
+    let rate = |count: u64| frame.rate(count);
+    let dropped = lane.rx_ring_full.value() + lane.rx_fill_empty.value() + lane.rx_dropped.value();
     let mut out = format!(
+        "\tCQ=[{number}]\n\
+         Packets dropped: {} [packets]{s}\n\
+         Packets queue len: {} [frames in sockets' queues]\n\
+         Drained max: {} [frames in a turn]\n\
+         Buffer pool size: {} [free frames of {FRAME} bytes]\n{LINE}",
+        rate(dropped),
+        lane.rx_frames_held.value(),
+        lane.drained_max.value(),
+        lane.frames_free.value(),
+    );
+    out += &format!(
         "\tRING_ETH=[{number}]\nMaster: {} (index {}, {} queues, {}, {})\n",
         interface(lane),
         lane.interface.value(),
@@ -43,12 +58,15 @@ fn lane(frame: &Frame<'_>, number: usize, lane: &Lane) -> String {
     for (name, bytes, packets) in
         [("Tx Offload", &lane.tx_bytes, &lane.tx_frames), ("Rx Offload", &lane.rx_bytes, &lane.rx_frames)]
     {
-        let (bytes, packets) = (frame.rate(kilo(bytes.value())), frame.rate(packets.value()));
+        let (bytes, packets) = (rate(kilo(bytes.value())), rate(packets.value()));
         out += &format!("{name}: {bytes} / {packets} [kilobytes/packets]{s}\n");
     }
-    let asked = lane.interrupts_requested.value();
-    out += &format!("Interrupts: {} [requests]{s}\n", frame.rate(asked));
-    out += &format!("Buffer pool: {} free\n", lane.frames_free.value());
+    out += &format!("Interrupt requests: {} [sleeps]{s}\n", rate(lane.interrupts_requested.value()));
+    out += &format!(
+        "Interrupt received: {} [sleeps that packets ended]{s}\n",
+        rate(lane.interrupts_received.value())
+    );
+    out += &format!("Moderation: the driver's, ethtool -c {}\n", interface(lane));
     // The rest only if there is something to see: each of these is worth a look.
     for (column, count) in Lane::COLUMNS.iter().zip(lane.words()) {
         if count > 0 && column.doc.contains("Worry") {
@@ -56,13 +74,6 @@ fn lane(frame: &Frame<'_>, number: usize, lane: &Lane) -> String {
         }
     }
     out
-}
-
-/// The interface's name, from its two words.
-fn interface(lane: &Lane) -> String {
-    let words = [lane.name_low.value(), lane.name_high.value()];
-    let bytes = words.iter().flat_map(|word| word.to_le_bytes()).take_while(|byte| *byte != 0);
-    bytes.map(|byte| if byte.is_ascii_graphic() { char::from(byte) } else { '?' }).collect()
 }
 
 fn paragraph(doc: &str) -> String {

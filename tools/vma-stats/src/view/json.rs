@@ -1,15 +1,16 @@
 //! `--json`: one object per look on a line of its own, every counter by the name it has in docs/counters.md.
 
 use super::chosen;
-use stats::report::{end, fd, groups, has, protocol, tcp_state};
-use stats::{Column, Lane, Process, Snapshot, Socket, Why, flag};
+use stats::report::{carrier, end, fd, has, protocol, reason, tcp_state, why};
+use stats::{Column, Lane, Process, Snapshot, Socket, Verdict, Why, flag};
 
 /// One look.
 pub(crate) fn text(snapshot: &Snapshot, ranges: &[(i32, i32)]) -> String {
     let left: Vec<String> =
         snapshot.left.iter().map(|(why, count)| format!("{}:{count}", quoted(why.name()))).collect();
     let lanes: Vec<String> = snapshot.lanes.iter().map(|(number, lane)| self::lane(*number, lane)).collect();
-    let sockets: Vec<String> = chosen(snapshot, ranges).into_iter().map(socket).collect();
+    let sockets: Vec<String> =
+        chosen(snapshot, ranges).into_iter().map(|one| socket(snapshot, one)).collect();
     format!(
         "{{\"pid\":{},\"program\":{},\"started_ns\":{},\"process\":{{{}}},\"left_to_kernel\":{{{}}},\"lanes\":[{}],\"sockets\":[{}]}}\n",
         snapshot.pid,
@@ -27,13 +28,14 @@ fn lane(number: usize, lane: &Lane) -> String {
 }
 
 /// What describes a socket in words, before its numbers.
-fn socket(socket: &Socket) -> String {
-    let why = Why::from_number(socket.why.value()).filter(|_| has(socket, flag::LEFT));
-    let groups: Vec<String> = groups(socket).iter().map(|group| quoted(&group.to_string())).collect();
+fn socket(snapshot: &Snapshot, socket: &Socket) -> String {
+    let verdict = Verdict::from_number(socket.verdict.value()).unwrap_or(Verdict::Undecided);
+    let groups: Vec<String> =
+        snapshot.groups(socket).iter().map(|group| quoted(&group.to_string())).collect();
     let state =
         if has(socket, flag::TCP) { quoted(tcp_state(socket.tcp_state.value())) } else { "null".to_owned() };
     // The words replace the cells that they explain.
-    let explained = ["fd", "flags", "why", "local", "remote", "tcp_state", "groups_first", "groups_second"];
+    let explained = ["fd", "flags", "why", "carrier", "verdict", "local", "remote", "tcp_state", "groups"];
     let numbers: Vec<(Column, u64)> = Socket::COLUMNS.iter().copied().zip(socket.words()).collect();
     let numbers: Vec<String> = numbers
         .iter()
@@ -41,18 +43,25 @@ fn socket(socket: &Socket) -> String {
         .map(|(column, value)| format!("{}:{value}", quoted(column.name)))
         .collect();
     format!(
-        "{{\"fd\":{},\"protocol\":{},\"accelerated\":{},\"why\":{},\"local\":{},\"remote\":{},\"tcp_state\":{state},\
-         \"blocking\":{},\"groups\":[{}],{}}}",
+        "{{\"fd\":{},\"protocol\":{},\"accelerated\":{},\"why\":{},\"carrier\":{},\"verdict\":{},\"reason\":{},\
+         \"local\":{},\"remote\":{},\"tcp_state\":{state},\"blocking\":{},\"groups\":[{}],{}}}",
         fd(socket),
         quoted(protocol(socket)),
         has(socket, flag::ACCELERATED),
-        why.map_or("null".to_owned(), |why| quoted(why.name())),
+        name(why(socket).map(Why::name)),
+        name(carrier(socket).name()),
+        quoted(verdict.name()),
+        quoted(&reason(socket)),
         address(socket.local.value()),
         address(socket.remote.value()),
         !has(socket, flag::NONBLOCKING),
         groups.join(","),
         numbers.join(","),
     )
+}
+
+fn name(known: Option<&str>) -> String {
+    known.map_or("null".to_owned(), quoted)
 }
 
 fn address(word: u64) -> String {

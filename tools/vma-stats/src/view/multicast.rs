@@ -2,7 +2,7 @@
 
 use super::chosen;
 use stats::Snapshot;
-use stats::report::{fd, groups};
+use stats::report::fd;
 use std::collections::BTreeMap;
 use std::net::Ipv4Addr;
 
@@ -10,7 +10,7 @@ use std::net::Ipv4Addr;
 pub(crate) fn text(snapshot: &Snapshot, ranges: &[(i32, i32)]) -> String {
     let mut members: BTreeMap<Ipv4Addr, Vec<i64>> = BTreeMap::new();
     for socket in chosen(snapshot, ranges) {
-        for group in groups(socket) {
+        for group in snapshot.groups(socket) {
             members.entry(group).or_default().push(fd(socket));
         }
     }

@@ -1,8 +1,10 @@
-//! `--why`: how many sockets were left to the kernel for which reason, what to do about it, and which are open now.
+//! `--why`: how many sockets were left to the kernel for which reason, what to do about it; and of each that is open,
+//! what carries it, since when, and why.
 
 use super::chosen;
-use stats::report::{end, fd, has, protocol};
-use stats::{Snapshot, Why, flag};
+use stats::report::{carrier, end, fd, protocol, reason, since_s};
+use stats::{Snapshot, Socket};
+use std::time::{SystemTime, UNIX_EPOCH};
 
 /// The answer for one program.
 pub(crate) fn text(snapshot: &Snapshot, ranges: &[(i32, i32)]) -> String {
@@ -11,6 +13,11 @@ pub(crate) fn text(snapshot: &Snapshot, ranges: &[(i32, i32)]) -> String {
     let mut out =
         format!("vmastat: stats for application: {} with pid: {}\n", snapshot.program, snapshot.pid);
     out += &format!("Sockets so far: {accelerated} accelerated, {left} left to the kernel\n");
+    let process = &snapshot.process;
+    let moves = (process.moves_to_wire.value(), process.moves_to_kernel.value());
+    if moves != (0, 0) {
+        out += &format!("Connections moved: {} to the wire, {} to the kernel\n", moves.0, moves.1);
+    }
     let mut reasons: Vec<_> = snapshot.left.iter().filter(|(_, count)| *count > 0).collect();
     reasons.sort_by_key(|(why, count)| (std::cmp::Reverse(*count), *why as u8));
     if !reasons.is_empty() {
@@ -22,25 +29,42 @@ pub(crate) fn text(snapshot: &Snapshot, ranges: &[(i32, i32)]) -> String {
             }
         }
     }
-    let open: Vec<_> =
-        chosen(snapshot, ranges).into_iter().filter(|socket| !has(socket, flag::ACCELERATED)).collect();
+    let open = chosen(snapshot, ranges);
     if !open.is_empty() {
-        out += "\nOpen now and not accelerated:\n";
-        for socket in open {
-            let reason = Why::from_number(socket.why.value()).filter(|_| has(socket, flag::LEFT));
-            out += &format!(
-                "  fd {:<4} {} {} -> {}: {}\n",
-                fd(socket),
-                protocol(socket),
-                end(socket.local.value()),
-                end(socket.remote.value()),
-                reason.map_or("not decided yet (neither bound nor connected)", Why::text),
-            );
-        }
+        let now = SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |now| now.as_nanos() as u64);
+        out += "\nOpen now:\n";
+        open.into_iter().for_each(|one| out += &socket(one, now));
     }
     if accelerated == 0 && left == 0 && snapshot.sockets.is_empty() {
         out += "The program has not opened a TCP or UDP socket over IPv4 yet.\n";
     }
     out.push('\n');
+    out
+}
+
+/// A line that says which, one that says what carries it and why, and one of its calls, if it made any.
+fn socket(socket: &Socket, now_ns: u64) -> String {
+    let mut out = format!(
+        "  fd {:<4} {} {} -> {}\n          ",
+        fd(socket),
+        protocol(socket),
+        end(socket.local.value()),
+        end(socket.remote.value())
+    );
+    if let Some(name) = carrier(socket).name() {
+        out += &format!("{name} since {:.1} s", since_s(socket, now_ns));
+        out += &match socket.carrier_moves.value() {
+            0 => ": ".to_owned(),
+            1 => ", 1 move: ".to_owned(),
+            moves => format!(", {moves} moves: "),
+        };
+    }
+    out += &reason(socket);
+    out.push('\n');
+    let wire = socket.rx_packets.value() + socket.tx_packets.value();
+    let kernel = socket.rx_os_packets.value() + socket.tx_os_packets.value();
+    if wire + kernel > 0 {
+        out += &format!("          calls so far: {wire} on the wire, {kernel} in the kernel\n");
+    }
     out
 }

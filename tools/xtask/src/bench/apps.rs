@@ -82,7 +82,7 @@ pub(super) fn run(plan: &Plan, apps: &[&'static App]) -> Result<()> {
     for group in cells.chunks_mut(WAYS.len()) {
         for round in 1..=plan.rounds {
             for cell in &mut *group {
-                let ends = Ends { library: &plan.library, client: cell.way.0, server: cell.way.1 };
+                let ends = ends(plan, cell);
                 progress.step(&format!("{}, round {round}, {ends}", cell.app.name));
                 if cell.failure.is_none() {
                     // New hosts each time: the connections that one run leaves in TIME-WAIT, with the timestamps of
@@ -162,7 +162,7 @@ fn row(plan: &Plan, cell: &Cell, kernel: &Cell) -> Vec<String> {
 }
 
 fn ends<'p>(plan: &'p Plan, cell: &Cell) -> Ends<'p> {
-    Ends { library: &plan.library, client: cell.way.0, server: cell.way.1 }
+    Ends { library: &plan.library, client: cell.way.0, server: cell.way.1, strict: false, environment: &[] }
 }
 
 /// What the product promises, against what was measured.

@@ -1,5 +1,5 @@
-//! `cargo x bench latency`: one-way latency by size, protocol and way, with the ratios to the blocking kernel and to the
-//! AF_XDP floor.
+//! `cargo x bench latency`: one-way latency by size, protocol and way, with the ratios to the blocking kernel and to
+//! the AF_XDP floor.
 
 use rig::sockperf::{self, Latency, Run};
 use rig::{Options, Protocol, Result};

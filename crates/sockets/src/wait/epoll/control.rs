@@ -5,9 +5,10 @@ use super::item::Item;
 use crate::answer::{Answer, Stop, Why};
 use crate::errno::fail;
 use crate::fd_table::{self, Entry};
-use crate::object::Object;
+use crate::memory;
+use crate::object::{Kind, Object};
 use crate::os::Os;
-use crate::wait::{ready, shadow_contributes};
+use crate::wait::{is_active, ready, shadow_contributes};
 use core::sync::atomic::Ordering;
 use libc::epoll_event;
 
@@ -55,7 +56,7 @@ impl Set {
     fn add(&'static self, os: &Os, object: &'static Object, fd: i32, event: epoll_event) -> Answer<i32> {
         let slot = {
             let mut items = self.items.lock();
-            if items.slot_of(fd).is_some() {
+            if items.slot_of(object, fd).is_some() {
                 return fail(libc::EEXIST);
             }
             items.insert(Item::new(object, fd, event.events, event.u64))
@@ -72,11 +73,8 @@ impl Set {
     fn modify(&'static self, os: &Os, object: &'static Object, fd: i32, event: epoll_event) -> Answer<i32> {
         let slot = {
             let mut items = self.items.lock();
-            let Some(slot) = items.slot_of(fd) else { return Err(Stop::Kernel(Why::NotOurs)) };
+            let Some(slot) = items.slot_of(object, fd) else { return Err(Stop::Kernel(Why::NotOurs)) };
             let Some(item) = items.get_mut(slot) else { return fail(libc::ENOENT) };
-            if !core::ptr::eq(item.object, object) {
-                return fail(libc::ENOENT);
-            }
             if item.events & libc::EPOLLEXCLUSIVE as u32 != 0 {
                 return fail(libc::EINVAL);
             }
@@ -92,24 +90,51 @@ impl Set {
     fn remove(&'static self, os: &Os, object: &'static Object, fd: i32) -> Answer<i32> {
         let item = {
             let mut items = self.items.lock();
-            let Some(slot) = items.slot_of(fd) else { return Err(Stop::Kernel(Why::NotOurs)) };
+            let Some(slot) = items.slot_of(object, fd) else { return Err(Stop::Kernel(Why::NotOurs)) };
             items.remove(slot).map(|item| (slot, item))
         };
         let Some((slot, item)) = item else { return fail(libc::ENOENT) };
         object.watch.remove_set(self, slot);
+        self.take_down_bell(os, object);
         if item.in_kernel {
-            let _ = os.epoll_control(self.fd.load(Ordering::Relaxed), libc::EPOLL_CTL_DEL, fd, 0, 0);
+            let set = self.fd.load(Ordering::Relaxed);
+            let _ = os.epoll_control(set, libc::EPOLL_CTL_DEL, item.descriptor(), 0, 0);
         }
         Ok(0)
     }
 
-    /// A descriptor was closed: its item goes, the kernel's registration went with the descriptor.
-    pub(crate) fn forget_fd(&self, object: &Object, fd: i32) {
-        let mut items = self.items.lock();
-        if let Some(slot) = items.slot_of(fd) {
-            items.remove(slot);
-            drop(items);
-            object.watch.remove_set(self, slot);
+    /// The number that an item was added by is about to be closed, or to mean another file, and its socket has others:
+    /// the registration stays. The kernel's moves to a descriptor of our own, a duplicate of `known`, by which it can
+    /// still be changed.
+    pub(crate) fn put_aside(&'static self, os: &Os, slot: u32, fd: i32, known: i32) {
+        let (in_kernel, want, data) = {
+            let mut items = self.items.lock();
+            let Some(item) = items.get_mut(slot).filter(|item| item.fd == fd && item.has_number()) else {
+                return;
+            };
+            let Ok(duplicate) = sys::Fd::duplicate_of(known) else { return };
+            item.put_aside(duplicate);
+            let want = if item.disarmed { Some(0) } else { form(item.object, item.events, item.active) };
+            (item.in_kernel, want, item.data)
+        };
+        if !in_kernel {
+            return;
+        }
+        let _ = os.epoll_control(self.fd.load(Ordering::Relaxed), libc::EPOLL_CTL_DEL, fd, 0, 0);
+        let descriptor = self.items.lock().get_mut(slot).map(|item| item.descriptor());
+        if let Some(descriptor) = descriptor {
+            let _ = self.register(os, descriptor, false, want, data);
+        }
+    }
+
+    /// The last descriptor of a socket was closed: its item goes. The kernel's registration goes with the file, unless
+    /// calls that wait keep that.
+    pub(crate) fn forget(&self, os: &Os, object: &Object, slot: u32) {
+        let item = self.items.lock().remove(slot);
+        object.watch.remove_set(self, slot);
+        if let Some(item) = item.filter(|item| item.in_kernel && object.users.load(Ordering::SeqCst) > 0) {
+            let set = self.fd.load(Ordering::Relaxed);
+            let _ = os.epoll_control(set, libc::EPOLL_CTL_DEL, item.descriptor(), 0, 0);
         }
     }
 
@@ -119,14 +144,10 @@ impl Set {
         let (object, fd, events, data, in_kernel) = {
             let mut items = self.items.lock();
             let Some(item) = items.get_mut(slot) else { return Ok(()) };
-            (item.object, item.fd, item.events, item.data, item.in_kernel)
+            (item.object, item.descriptor(), item.events, item.data, item.in_kernel)
         };
-        let active = object.leg().is_some() && leaving.is_none();
-        let want = match (active, shadow_contributes(object)) {
-            (false, _) => Some(events),
-            (true, true) => Some(events & !(libc::EPOLLOUT | libc::EPOLLWRNORM | libc::EPOLLWRBAND) as u32),
-            (true, false) => None,
-        };
+        let active = is_active(object) && leaving.is_none();
+        let want = form(object, events, active);
         self.register(os, fd, in_kernel, want, data)?;
         {
             let mut items = self.items.lock();
@@ -139,12 +160,22 @@ impl Set {
             object.watch.remove_set(self, slot);
         }
         if active {
+            self.hang_bell(os, slot, object)?;
             for (lane, _) in object.legs() {
                 self.add_lane(os, lane)?;
             }
             self.edge(slot, ready(object));
         }
         Ok(())
+    }
+
+    /// The kernel's set lets go of an item.
+    pub(super) fn take_from_kernel(&'static self, os: &Os, slot: u32) {
+        let mut items = self.items.lock();
+        let Some((fd, true)) = items.get_mut(slot).map(|item| (item.fd, item.in_kernel)) else { return };
+        items.take_form(slot, false, false);
+        drop(items);
+        let _ = self.register(os, fd, true, None, 0);
     }
 
     /// Makes the kernel's registration of `fd` what it should be.
@@ -162,6 +193,22 @@ impl Set {
             _ => Ok(()),
         }
     }
+}
+
+/// What the kernel's set is asked of a socket; `None`: it is not in it.
+fn form(object: &Object, events: u32, active: bool) -> Option<u32> {
+    match (active, shadow_contributes(object)) {
+        (false, _) => Some(events),
+        (true, _) if object.kind() == Kind::Memory => part(object, events),
+        (true, true) => Some(events & !(libc::EPOLLOUT | libc::EPOLLWRNORM | libc::EPOLLWRBAND) as u32),
+        (true, false) => None,
+    }
+}
+
+/// Of a connection in memory the kernel's socket tells what it still carries, with the application's flags.
+fn part(object: &Object, events: u32) -> Option<u32> {
+    let mine = memory::kernel_part(object, events as u16 as i16);
+    (mine != 0).then_some(events & !0xffff | u32::from(mine as u16))
 }
 
 /// What the kernel allows beside EPOLLEXCLUSIVE, and when it allows it at all.

@@ -36,9 +36,10 @@ struct Registered {
 impl Set {
     /// In the child of a fork: its sockets are the parent's. The private set stays registered, and filtered out.
     pub(crate) fn after_fork(&self, child: &sys::InChild) {
-        self.items.force_unlock(child);
-        self.relations.force_unlock(child);
-        self.held.force_unlock(child);
+        self.items.take_over(child);
+        self.bells.after_fork(child);
+        self.relations.take_over(child);
+        self.held.take_over(child);
         let items = core::mem::take(&mut *self.items.lock());
         *self.relations.lock() = super::Relations::default();
         self.has_inner.store(false, Ordering::Relaxed);
@@ -46,7 +47,7 @@ impl Set {
         let mut held = self.held.lock();
         held.extend(items.iter().map(|(_, item)| Held {
             object: item.object,
-            registered: Registered { fd: item.fd, events: item.events, data: item.data },
+            registered: Registered { fd: item.descriptor(), events: item.events, data: item.data },
             disarmed: item.disarmed,
         }));
         self.has_held.store(!held.is_empty(), Ordering::Relaxed);
@@ -79,7 +80,10 @@ impl Set {
         self.wake.store(-1, Ordering::Relaxed);
         *self.side.lock() = None;
         self.is_parents.store(false, Ordering::Relaxed);
-        let held: Vec<Held> = held.drain(..).collect();
+        let parents: Vec<Held> = held.drain(..).collect();
+        // Handlers may run while a connection is claimed.
+        drop(held);
+        let held = parents;
         let is_held = |fd| held.iter().any(|held| held.registered.fd == fd);
         for one in all.iter().filter(|one| one.data != private && !is_held(one.fd)) {
             if let Some(inner) = fd_table::epoll(one.fd) {
@@ -91,7 +95,9 @@ impl Set {
             let _ = calls::hearing(registered.fd);
             self.register_anew(runtime, &registered);
             let mut items = self.items.lock();
-            if let Some(slot) = items.slot_of(registered.fd).filter(|_| disarmed)
+            if let Some(slot) = fd_table::socket(registered.fd)
+                .filter(|_| disarmed)
+                .and_then(|object| items.slot_of(object, registered.fd))
                 && let Some(item) = items.get_mut(slot)
             {
                 item.disarmed = true;

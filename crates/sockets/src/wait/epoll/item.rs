@@ -8,8 +8,11 @@ use std::collections::{HashMap, VecDeque};
 pub(super) struct Item {
     /// The socket.
     pub object: &'static Object,
-    /// The descriptor it was added by.
+    /// The descriptor it was added by. As in the kernel, number and socket together name the registration, which stays
+    /// when the number is closed and a duplicate is there.
     pub fd: i32,
+    /// Stands for that number once it is closed.
+    duplicate: Option<sys::Fd>,
     /// What the application asked for: EPOLL* with flags.
     pub events: u32,
     /// The application's word.
@@ -26,7 +29,32 @@ pub(super) struct Item {
 impl Item {
     /// An item that is registered nowhere yet.
     pub(super) fn new(object: &'static Object, fd: i32, events: u32, data: u64) -> Item {
-        Item { object, fd, events, data, in_kernel: false, active: false, disarmed: false, queued: false }
+        Item {
+            object,
+            fd,
+            duplicate: None,
+            events,
+            data,
+            in_kernel: false,
+            active: false,
+            disarmed: false,
+            queued: false,
+        }
+    }
+
+    /// The descriptor by which the kernel's set knows it, or is told of it.
+    pub(super) fn descriptor(&self) -> i32 {
+        self.duplicate.as_ref().map_or(self.fd, sys::Fd::raw)
+    }
+
+    /// The number is about to be closed, or means something else from now on.
+    pub(super) fn put_aside(&mut self, duplicate: sys::Fd) {
+        self.duplicate = Some(duplicate);
+    }
+
+    /// Whether the number that it was added by still names its socket.
+    pub(super) fn has_number(&self) -> bool {
+        self.duplicate.is_none()
     }
 
     fn is_merged(&self) -> bool {
@@ -39,7 +67,7 @@ impl Item {
 pub(super) struct Items {
     slots: Vec<Option<Item>>,
     free: Vec<u32>,
-    by_fd: HashMap<i32, u32>,
+    by_name: HashMap<(i32, u64), u32>,
     queue: VecDeque<u32>,
     /// Slots of the merged form: few, among many connections.
     merged: Vec<u32>,
@@ -53,13 +81,13 @@ pub(super) struct Candidate {
     pub events: u32,
     pub data: u64,
     pub in_kernel: bool,
-    pub fd: i32,
+    pub descriptor: i32,
 }
 
 impl Items {
-    /// The item of a descriptor.
-    pub(super) fn slot_of(&self, fd: i32) -> Option<u32> {
-        self.by_fd.get(&fd).copied()
+    /// The item of a socket that was added by this number.
+    pub(super) fn slot_of(&self, object: &'static Object, fd: i32) -> Option<u32> {
+        self.by_name.get(&(fd, object.token())).copied()
     }
 
     /// The item in a slot.
@@ -86,7 +114,7 @@ impl Items {
 
     /// Adds an item; its slot.
     pub(super) fn insert(&mut self, item: Item) -> u32 {
-        let fd = item.fd;
+        let name = (item.fd, item.object.token());
         let slot = match self.free.pop() {
             Some(slot) => slot,
             None => {
@@ -95,7 +123,7 @@ impl Items {
             }
         };
         self.slots[slot as usize] = Some(item);
-        self.by_fd.insert(fd, slot);
+        self.by_name.insert(name, slot);
         slot
     }
 
@@ -108,7 +136,7 @@ impl Items {
         if item.is_merged() {
             self.merged.retain(|merged| *merged != slot);
         }
-        self.by_fd.remove(&item.fd);
+        self.by_name.remove(&(item.fd, item.object.token()));
         self.free.push(slot);
         Some(item)
     }
@@ -156,8 +184,8 @@ impl Items {
             if item.disarmed || !item.active {
                 continue;
             }
-            let Item { object, events, data, in_kernel, fd, .. } = *item;
-            return Some(Candidate { slot, object, events, data, in_kernel, fd });
+            let Item { object, events, data, in_kernel, .. } = *item;
+            return Some(Candidate { slot, object, events, data, in_kernel, descriptor: item.descriptor() });
         }
     }
 }

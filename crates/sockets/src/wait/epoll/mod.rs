@@ -1,8 +1,10 @@
-//! epoll over our sockets and the kernel's (decision D7).
+//! epoll over our sockets and the kernel's.
 //!
 //! The application's epoll descriptor is the kernel's. The kernel's own descriptors are registered in it as the
 //! application asked; the readiness of our sockets is kept here, O(ready). One private epoll set, nested in the
-//! application's under a secret word, holds the AF_XDP sockets and an eventfd, so that one sleep covers everything.
+//! application's under a secret word, holds the AF_XDP sockets and an eventfd, so that one sleep covers everything. It
+//! is made when the first of ours becomes active; until then a wait is the kernel's own, one system call, which that
+//! eventfd ends when the moment comes.
 //!
 //! An item (a socket in a set) is in one of three forms:
 //!
@@ -13,11 +15,13 @@
 //!   ours      a TCP stream                              not
 //! ```
 
+mod bells;
 mod control;
 mod fork;
 mod item;
 mod wait;
 
+pub(crate) use bells::{drop_bell, look_at};
 pub(crate) use wait::wait;
 
 use crate::answer::{Answer, Stop};
@@ -28,7 +32,7 @@ use crate::os::Os;
 use crate::runtime::Runtime;
 use crate::tcp;
 use crate::wait::Lanes;
-use core::sync::atomic::{AtomicBool, AtomicI32, AtomicU32, AtomicU64, Ordering};
+use core::sync::atomic::{AtomicBool, AtomicI32, AtomicU32, AtomicU64, Ordering, fence};
 use item::Items;
 use stack::Ready;
 
@@ -48,6 +52,10 @@ pub(crate) struct Set {
     lanes: AtomicU32,
     /// Threads asleep in the kernel on this set.
     asleep: AtomicU32,
+    /// Threads in the kernel's own wait, begun while none of ours was active in the set.
+    in_kernel: AtomicU32,
+    /// How often the lanes changed by which packets for this set come (wait/carrier.rs). Never reset.
+    pub moves: AtomicU32,
     /// Somebody polls this set through another one: readiness must show in the kernel.
     nested: AtomicBool,
     /// Sets that this one is in, and those that are in this one.
@@ -59,6 +67,8 @@ pub(crate) struct Set {
     /// When the kernel's side was looked at last.
     looked: AtomicU64,
     items: sys::Mutex<Items>,
+    /// Connections in memory among them.
+    bells: bells::Bells,
     /// In the child of a fork, until it parts from the parent's set (see `fork.rs`): the sockets that it held.
     held: sys::Mutex<Vec<fork::Held>>,
     has_held: AtomicBool,
@@ -70,6 +80,8 @@ pub(crate) struct Set {
 struct Relations {
     outer: Vec<&'static Set>,
     inner: Vec<&'static Set>,
+    /// Eventfds of threads that poll this set's descriptor.
+    pollers: Vec<i32>,
 }
 
 struct Side {
@@ -102,12 +114,15 @@ impl Set {
             secret: AtomicU64::new(0),
             lanes: AtomicU32::new(0),
             asleep: AtomicU32::new(0),
+            in_kernel: AtomicU32::new(0),
+            moves: AtomicU32::new(0),
             nested: AtomicBool::new(false),
             relations: sys::Mutex::new(Relations::default()),
             has_inner: AtomicBool::new(false),
             spin: AtomicU32::new(0),
             looked: AtomicU64::new(0),
             items: sys::Mutex::new(Items::default()),
+            bells: bells::Bells::new(),
             held: sys::Mutex::new(Vec::new()),
             has_held: AtomicBool::new(false),
             is_parents: AtomicBool::new(false),
@@ -134,6 +149,7 @@ impl Set {
         self.held.lock().clear();
         self.has_held.store(false, Ordering::Relaxed);
         self.is_parents.store(false, Ordering::Relaxed);
+        self.bells.clear();
         *self.side.lock() = None;
         FREE.lock().push(self);
     }
@@ -210,6 +226,7 @@ impl Set {
     /// Before somebody looks at this set's descriptor: what was ready may have been taken without asking the set.
     pub(crate) fn refresh(&self) {
         self.refresh_inner();
+        self.poll_bells(sys::clock::now());
         let mut budget = self.items.lock().queued();
         while budget > 0 {
             budget -= 1;
@@ -231,6 +248,35 @@ impl Set {
         }
     }
 
+    /// A thread polls the set's descriptor, and wants its eventfd written when the set moves.
+    pub(crate) fn add_poller(&self, eventfd: i32) {
+        self.relations.lock().pollers.push(eventfd);
+    }
+
+    /// It does not any more.
+    pub(crate) fn remove_poller(&self, eventfd: i32) {
+        let pollers = &mut self.relations.lock().pollers;
+        if let Some(at) = pollers.iter().position(|known| *known == eventfd) {
+            pollers.swap_remove(at);
+        }
+    }
+
+    /// Packets for this set come by other lanes than before: all who wait look again from the start. Those in the
+    /// kernel's own wait are woken one by a signal.
+    fn moved(&self) {
+        self.moves.fetch_add(1, Ordering::SeqCst);
+        fence(Ordering::SeqCst);
+        if self.asleep.load(Ordering::SeqCst) > 0 {
+            self.wake();
+        }
+        for _ in 0..self.in_kernel.load(Ordering::SeqCst) {
+            self.wake();
+        }
+        for eventfd in &self.relations.lock().pollers {
+            sys::fd::signal(*eventfd);
+        }
+    }
+
     /// A thread is about to sleep on the set: from now on edges write its eventfd.
     pub(crate) fn falls_asleep(&self) {
         self.asleep.fetch_add(1, Ordering::SeqCst);
@@ -239,6 +285,18 @@ impl Set {
     /// It is awake again.
     pub(crate) fn awake(&self) {
         self.asleep.fetch_sub(1, Ordering::SeqCst);
+    }
+
+    /// A thread goes into the kernel's own wait.
+    pub(crate) fn enters_kernel(&self) {
+        self.in_kernel.fetch_add(1, Ordering::SeqCst);
+    }
+
+    /// It has left it, and wakes the next, if the wait is ours from now on.
+    pub(crate) fn leaves_kernel(&self) {
+        if self.in_kernel.fetch_sub(1, Ordering::SeqCst) > 1 {
+            self.wake();
+        }
     }
 
     fn wake(&self) {
@@ -251,9 +309,15 @@ impl Set {
     /// A socket of this set had an edge. Called under its lane's lock.
     pub(crate) fn edge(&self, slot: u32, edges: Ready) {
         let queued = self.items.lock().edge(slot, edges);
-        if queued && (self.asleep.load(Ordering::SeqCst) > 0 || self.nested.load(Ordering::Relaxed)) {
+        if queued && self.is_waited_for() {
             self.wake();
         }
+    }
+
+    fn is_waited_for(&self) -> bool {
+        self.asleep.load(Ordering::SeqCst) > 0
+            || self.in_kernel.load(Ordering::SeqCst) > 0
+            || self.nested.load(Ordering::Relaxed)
     }
 
     /// The set sleeps on this lane too from now on.
@@ -279,6 +343,7 @@ impl Set {
         }
         self.lanes.fetch_or(bit, Ordering::AcqRel);
         drop(side);
+        self.moved();
         let outer = self.relations.lock().outer.clone();
         outer.into_iter().try_for_each(|set| set.add_lane(os, lane))
     }
@@ -298,6 +363,13 @@ impl Set {
         self.secret.store(secret, Ordering::Release);
         self.wake.store(wake.raw(), Ordering::Release);
         Ok(Side { epoll, _wake: wake })
+    }
+}
+
+/// The kernel's sets let go of a socket that is about to change under them; [`follow`] brings it back in its new form.
+pub(crate) fn take_from_kernel(os: &Os, object: &'static Object) {
+    for (set, slot) in object.watch.sets() {
+        set.take_from_kernel(os, slot);
     }
 }
 

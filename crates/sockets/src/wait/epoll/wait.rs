@@ -9,33 +9,111 @@ use crate::message;
 use crate::runtime::Runtime;
 use crate::wait::arguments;
 use crate::wait::block::{self, Polling, Stopped, Wait};
+use crate::wait::carrier::Watched;
+use crate::wait::presence::{Mark, Presence};
 use crate::wait::{LOOK_NS, Lanes};
-use core::sync::atomic::Ordering;
-use libc::{epoll_event, pollfd};
+use core::sync::atomic::{Ordering, fence};
+use libc::{epoll_event, pollfd, sigset_t, timespec};
 
-/// Waits for events of a set. `Kernel` if none of ours is active in it.
+/// Waits for events of a set, for as long as `timeout`, null: for ever.
 ///
 /// # Safety
-/// `events` has room for `max` events.
+/// `events` has room for `max` events; `timeout` and `mask` are null or valid.
 pub(crate) unsafe fn wait(
+    runtime: &'static Runtime,
+    set: &'static Set,
+    events: *mut epoll_event,
+    max: i32,
+    timeout: *const timespec,
+    mask: *const sigset_t,
+) -> Answer<i32> {
+    if max <= 0 {
+        return Err(Stop::Kernel(Why::NotOurs));
+    }
+    if !message::plausible(events, max as usize) {
+        // The kernel finds that out when it has an event, and knows of none that are ours.
+        let has_ours = set.secret.load(Ordering::Acquire) != 0;
+        return if has_ours { fail(libc::EFAULT) } else { Err(Stop::Kernel(Why::NotOurs)) };
+    }
+    // SAFETY: the caller's promise.
+    let deadline = unsafe { arguments::deadline(timeout) }?;
+    if set.secret.load(Ordering::Acquire) == 0 {
+        // SAFETY: as above.
+        let answer = unsafe { in_kernel(runtime, set, events, max, timeout, mask) };
+        if let Some(answer) = answer {
+            return answer;
+        }
+    }
+    // SAFETY: as above.
+    let mask = unsafe { arguments::mask(mask) }?;
+    loop {
+        // SAFETY: as above.
+        match unsafe { of_ours(runtime, set, events, max, deadline, mask) } {
+            Ok(answer) => return answer,
+            Err(Stopped::TimedOut) => return Ok(0),
+            Err(Stopped::Interrupted) => return fail(libc::EINTR),
+            Err(Stopped::Moved) => {}
+        }
+    }
+}
+
+/// The kernel's own wait, of a set in which nothing of ours is active: one system call. `None`: something is active by
+/// now, and there was nothing else.
+unsafe fn in_kernel(
+    runtime: &Runtime,
+    set: &'static Set,
+    events: *mut epoll_event,
+    max: i32,
+    timeout: *const timespec,
+    mask: *const sigset_t,
+) -> Option<Answer<i32>> {
+    let _counted = Presence::begin([Mark::InKernel(set)]);
+    // Against who makes the private set, then looks for waiters.
+    fence(Ordering::SeqCst);
+    if set.secret.load(Ordering::SeqCst) != 0 {
+        return None;
+    }
+    let (os, fd) = (&runtime.os, set.fd.load(Ordering::Relaxed));
+    // SAFETY: the caller's promise.
+    let found = unsafe {
+        match arguments::milliseconds(timeout) {
+            Some(timeout) => (os.epoll_pwait)(fd, events, max, timeout, mask),
+            None => (os.epoll_pwait2)(fd, events, max, timeout, mask),
+        }
+    };
+    if found < 0 {
+        return Some(fail(os.errno()));
+    }
+    let secret = set.secret.load(Ordering::Acquire);
+    let mut kept = 0;
+    for i in 0..found as usize {
+        // SAFETY: the kernel filled these in, and kept <= i.
+        unsafe {
+            let event = events.add(i).read_unaligned();
+            if secret == 0 || event.u64 != secret {
+                events.add(kept).write_unaligned(event);
+                kept += 1;
+            }
+        }
+    }
+    (kept > 0 || found == 0).then_some(Ok(kept as i32))
+}
+
+/// One wait for ours and the kernel's together.
+unsafe fn of_ours(
     runtime: &'static Runtime,
     set: &'static Set,
     events: *mut epoll_event,
     max: i32,
     deadline: Option<u64>,
     mask: Option<u64>,
-) -> Answer<i32> {
-    if set.secret.load(Ordering::Acquire) == 0 {
-        return Err(Stop::Kernel(Why::NotOurs));
-    }
-    if max <= 0 {
-        return fail(libc::EINVAL);
-    }
-    message::check(events, max as usize)?;
+) -> Result<Answer<i32>, Stopped> {
+    let moves = set.moves.load(Ordering::Acquire);
     let kernel = [pollfd { fd: set.fd.load(Ordering::Relaxed), events: libc::POLLIN, revents: 0 }];
     let lanes = Lanes(set.lanes.load(Ordering::Acquire));
     let waiting = Wait {
-        objects: &[],
+        watched: Watched::default(),
+        moves,
         lanes,
         set: Some(set),
         kernel: &kernel,
@@ -47,19 +125,16 @@ pub(crate) unsafe fn wait(
         polling: Polling::Epoll,
     };
     let mut look = Look { runtime, set, events, max: max as usize, mask, merged: 0, found_ours: false };
-    let answer = match block::until(runtime, &waiting, |now| look.attempt(lanes, now)) {
-        Ok(answer) => answer,
-        Err(Stopped::TimedOut) => Ok(0),
-        Err(Stopped::Interrupted) => fail(libc::EINTR),
-    };
+    let outcome = block::until(runtime, &waiting, |now| look.attempt(lanes, now));
     let process = counts::segment().process();
-    match answer {
-        Ok(0) => process.epoll_timeouts.one(),
-        Ok(_) if look.found_ours => process.epoll_ready_ours.one(),
-        Ok(_) => process.epoll_ready_os.one(),
-        Err(_) => process.epoll_errors.one(),
+    match outcome {
+        Ok(Ok(_)) if look.found_ours => process.epoll_ready_ours.one(),
+        Ok(Ok(_)) => process.epoll_ready_os.one(),
+        Ok(Err(_)) | Err(Stopped::Interrupted) => process.epoll_errors.one(),
+        Err(Stopped::TimedOut) => process.epoll_timeouts.one(),
+        Err(Stopped::Moved) => {}
     }
-    answer
+    outcome
 }
 
 struct Look {
@@ -80,6 +155,7 @@ impl Look {
         for lane in lanes.each() {
             lane.turn(now);
         }
+        self.set.poll_bells(now);
         let ours = self.harvest();
         self.found_ours = ours > 0;
         lanes.report(ours, now);
@@ -117,7 +193,7 @@ impl Look {
             }
             count += 1;
             if candidate.events & libc::EPOLLONESHOT as u32 != 0 {
-                self.disarm(candidate.slot, candidate.fd, candidate.in_kernel, candidate.data);
+                self.disarm(candidate.slot, candidate.descriptor, candidate.in_kernel, candidate.data);
             } else if candidate.events & libc::EPOLLET as u32 == 0 {
                 self.set.items.lock().requeue(candidate.slot);
             }
@@ -166,6 +242,7 @@ impl Look {
             let event = unsafe { self.events.add(i).read_unaligned() };
             if event.u64 == secret {
                 sys::fd::clear(self.set.wake.load(Ordering::Relaxed));
+                self.set.hear_bells(self.runtime);
                 continue;
             }
             if self.merge(ours, event) {

@@ -191,3 +191,18 @@ fn peek_leaves_the_bytes_and_skip_throws_them_away() {
     assert_eq!(queue.len(), 50);
     assert_eq!(read_all(&mut queue, &mut hold)[0], byte(3050));
 }
+
+#[test]
+fn what_is_next_in_order_is_taken_though_the_store_is_full() {
+    let (mut queue, mut hold, live) = (ReceiveQueue::new(), Parts::new(64), Rc::new(Cell::new(0)));
+    let mut take = |start: u64, len: u32| {
+        let head = Counted::new((start..start + u64::from(len)).map(byte).collect(), &live);
+        queue.segment(&mut hold.hold(), start, head, (0, len), &mut Vec::new(), len, u64::MAX, 2000)
+    };
+    for start in [3000, 1000, 2000] {
+        take(start, 500);
+    }
+    // Cut otherwise than before, so that it covers the beginning of what is stored.
+    assert_eq!(take(0, 1200).in_order, 1500);
+    assert_eq!(read_all(&mut queue, &mut hold), (0..1500).map(byte).collect::<Vec<_>>());
+}

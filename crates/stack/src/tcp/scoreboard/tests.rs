@@ -120,7 +120,7 @@ fn a_late_segment_sent_once_shows_reordering() {
     let mut board = board(5);
     let mut delivered = Delivered::default();
     board.sack(&[(Seq(300), Seq(400))], &mut delivered);
-    assert!(!delivered.reordered);
+    assert_eq!(delivered.reordered, 0);
     board.sack(&[(Seq(100), Seq(200)), (Seq(300), Seq(400))], &mut delivered);
-    assert!(delivered.reordered);
+    assert!(delivered.reordered > 0);
 }

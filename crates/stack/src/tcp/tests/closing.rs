@@ -212,28 +212,30 @@ fn a_connection_is_described_with_what_is_unread_on_its_way_and_unsent() {
     world.send(1, b, b"unread").unwrap();
     world.run(MS);
     let quiet = world.hosts[0].stack.tcp_describe(world.now, a).unwrap();
-    assert_eq!((quiet.unread.as_slice(), quiet.sent.len(), quiet.read_ended), (&b"unread"[..], 0, false));
+    assert_eq!(
+        (quiet.unread.as_slice(), quiet.sent.len(), quiet.state),
+        (&b"unread"[..], 0, State::Established)
+    );
     // More than the initial window.
     let bytes: Vec<u8> = (0..40_000).map(byte).collect();
     assert_eq!(world.send(0, a, &bytes), Ok(40_000));
     world.shutdown(0, a).unwrap();
     let busy = world.hosts[0].stack.tcp_describe(world.now, a).unwrap();
-    assert!(!busy.sent.is_empty() && !busy.unsent.is_empty() && busy.write_ended);
+    assert!(!busy.sent.is_empty() && !busy.unsent.is_empty() && busy.is_write_ended());
     assert_eq!([busy.sent, busy.unsent].concat(), bytes);
     assert_eq!(busy.send_seq, quiet.send_seq);
     while world.state(0, a) != Some(State::FinWait2) {
         world.run(MS);
     }
-    // The place of the FIN, though it is acknowledged.
     let ended = world.hosts[0].stack.tcp_describe(world.now, a).unwrap();
-    assert_eq!(ended.send_seq, quiet.send_seq.wrapping_add(40_000));
+    assert_eq!((ended.state, ended.send_seq), (State::FinWait2, quiet.send_seq.wrapping_add(40_001)));
     let peer = world.hosts[1].stack.tcp_describe(world.now, b).unwrap();
-    assert!(peer.read_ended && peer.unread == bytes);
-    assert_eq!(peer.receive_seq.wrapping_add(40_000), ended.send_seq.wrapping_add(1));
+    assert!(peer.is_fin_received() && peer.unread == bytes);
+    assert_eq!(peer.receive_seq.wrapping_add(40_001), ended.send_seq);
 }
 
 #[test]
-fn what_comes_for_a_connection_that_was_handed_over_is_not_answered_until_its_flow_is_forgotten() {
+fn what_comes_for_a_connection_that_was_handed_over_is_the_kernels_until_its_flow_is_forgotten() {
     let mut world = World::new();
     let (a, b) = world.pair();
     let (local, remote) = (world.hosts[0].stack.local(a).unwrap(), world.hosts[0].stack.remote(a).unwrap());
@@ -243,6 +245,8 @@ fn what_comes_for_a_connection_that_was_handed_over_is_not_answered_until_its_fl
     world.run(MS * 50);
     assert!(world.log.len() > before);
     assert!(world.log[before..].iter().all(|(_, sender, _)| *sender == 1), "the engine answered");
+    let passed = world.hosts[0].stack.take_for_kernel().expect("the kernel is to have it");
+    assert!(passed.ends_with(b"anybody?"));
     world.hosts[0].stack.tcp_forget_flow(a, local, remote);
     world.run(MS * 5000);
     assert_eq!(world.state(1, b), Some(State::Closed));

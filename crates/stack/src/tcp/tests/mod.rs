@@ -6,9 +6,11 @@ mod closing;
 mod ecn;
 mod handshake;
 mod large;
+mod lend;
 mod loss;
 mod mtu_probe;
 mod robust;
+mod takeover;
 mod transfer;
 
 use crate::tcp::{Options, Push, State, Take};

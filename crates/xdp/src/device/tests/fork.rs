@@ -22,7 +22,7 @@ fn a_killed_owner_leaves_nothing_behind_and_its_successor_waits_for_the_queue() 
         }
         let mut opened = [sys::poll::pollfd { fd: ready.raw(), events: libc::POLLIN, revents: 0 }];
         assert_eq!(
-            sys::poll::poll(&mut opened, Some(5_000_000_000), None),
+            sys::poll::poll(&mut opened, Some(PATIENCE.as_nanos() as u64), None),
             Ok(1),
             "the child has the device"
         );
@@ -90,7 +90,11 @@ fn child_that_echoes(device: &mut Device) -> i32 {
         }
     }
     let mut opened = [sys::poll::pollfd { fd: ready.raw(), events: libc::POLLIN, revents: 0 }];
-    assert_eq!(sys::poll::poll(&mut opened, Some(5_000_000_000), None), Ok(1), "the child has a device");
+    assert_eq!(
+        sys::poll::poll(&mut opened, Some(PATIENCE.as_nanos() as u64), None),
+        Ok(1),
+        "the child has a device"
+    );
     child
 }
 
@@ -113,7 +117,7 @@ fn forked_lanes_share_a_flow_and_the_frames_of_a_killed_one_are_taken_back() {
             let mut by = std::collections::HashMap::new();
             for _ in 0..count {
                 let peer = rig.in_b(|| UdpSocket::bind((B, 0)).unwrap());
-                peer.set_read_timeout(Some(Duration::from_millis(500))).unwrap();
+                peer.set_read_timeout(Some(PATIENCE)).unwrap();
                 // At least 50 bytes of frame, as the child expects.
                 peer.send_to(b"ping....", (A, PORT)).unwrap();
                 let mut buffer = [0; 64];
@@ -142,7 +146,7 @@ fn forked_lanes_share_a_flow_and_the_frames_of_a_killed_one_are_taken_back() {
         {
             let _lock = arena.lock_rings();
             device.shared.steering.bury(arena.find_dead());
-            assert_eq!(arena.bury_dead(arena::seconds() + 10), 2);
+            assert_eq!(arena.bury_dead(crate::arena::seconds() + 10), 2);
         }
         assert_eq!(device.flow_counters(udp_flow()), None, "nobody steers it any more");
         // What was posted, received and lost in a ring of the killed ones is at most a batch each.
@@ -167,13 +171,13 @@ fn a_child_goes_on_when_its_parent_was_killed_and_nothing_is_left_when_all_were(
             }
         }
         let mut told = [sys::poll::pollfd { fd: pids.raw(), events: libc::POLLIN, revents: 0 }];
-        assert_eq!(sys::poll::poll(&mut told, Some(5_000_000_000), None), Ok(1));
+        assert_eq!(sys::poll::poll(&mut told, Some(PATIENCE.as_nanos() as u64), None), Ok(1));
         let mut child = [0; 8];
         sys::fd::read(pids.raw(), &mut child).unwrap();
         let child = u64::from_ne_bytes(child) as i32;
         kill(parent);
         let peer = rig.in_b(|| UdpSocket::bind((B, 0)).unwrap());
-        peer.set_read_timeout(Some(Duration::from_secs(2))).unwrap();
+        peer.set_read_timeout(Some(PATIENCE)).unwrap();
         peer.send_to(b"ping....", (A, PORT)).unwrap();
         let mut buffer = [0; 64];
         assert_eq!(peer.recv(&mut buffer).unwrap(), 8);
@@ -187,7 +191,7 @@ fn who_leaves_gives_the_interface_to_its_successor_soon_after_its_end() {
     let Some(rig) = Rig::new(1) else { return };
     rig.in_a(|| {
         let kernel = UdpSocket::bind((A, PORT)).unwrap();
-        kernel.set_read_timeout(Some(Duration::from_secs(2))).unwrap();
+        kernel.set_read_timeout(Some(PATIENCE)).unwrap();
         let left = sys::fd::eventfd().unwrap();
         // SAFETY: the child uses its memory and system calls only, and ends by `_exit`.
         let child = unsafe { libc::fork() };
@@ -201,12 +205,12 @@ fn who_leaves_gives_the_interface_to_its_successor_soon_after_its_end() {
             // Until it is asked to end, by a packet.
             let mut waiting =
                 [sys::poll::pollfd { fd: kernel.as_raw_fd(), events: libc::POLLIN, revents: 0 }];
-            let _ = sys::poll::poll(&mut waiting, Some(5_000_000_000), None);
+            let _ = sys::poll::poll(&mut waiting, Some(PATIENCE.as_nanos() as u64), None);
             // SAFETY: ends this process, without the handlers of the test harness.
             unsafe { libc::_exit(0) };
         }
         let mut has_left = [sys::poll::pollfd { fd: left.raw(), events: libc::POLLIN, revents: 0 }];
-        assert_eq!(sys::poll::poll(&mut has_left, Some(5_000_000_000), None), Ok(1));
+        assert_eq!(sys::poll::poll(&mut has_left, Some(PATIENCE.as_nanos() as u64), None), Ok(1));
         let peer = rig.in_b(|| UdpSocket::bind((B, 0)).unwrap());
         peer.send_to(b"kernel's", (A, PORT)).unwrap();
         // SAFETY: the child is ours; its status is not asked for.
@@ -214,5 +218,46 @@ fn who_leaves_gives_the_interface_to_its_successor_soon_after_its_end() {
         let mut buffer = [0; 16];
         assert_eq!(kernel.recv(&mut buffer).unwrap(), 8);
         Device::open("veth", &small()).expect("the interface is free again");
+    });
+}
+
+/// From now on this thread can map no fill or completion ring: as for bound sockets before Linux 6.4.
+fn refuse_rings_of_queues() {
+    let instruction = |code, k, jt, jf| libc::sock_filter { code, jt, jf, k };
+    let (load, equal, answer) = (0x20, 0x15, 0x06);
+    // The number of the system call, and the high half of its sixth argument, which is 1 for these rings.
+    let mut filter = [
+        instruction(load, 0, 0, 0),
+        instruction(equal, libc::SYS_mmap as u32, 0, 3),
+        instruction(load, 16 + 5 * 8 + 4, 0, 0),
+        instruction(equal, 1, 0, 1),
+        instruction(answer, libc::SECCOMP_RET_ERRNO | libc::EBUSY as u32, 0, 0),
+        instruction(answer, libc::SECCOMP_RET_ALLOW, 0, 0),
+    ];
+    let program = libc::sock_fprog { len: filter.len() as u16, filter: filter.as_mut_ptr() };
+    // SAFETY: the filter lives for the call, and is this thread's only.
+    let set =
+        unsafe { libc::prctl(libc::PR_SET_SECCOMP, libc::SECCOMP_MODE_FILTER, &raw const program, 0, 0) };
+    assert_eq!(set, 0);
+}
+
+#[test]
+fn a_child_has_lanes_where_the_kernel_maps_no_rings_of_bound_sockets() {
+    with_device_and_peer(|mut device, peer| {
+        peer.set_read_timeout(Some(PATIENCE)).unwrap();
+        refuse_rings_of_queues();
+        let binding = device.shared.binding(0);
+        assert!(QueueRings::map(&device.queues[0].socket.fd, binding).is_err());
+        let child = child_that_echoes(&mut device);
+        device.unsteer(udp_flow());
+        // More than the fill ring has, so that the child fills it again.
+        for round in 0..600u32 {
+            // At least 50 bytes of frame, as the child expects.
+            peer.send_to(&[round.to_be_bytes(), [0; 4]].concat(), (A, PORT)).unwrap();
+            let mut buffer = [0; 64];
+            assert_eq!(peer.recv_from(&mut buffer).unwrap().0, 8, "{round}");
+            assert_eq!(buffer[..8], [round.to_be_bytes(), (child as u32).to_be_bytes()].concat());
+        }
+        kill(child);
     });
 }

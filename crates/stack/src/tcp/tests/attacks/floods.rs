@@ -241,7 +241,8 @@ fn stray(random: &mut Random) -> Vec<u8> {
 
 #[test]
 fn a_flood_of_stray_segments_delays_no_connection_and_leaves_nothing_behind() {
-    // 34: more than a million a second, of which the answers fill the transmit ring each time before the connection sends.
+    // 34: more than a million a second, of which the answers fill the transmit ring each time before the connection
+    // sends.
     const TOTAL: usize = 4_000_000;
     let [quiet, flooded] = [0, 120].map(|strays| {
         let mut world = World::new();

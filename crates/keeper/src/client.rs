@@ -1,0 +1,354 @@
+//! Asks the keeper, from inside a program. One connection for each process, opened when it is needed first, or before
+//! the program gives up the privileges by which the keeper admits it ([`prepare`]); children of a fork make one of
+//! their own out of their parent's.
+//!
+//! Once a connection stands, a question allocates nothing and takes two system calls. It is bounded in time: a keeper
+//! that does not answer is given up, and takes back what it does after that.
+
+use crate::place::{self, Place};
+use crate::protocol::{Kind, LEN, MORE_MAX, Packet, VERSION};
+use core::fmt;
+use core::net::Ipv4Addr;
+use sys::{Fd, Mutex, MutexGuard};
+
+/// A keeper that lives answers within some microseconds.
+const PATIENCE_NS: u64 = 1_000_000_000;
+/// Opens an interface within some ten milliseconds; a driver that takes its link down, in seconds.
+const LONG_PATIENCE_NS: u64 = 15_000_000_000;
+/// Where there is no keeper, one may be started.
+const LOOK_AGAIN_NS: u64 = 1_000_000_000;
+
+/// Why the keeper did not do it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Error {
+    /// There is none, or it is gone.
+    Absent,
+    /// It does not admit this user.
+    Denied,
+    /// It is somebody else's than root's or this user's: it is not asked.
+    Foreign,
+    /// It speaks another version of the protocol.
+    Version(u16),
+    /// It has as many clients as it takes.
+    Full,
+    /// It did not answer in time.
+    Silent,
+    /// It tried, and this is what it was told.
+    Errno(i32),
+}
+
+impl fmt::Display for Error {
+    fn fmt(&self, to: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Error::Absent => to.write_str("no keeper (sidestepd) runs in this network namespace"),
+            Error::Denied => to.write_str("the keeper (sidestepd) does not admit this user"),
+            Error::Foreign => to.write_str("the keeper (sidestepd) belongs to another user and is not asked"),
+            Error::Version(theirs) => {
+                write!(to, "the keeper (sidestepd) speaks version {theirs} of its protocol, not {VERSION}")
+            }
+            Error::Full => to.write_str("the keeper (sidestepd) has as many clients as it takes"),
+            Error::Silent => to.write_str("the keeper (sidestepd) does not answer"),
+            Error::Errno(errno) => write!(to, "the keeper (sidestepd) was told errno {errno}"),
+        }
+    }
+}
+
+/// The outcome of a question.
+pub type Result<T> = core::result::Result<T, Error>;
+
+/// This process' side. In a child of a fork it is a copy of its parent's until it asks.
+pub struct Client {
+    place: Place,
+    connection: Option<Fd>,
+    /// Whose connection it is.
+    process: i32,
+    /// Of the last question.
+    number: u32,
+    /// What came of the last attempt to connect, and until when that is believed.
+    failed: Option<(Error, u64)>,
+}
+
+static CLIENT: Mutex<Client> = Mutex::new(Client::new(Place::Nowhere));
+
+/// Says where the keeper is; until then there is none.
+pub fn configure(place: Place) {
+    *CLIENT.lock() = Client::new(place);
+}
+
+/// Connects, if that has not been done: for a process that may give up its user later. No answer is waited for.
+pub fn prepare() {
+    let _ = CLIENT.lock().connected();
+}
+
+/// Sets TCP_REPAIR of a socket, for which the caller has no privilege.
+pub fn repair(fd: i32, value: i32) -> Result<()> {
+    CLIENT.lock().repair(fd, value)
+}
+
+/// Attaches a filter to a TCP socket by which nothing comes in, which takes CAP_NET_ADMIN since Linux 6.18; anybody
+/// detaches it.
+pub fn deafen(fd: i32) -> Result<()> {
+    CLIENT.lock().deafen(fd)
+}
+
+/// What the keeper hands out of an interface.
+pub struct Attached {
+    /// See `xdp::Handout`.
+    pub description: Vec<u8>,
+    /// The first is a socket that hears of changes of IPsec policies; the others, see there.
+    pub descriptors: Vec<Fd>,
+    /// Whether there are such policies.
+    pub has_policies: bool,
+}
+
+/// Why there is nothing of it: the keeper's words, or that it was not asked.
+pub type NotAttached = core::result::Result<String, Error>;
+
+/// Wants a lane on an interface; `socket` is any of its network namespace.
+pub fn attach(interface: u32, socket: i32) -> core::result::Result<Attached, NotAttached> {
+    CLIENT.lock().attach(interface, socket)
+}
+
+/// Has the kernel look for a neighbour, which takes CAP_NET_ADMIN.
+pub fn resolve(interface: u32, address: Ipv4Addr) -> Result<()> {
+    let mut client = CLIENT.lock();
+    client.connected()?;
+    let detail = u64::from(address.to_bits());
+    let question = Packet { detail, ..client.question(Kind::Resolve, interface as i32) };
+    client.ask(question, &[])
+}
+
+/// Held while a process forks, so that the child finds no question half asked.
+pub fn fork_begins() -> MutexGuard<'static, Client> {
+    CLIENT.lock()
+}
+
+impl Client {
+    /// Of nobody yet.
+    pub const fn new(place: Place) -> Client {
+        Client { place, connection: None, process: 0, number: 0, failed: None }
+    }
+
+    /// Sets TCP_REPAIR of a socket.
+    pub fn repair(&mut self, fd: i32, value: i32) -> Result<()> {
+        self.connected()?;
+        let question = self.question(Kind::Repair, value);
+        self.ask(question, &[fd])
+    }
+
+    /// See [`deafen`].
+    pub fn deafen(&mut self, fd: i32) -> Result<()> {
+        self.connected()?;
+        let question = self.question(Kind::Deafen, 1);
+        self.ask(question, &[fd])
+    }
+
+    /// A connection of this process', to which Hello was said.
+    fn connected(&mut self) -> Result<()> {
+        let process = sys::process::pid();
+        if self.connection.is_some() && self.process == process {
+            return Ok(());
+        }
+        let now = sys::clock::monotonic();
+        if let Some((error, until)) = self.failed
+            && now < until
+        {
+            return Err(error);
+        }
+        let made = match self.connection.take() {
+            Some(parents) => join(&parents),
+            None => call(&self.place),
+        };
+        let made = made.and_then(|connection| {
+            self.connection = Some(connection);
+            self.process = process;
+            self.say_hello()
+        });
+        if let Err(error) = made {
+            let until = if error == Error::Absent { now + LOOK_AGAIN_NS } else { u64::MAX };
+            self.connection = None;
+            self.failed = Some((error, until));
+        }
+        made
+    }
+
+    /// Its answer is taken with that to the first question.
+    fn say_hello(&mut self) -> Result<()> {
+        self.number = 1;
+        self.send(Packet::question(Kind::Hello, self.number, 0), &[])
+    }
+
+    /// See [`attach`].
+    pub fn attach(&mut self, interface: u32, socket: i32) -> core::result::Result<Attached, NotAttached> {
+        self.connected().map_err(Err)?;
+        let question = self.question(Kind::Attach, interface as i32);
+        let (mut more, mut descriptors) = (Vec::new(), Vec::new());
+        let outcome = self
+            .send(question, &[socket])
+            .and_then(|()| self.answer_to(question, LONG_PATIENCE_NS, &mut more, &mut descriptors));
+        match outcome {
+            Ok(Packet { value: 0, detail, .. }) => {
+                Ok(Attached { description: more, descriptors, has_policies: detail != 0 })
+            }
+            Ok(_) => Err(Ok(String::from_utf8_lossy(&more).into_owned())),
+            Err(error) => {
+                self.give_up(question, error);
+                Err(Err(error))
+            }
+        }
+    }
+
+    fn question(&mut self, kind: Kind, value: i32) -> Packet {
+        self.number = self.number.wrapping_add(1);
+        Packet::question(kind, self.number, value)
+    }
+
+    fn ask(&mut self, question: Packet, descriptors: &[i32]) -> Result<()> {
+        let nothing = (&mut Vec::new(), &mut Vec::new());
+        let outcome = self
+            .send(question, descriptors)
+            .and_then(|()| self.answer_to(question, PATIENCE_NS, nothing.0, nothing.1));
+        match outcome {
+            Ok(Packet { value: 0, .. }) => Ok(()),
+            Ok(Packet { value: errno, .. }) => Err(Error::Errno(errno)),
+            Err(error) => match self.give_up(question, error) {
+                Some(0) => Ok(()),
+                _ => Err(error),
+            },
+        }
+    }
+
+    /// Whatever is left of the connection is of no use, unless it was only the question that could not be sent. An
+    /// answer that came meanwhile holds.
+    fn give_up(&mut self, question: Packet, error: Error) -> Option<i32> {
+        if let Error::Errno(_) = error {
+            return None;
+        }
+        let until = sys::clock::monotonic() + LOOK_AGAIN_NS;
+        self.failed = Some((error, if error == Error::Absent { until } else { u64::MAX }));
+        self.part(question)
+    }
+
+    fn raw(&self) -> Result<i32> {
+        self.connection.as_ref().map(Fd::raw).ok_or(Error::Absent)
+    }
+
+    fn send(&self, question: Packet, descriptors: &[i32]) -> Result<()> {
+        let fd = self.raw()?;
+        let deadline = sys::clock::monotonic() + PATIENCE_NS;
+        loop {
+            match sys::socket::send_descriptors(fd, &question.bytes(), descriptors) {
+                Ok(_) => return Ok(()),
+                Err(libc::EINTR) if sys::clock::monotonic() < deadline => {}
+                Err(libc::EINTR | libc::EAGAIN) => return Err(Error::Silent),
+                // A refusal that came before the question tells why.
+                Err(libc::EPIPE | libc::ECONNRESET) => {
+                    let answer = self.answer_to(question, PATIENCE_NS, &mut Vec::new(), &mut Vec::new());
+                    return Err(answer.err().unwrap_or(Error::Absent));
+                }
+                Err(errno) => return Err(Error::Errno(errno)),
+            }
+        }
+    }
+
+    /// The answer; what is behind it and beside it goes to `more` and `descriptors`, which take no memory if there is
+    /// nothing.
+    fn answer_to(
+        &self,
+        question: Packet,
+        patience_ns: u64,
+        more: &mut Vec<u8>,
+        descriptors: &mut Vec<Fd>,
+    ) -> Result<Packet> {
+        let fd = self.raw()?;
+        let deadline = sys::clock::monotonic() + patience_ns;
+        let mut bytes = [0; LEN + MORE_MAX];
+        loop {
+            descriptors.clear();
+            let length = match sys::socket::receive_descriptors(fd, &mut bytes, descriptors, 0) {
+                Ok(0) => return Err(Error::Absent),
+                // Said once, where the keeper left a question unread; its answers come behind.
+                Err(libc::ECONNRESET) => continue,
+                Ok(length) => length,
+                Err(libc::EINTR | libc::EAGAIN) if sys::clock::monotonic() < deadline => continue,
+                Err(_) => return Err(Error::Silent),
+            };
+            let (packet, behind) = bytes[..length].split_at(length.min(LEN));
+            let answer = Packet::read(packet).filter(|packet| packet.is_answer).ok_or(Error::Silent)?;
+            if answer.version != VERSION {
+                return Err(Error::Version(answer.version));
+            }
+            match (answer.kind, answer.value) {
+                (Kind::Hello, 0) => {}
+                (Kind::Hello, libc::EACCES) => return Err(Error::Denied),
+                (Kind::Hello, libc::EMFILE) => return Err(Error::Full),
+                (Kind::Hello, errno) => return Err(Error::Errno(errno)),
+                _ if answer.number == question.number => {
+                    more.extend_from_slice(behind);
+                    return Ok(answer);
+                }
+                // Of a question whose asker was given up.
+                _ => {}
+            }
+        }
+    }
+
+    /// Ends the connection, so that the keeper cannot answer any more and takes back what it did. An answer that came
+    /// meanwhile holds.
+    fn part(&mut self, question: Packet) -> Option<i32> {
+        let connection = self.connection.take()?;
+        let _ = sys::socket::shutdown(connection.raw(), libc::SHUT_RDWR);
+        let mut bytes = [0; LEN];
+        while let Ok(length @ 1..) = sys::socket::receive(connection.raw(), &mut bytes, libc::MSG_DONTWAIT) {
+            if let Some(answer) = Packet::read(&bytes[..length])
+                && answer.is_answer
+                && (answer.kind, answer.number) == (question.kind, question.number)
+            {
+                return Some(answer.value);
+            }
+        }
+        None
+    }
+}
+
+/// Connects to the keeper.
+fn call(place: &Place) -> Result<Fd> {
+    let address = place.path().and_then(|path| place::address(&path)).map_err(|_| Error::Absent)?;
+    let socket = sys::socket::socket(libc::AF_UNIX, libc::SOCK_SEQPACKET, 0).map_err(|_| Error::Absent)?;
+    bound(&socket)?;
+    match sys::socket::connect(socket.raw(), &address) {
+        Ok(()) => {}
+        Err(libc::EACCES) => return Err(Error::Denied),
+        Err(libc::EAGAIN) => return Err(Error::Silent),
+        Err(_) => return Err(Error::Absent),
+    }
+    // Sockets are shown to it: not to anybody's, unless the user named it.
+    let nobody = libc::ucred { pid: 0, uid: u32::MAX, gid: u32::MAX };
+    let peer = sys::socket::option(socket.raw(), libc::SOL_SOCKET, libc::SO_PEERCRED, nobody)
+        .map_err(|_| Error::Foreign)?;
+    let is_named = matches!(place, Place::Path(_));
+    match is_named || peer.uid == 0 || peer.uid == sys::process::user() {
+        true => Ok(socket),
+        false => Err(Error::Foreign),
+    }
+}
+
+/// A connection for the child of a fork, by that of its parent.
+fn join(parents: &Fd) -> Result<Fd> {
+    let (ours, theirs) = sys::socket::pair(libc::SOCK_SEQPACKET).map_err(|_| Error::Absent)?;
+    bound(&ours)?;
+    let question = Packet::question(Kind::Join, 0, 0).bytes();
+    match sys::socket::send_descriptors(parents.raw(), &question, &[theirs.raw()]) {
+        Ok(_) => Ok(ours),
+        Err(_) => Err(Error::Absent),
+    }
+}
+
+/// Neither sending nor receiving waits for ever.
+fn bound(socket: &Fd) -> Result<()> {
+    let limit = libc::timeval { tv_sec: (PATIENCE_NS / 1_000_000_000) as libc::time_t, tv_usec: 0 };
+    for name in [libc::SO_RCVTIMEO, libc::SO_SNDTIMEO] {
+        sys::socket::set_option(socket.raw(), libc::SOL_SOCKET, name, &limit).map_err(Error::Errno)?;
+    }
+    Ok(())
+}

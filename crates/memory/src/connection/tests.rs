@@ -1,0 +1,207 @@
+//! Two sides of one segment that keep to the rules.
+
+use super::*;
+
+/// Both sides of a new connection.
+pub(super) fn pair() -> (Connection, Connection) {
+    let (made, file) = Segment::make().unwrap();
+    let joined = Segment::join(&file).unwrap();
+    (Connection::new(made, Side::Maker), Connection::new(joined, Side::Guest))
+}
+
+/// Bytes that tell where in the stream they are.
+pub(super) fn bytes(from: usize, count: usize) -> Vec<u8> {
+    (from..from + count).map(|at| (at ^ at >> 8 ^ at >> 16) as u8).collect()
+}
+
+pub(super) fn all_of(connection: &mut Connection) -> Vec<u8> {
+    let mut all = Vec::new();
+    let mut buffer = [0; 5000];
+    loop {
+        let _ = connection.take_in();
+        match connection.receive(&mut buffer).0 {
+            0 => return all,
+            count => all.extend_from_slice(&buffer[..count]),
+        }
+    }
+}
+
+#[test]
+fn what_is_sent_is_received_whatever_the_sizes() {
+    let (mut a, mut b) = pair();
+    let (mut sent, mut got) = (0, Vec::new());
+    let mut random = 12345u32;
+    while sent < 20_000_000 {
+        random = random.wrapping_mul(1_664_525).wrapping_add(1_013_904_223);
+        let size = [1, 60, 231, 232, 233, 1000, 8191, 8192, 8193, 100_000][(random >> 24) as usize % 10];
+        sent += a.send(&bytes(sent, size)).0;
+        if random & 0x300 == 0 || a.send(&[]).0 == 0 && !a.is_writable() {
+            got.extend(all_of(&mut b));
+        }
+    }
+    got.extend(all_of(&mut b));
+    assert!(got == bytes(0, sent), "{} of {sent} bytes, or others", got.len());
+    assert_eq!((a.broken(), b.broken()), (None, None));
+    assert!(a.is_read_by_peer());
+}
+
+#[test]
+fn a_reader_that_does_not_read_stops_the_writer_and_its_end_still_goes_through() {
+    let (mut a, mut b) = pair();
+    let mut sent = 0;
+    loop {
+        match a.send(&bytes(sent, 1)).0 {
+            0 => break,
+            count => sent += count,
+        }
+    }
+    assert_eq!(sent as u64, u64::from(SLOTS) - RESERVE);
+    assert!(!a.is_writable());
+    let _ = a.shut();
+    let _ = b.take_in();
+    assert_eq!(b.unread(), sent);
+    assert!(!b.is_at_end());
+    let mut one = [0];
+    assert_eq!(b.receive(&mut one).0, 1);
+    assert!(!a.is_read_by_peer());
+    assert_eq!(all_of(&mut b), bytes(1, sent - 1));
+    assert!(b.is_at_end() && a.is_read_by_peer());
+    assert_eq!(a.send(b"late").0, 0);
+    assert_eq!(b.send(b"the other half is open").0, 22);
+    assert_eq!(all_of(&mut a), b"the other half is open");
+}
+
+#[test]
+fn a_peek_takes_nothing_and_reaches_across_messages() {
+    let (mut a, mut b) = pair();
+    for size in [3, 300, 9000, 1] {
+        let from = a.bytes_sent as usize;
+        assert_eq!(a.send(&bytes(from, size)).0, size);
+    }
+    let _ = b.take_in();
+    let mut two = [0; 2];
+    assert_eq!(b.receive(&mut two).0, 2);
+    for (skip, count) in [(0, 1), (0, 500), (1, 9000), (250, 9000), (9301, 10), (9302, 1), (20_000, 5)] {
+        let mut buffer = vec![0; count];
+        let got = b.peek(skip, &mut buffer);
+        assert_eq!(got, count.min(9302usize.saturating_sub(skip)));
+        assert_eq!(buffer[..got], bytes(2 + skip, got));
+    }
+    assert_eq!(b.discard(5000).0, 5000);
+    assert_eq!(all_of(&mut b), bytes(5002, 4302));
+}
+
+#[test]
+fn an_abort_is_heard_behind_what_was_sent_before() {
+    let (mut a, mut b) = pair();
+    assert_eq!(a.send(b"before").0, 6);
+    let _ = a.abort();
+    let _ = b.take_in();
+    assert_eq!(b.broken(), Some(Broken::Reset));
+    let mut buffer = [0; 10];
+    assert_eq!(b.receive(&mut buffer).0, 6);
+    assert_eq!(b.send(b"x").0, 0);
+}
+
+/// What the socket carries, as two queues.
+#[derive(Default)]
+struct Sockets {
+    to_a: Vec<u8>,
+    to_b: Vec<u8>,
+}
+
+fn pay(debtor: &Connection, socket: &mut Vec<u8>) {
+    let mut buffer = [0; 777];
+    let mut paid = 0;
+    loop {
+        match debtor.owed(paid, &mut buffer) {
+            0 => return,
+            count => {
+                socket.extend_from_slice(&buffer[..count]);
+                paid += count as u64;
+            }
+        }
+    }
+}
+
+#[test]
+fn each_direction_goes_on_by_the_socket_at_an_exact_byte() {
+    for (read_before, unread) in [(0, 0), (0, 5000), (1, 9000), (8000, 20_000), (8193, 1)] {
+        let (mut a, mut b) = pair();
+        let mut sockets = Sockets::default();
+        assert_eq!(b.send(&bytes(0, read_before + unread)).0, read_before + unread);
+        assert_eq!(a.send(b"by the ring, ").0, 13);
+        let _ = a.take_in();
+        let mut start = vec![0; read_before];
+        assert_eq!(a.receive(&mut start).0, read_before);
+        let _ = a.leave();
+        assert!(a.is_leaving() && !a.has_left() && a.receives_by_socket());
+        assert_eq!(a.send(b"not yet").0, 0);
+        // The peer has sent on, before it knows.
+        let more = b.send(&bytes(read_before + unread, 10_000)).0;
+        let _ = b.take_in();
+        assert!(b.has_left() && !b.receives_by_socket());
+        pay(&b, &mut sockets.to_a);
+        sockets.to_a.extend(bytes(read_before + unread + more, 10));
+        let _ = a.take_in();
+        assert!(a.has_left() && !a.is_leaving());
+        pay(&a, &mut sockets.to_b);
+        sockets.to_b.extend(b"by the socket");
+        assert_eq!(sockets.to_a, bytes(read_before, unread + more + 10));
+        let mut heard = all_of(&mut b);
+        assert!(b.receives_by_socket());
+        heard.extend(&sockets.to_b);
+        assert_eq!(heard, b"by the ring, by the socket");
+        assert_eq!((a.broken(), b.broken()), (None, None));
+    }
+}
+
+#[test]
+fn both_may_leave_at_once_and_each_pays_what_the_other_has_not_read() {
+    let (mut a, mut b) = pair();
+    let mut sockets = Sockets::default();
+    assert_eq!((a.send(&bytes(0, 3000)).0, b.send(&bytes(7, 600)).0), (3000, 600));
+    let (_, _) = (a.take_in(), b.take_in());
+    let mut some = [0; 100];
+    assert_eq!((a.receive(&mut some).0, b.receive(&mut some).0), (100, 100));
+    let (_, _) = (a.leave(), b.leave());
+    let (_, _) = (a.take_in(), b.take_in());
+    assert!(a.has_left() && b.has_left());
+    pay(&a, &mut sockets.to_b);
+    pay(&b, &mut sockets.to_a);
+    assert_eq!(sockets.to_b, bytes(100, 2900));
+    assert_eq!(sockets.to_a, bytes(107, 500));
+    assert_eq!((a.broken(), b.broken()), (None, None));
+}
+
+#[test]
+fn who_ended_its_stream_may_leave_and_be_left() {
+    let (mut a, mut b) = pair();
+    let mut sockets = Sockets::default();
+    assert_eq!((a.send(b"all").0, b.send(b"answer").0), (3, 6));
+    let (_, _) = (a.shut(), b.shut());
+    let _ = a.leave();
+    let _ = b.take_in();
+    let _ = a.take_in();
+    pay(&b, &mut sockets.to_a);
+    assert_eq!(sockets.to_a, b"answer");
+    assert_eq!(all_of(&mut b), b"all");
+    assert!(a.has_left() && b.has_left() && b.is_at_end());
+    assert_eq!((a.broken(), b.broken()), (None, None));
+}
+
+#[test]
+fn leaving_with_all_grants_used_is_possible_in_both_directions() {
+    let (mut a, mut b) = pair();
+    while a.send(b"x").0 > 0 {}
+    while b.send(b"y").0 > 0 {}
+    let (_, _) = (a.shut(), b.shut());
+    let _ = a.leave();
+    let _ = b.take_in();
+    let _ = a.take_in();
+    assert!(a.has_left() && b.has_left());
+    assert_eq!((a.broken(), b.broken()), (None, None));
+    let _ = b.abort();
+    let _ = a.take_in();
+    assert_eq!(a.broken(), Some(Broken::Reset));
+}

@@ -1,0 +1,231 @@
+//! Calls on a TCP connection that the kernel carries, made so that it can move between any two of them.
+//!
+//! Calls are counted while they are in the kernel. Who moves a connection makes it [`Kind::Moving`] first, and gives up
+//! if one is under way; who finds it moving waits, which takes some ten microseconds.
+
+use super::judge;
+use crate::answer::{Answer, Stop, Why};
+use crate::counts;
+use crate::errno::fail;
+use crate::fd_table;
+use crate::memory;
+use crate::message::Buffers;
+use crate::object::{Kind, Object};
+use crate::runtime::Runtime;
+use crate::wait::block::Stopped;
+use crate::wait::in_kernel;
+use core::sync::atomic::{AtomicU64, Ordering, fence};
+use libc::{c_int, iovec, msghdr, ssize_t};
+use stats::Verdict;
+
+/// A socket that the kernel carries, and whose connections may move. `is_mapped`: its family is AF_INET6.
+pub(crate) fn begin(fd: c_int, nonblocking: bool, is_mapped: bool) -> &'static Object {
+    let object = Object::new(Kind::Carried, fd, nonblocking);
+    object.is_mapped.store(is_mapped, Ordering::Relaxed);
+    object
+}
+
+/// The kernel accepted `fd` by a listener of ours that it carries.
+pub(crate) fn accepted(listener: &'static Object, fd: c_int, nonblocking: bool) {
+    if listener.kind() != Kind::Carried || fd_table::entry(fd).is_some() {
+        return;
+    }
+    let object = begin(fd, nonblocking, listener.is_mapped.load(Ordering::Relaxed));
+    let linger = listener.control.lock().linger;
+    {
+        let mut control = object.control.lock();
+        control.accepted = true;
+        control.linger = linger;
+    }
+    object.price.store(listener.price.load(Ordering::Relaxed), Ordering::Relaxed);
+    for (mine, theirs) in
+        [(&object.receive_timeout, &listener.receive_timeout), (&object.send_timeout, &listener.send_timeout)]
+    {
+        mine.store(theirs.load(Ordering::Relaxed), Ordering::Relaxed);
+    }
+    enter(fd, object);
+}
+
+/// From now on calls on the descriptor find the object. One whose number is beyond the table is the kernel's alone.
+pub(crate) fn enter(fd: c_int, object: &'static Object) {
+    if !fd_table::enter_socket(fd, object) {
+        object.release();
+    }
+}
+
+/// What the kernel carries stays there, for this reason.
+pub(crate) fn stays(object: &Object, verdict: Verdict) {
+    let before = object.price.swap(u32::MAX, Ordering::SeqCst);
+    wait_while_moving(object);
+    if before != u32::MAX && object.kind() == Kind::Carried {
+        counts::judged(object.counts(), verdict, (0, 0));
+    }
+}
+
+/// Returns when nobody moves the connection.
+#[inline]
+pub(crate) fn wait_while_moving(object: &Object) {
+    while object.kind() == Kind::Moving {
+        sys::process::yield_now();
+    }
+}
+
+/// A call is in the kernel with the connection until this is dropped.
+struct InFlight(&'static Object);
+
+impl InFlight {
+    /// `None`: the kernel does not carry it any more.
+    fn begin(object: &'static Object) -> Option<InFlight> {
+        object.in_flight.fetch_add(1, Ordering::SeqCst);
+        let begun = InFlight(object);
+        fence(Ordering::SeqCst);
+        (object.kind() == Kind::Carried).then_some(begun)
+    }
+}
+
+impl Drop for InFlight {
+    fn drop(&mut self) {
+        self.0.in_flight.fetch_sub(1, Ordering::SeqCst);
+    }
+}
+
+/// What a call on a connection that the kernel carries came to.
+pub(crate) enum Carried {
+    Done(Answer<ssize_t>),
+    /// Somebody else carries it by now: the call is to be begun anew.
+    Moved,
+}
+
+/// recvmsg(2).
+///
+/// # Safety
+/// The application's message.
+pub(crate) unsafe fn receive(
+    runtime: &'static Runtime,
+    object: &'static Object,
+    fd: c_int,
+    message: *mut msghdr,
+    flags: c_int,
+) -> Carried {
+    if flags & (libc::MSG_WAITALL | libc::MSG_OOB | libc::MSG_ERRQUEUE) != 0 {
+        stays(object, Verdict::CallOfTheKernel);
+    } else {
+        memory::before_call(runtime, object, fd);
+        judge::before_call(runtime, object, fd);
+    }
+    if object.kind() != Kind::Carried {
+        return Carried::Moved;
+    }
+    if has_to_stay(object) {
+        return Carried::Done(Err(Stop::Kernel(Why::NotOurs)));
+    }
+    let moves = object.moves.load(Ordering::Acquire);
+    let look = || {
+        let _in_flight = InFlight::begin(object)?;
+        // SAFETY: the application's message.
+        let got = unsafe { (runtime.os.recvmsg)(object.shadow(fd), message, flags | libc::MSG_DONTWAIT) };
+        outcome(runtime, got)
+    };
+    let answer = wait(runtime, object, fd, libc::POLLIN, (flags, &object.receive_timeout), moves, look);
+    if let Carried::Done(Ok(got @ 1..)) = answer {
+        judge::in_kernel(object, got as usize);
+        counts::in_kernel(object, got as usize, true);
+    }
+    answer
+}
+
+/// Sends what `data` holds, as the calls without control messages do. `begins`: nothing of the call was sent before, so
+/// that what stays in the kernel may go there whole.
+pub(crate) fn send(
+    runtime: &'static Runtime,
+    object: &'static Object,
+    fd: c_int,
+    data: &mut Buffers<'_>,
+    flags: c_int,
+    begins: bool,
+) -> Carried {
+    memory::before_call(runtime, object, fd);
+    judge::before_call(runtime, object, fd);
+    if object.kind() != Kind::Carried {
+        return Carried::Moved;
+    }
+    if begins && has_to_stay(object) {
+        return Carried::Done(Err(Stop::Kernel(Why::NotOurs)));
+    }
+    let mut sent = 0;
+    loop {
+        let moves = object.moves.load(Ordering::Acquire);
+        let look = || {
+            let _in_flight = InFlight::begin(object)?;
+            let mut pieces = [iovec { iov_base: core::ptr::null_mut(), iov_len: 0 }; PIECES];
+            // SAFETY: all zeros is an empty message.
+            let mut message: msghdr = unsafe { core::mem::zeroed() };
+            message.msg_iovlen = data.rest(&mut pieces);
+            message.msg_iov = pieces.as_mut_ptr();
+            let flags = flags | libc::MSG_DONTWAIT;
+            // SAFETY: the application's buffers, as far as they were not sent.
+            let got = unsafe { (runtime.os.sendmsg)(object.shadow(fd), &raw const message, flags) };
+            outcome(runtime, got)
+        };
+        match wait(runtime, object, fd, libc::POLLOUT, (flags, &object.send_timeout), moves, look) {
+            Carried::Done(Ok(n)) => {
+                sent += n;
+                data.pass(n as usize);
+                judge::in_kernel(object, n as usize);
+                counts::in_kernel(object, n as usize, false);
+                if n == 0 || data.left() == 0 || !may_wait(object, flags) {
+                    return Carried::Done(Ok(sent));
+                }
+            }
+            // What went is told; what failed, or who carries the rest, the next call finds out.
+            _ if sent > 0 => return Carried::Done(Ok(sent)),
+            answer => return answer,
+        }
+    }
+}
+
+/// Pieces of the application's buffers that one system call takes at most.
+const PIECES: usize = 16;
+
+fn has_to_stay(object: &Object) -> bool {
+    object.price.load(Ordering::SeqCst) == u32::MAX
+}
+
+pub(crate) fn may_wait(object: &Object, flags: c_int) -> bool {
+    flags & libc::MSG_DONTWAIT == 0 && !object.nonblocking.load(Ordering::Relaxed)
+}
+
+/// What the kernel answered; `None`: nothing yet.
+fn outcome(runtime: &Runtime, got: ssize_t) -> Option<Answer<ssize_t>> {
+    match got {
+        0.. => Some(Ok(got)),
+        _ => match runtime.os.errno() {
+            libc::EAGAIN => None,
+            errno => Some(fail(errno)),
+        },
+    }
+}
+
+fn wait(
+    runtime: &'static Runtime,
+    object: &'static Object,
+    fd: c_int,
+    events: i16,
+    (flags, timeout): (c_int, &AtomicU64),
+    moves: u32,
+    mut look: impl FnMut() -> Option<Answer<ssize_t>>,
+) -> Carried {
+    if !may_wait(object, flags) {
+        return match look() {
+            Some(answer) => Carried::Done(answer),
+            None if object.kind() != Kind::Carried => Carried::Moved,
+            None => Carried::Done(fail(libc::EAGAIN)),
+        };
+    }
+    let deadline = in_kernel::deadline_of(timeout.load(Ordering::Relaxed));
+    match in_kernel::call(runtime, object, fd, events, deadline, moves, look) {
+        Ok(answer) => Carried::Done(answer),
+        Err(Stopped::Moved) if fd_table::names(fd, object) => Carried::Moved,
+        Err(stopped) => Carried::Done(stopped.answer()),
+    }
+}

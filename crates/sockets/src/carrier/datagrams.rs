@@ -1,0 +1,192 @@
+//! UDP sockets begin in the kernel, too: a socket without legs is as if it were not ours. What has shown that it gains
+//! gets them, on interfaces that are opened beside the program. What waits in the kernel by then is read first
+//! (udp/recv.rs). A rule or parameter that demands the wire has a socket stand there as soon as it is bound.
+
+use super::demanded::is_demanded;
+use super::holders;
+use super::judge::{self, CALLS};
+use super::to_wire::Refusal;
+use crate::address;
+use crate::answer::Why;
+use crate::counts;
+use crate::object::Object;
+use crate::offload;
+use crate::runtime::Runtime;
+use crate::udp;
+use config::{Carrier, Role};
+use core::sync::atomic::Ordering;
+use libc::c_int;
+use netlink::RouteKind;
+use stats::Verdict;
+use std::net::{Ipv4Addr, SocketAddrV4};
+
+/// Whether a UDP socket is the kernel's until it has shown that it gains.
+#[inline]
+pub(crate) fn waits(object: &Object) -> bool {
+    object.leg().is_none() && object.price.load(Ordering::Relaxed) != u32::MAX
+}
+
+/// A UDP socket was made.
+pub(crate) fn begin_datagrams(runtime: &Runtime, object: &Object) {
+    if !runtime.parameters.begins_in_kernel() {
+        object.price.store(u32::MAX, Ordering::Relaxed);
+    }
+}
+
+/// A UDP socket got these ends, or others. True: it has no legs, and is the kernel's until it has shown that it gains.
+pub(crate) fn begins_late(
+    runtime: &Runtime,
+    object: &Object,
+    role: Role,
+    local: Option<SocketAddrV4>,
+    remote: Option<SocketAddrV4>,
+) -> bool {
+    let is_late = runtime.parameters.begins_in_kernel() && !is_demanded(runtime, role, local, remote);
+    object.price.store(if is_late { 0 } else { u32::MAX }, Ordering::Relaxed);
+    object.traffic.clear();
+    if is_late {
+        counts::begins_in_kernel(object.counts());
+    }
+    is_late
+}
+
+/// The first datagram of a socket without a port goes to `to`. True: a rule demands that from the wire, where it is
+/// bound then.
+pub(crate) fn is_due_at_once(runtime: &Runtime, object: &Object, to: SocketAddrV4) -> bool {
+    let is_first = object.traffic.seen().0 == 0;
+    let is_due = is_first && is_demanded(runtime, Role::UdpSender, None, Some(to));
+    if is_due {
+        object.price.store(u32::MAX, Ordering::Relaxed);
+    }
+    is_due
+}
+
+/// A datagram of `bytes` went to `peer`, or came from it, through the kernel: the socket moves now, if it is time.
+#[inline]
+pub(crate) fn datagram(
+    runtime: &'static Runtime,
+    object: &'static Object,
+    fd: c_int,
+    peer: Option<SocketAddrV4>,
+    bytes: usize,
+) {
+    if peer.is_some_and(|peer| peer.ip().is_loopback()) {
+        return;
+    }
+    object.traffic.add(bytes);
+    let (calls, bytes) = object.traffic.seen();
+    if calls >= object.price.load(Ordering::Relaxed).max(CALLS) && judge::is_small(calls, bytes) {
+        to_wire(runtime, object, fd, peer, false);
+    }
+}
+
+/// The program asks for what only the wire has (extra/), or a rule for the wire at once.
+#[cold]
+pub(crate) fn demand_datagrams(runtime: &'static Runtime, object: &'static Object, fd: c_int) {
+    if waits(object) {
+        to_wire(runtime, object, fd, None, true);
+    }
+}
+
+/// `opens`: interfaces, too, in this call.
+#[cold]
+fn to_wire(
+    runtime: &'static Runtime,
+    object: &'static Object,
+    fd: c_int,
+    peer: Option<SocketAddrV4>,
+    opens: bool,
+) {
+    let is_allowed = runtime.parameters.carrier != Carrier::Kernel && holders::is_alone(object);
+    // One thread moves it.
+    if !is_allowed || object.in_flight.swap(1, Ordering::AcqRel) != 0 {
+        return;
+    }
+    if waits(object) {
+        let begun = sys::clock::now();
+        let seen = object.traffic.seen();
+        let calls = seen.0;
+        match stand(runtime, object, fd, peer, opens) {
+            Ok(()) => {
+                object.price.store(u32::MAX, Ordering::Relaxed);
+                counts::judged(object.counts(), Verdict::SmallCalls, seen);
+                holders::leave(object);
+                counts::segment().process().moves_to_wire.add(1);
+                let took = (sys::clock::now() - begun) / 1000;
+                logger::debug!("fd {fd}: datagrams moved from the kernel to the wire in {took} us");
+            }
+            Err(Refusal::NotOpen(_)) => {
+                object.price.fetch_max(calls.saturating_add(CALLS), Ordering::Relaxed);
+                counts::judged(object.counts(), Verdict::Opening, seen);
+            }
+            Err(Refusal::Later(what)) => {
+                counts::judged(object.counts(), what, seen);
+                object.price.fetch_max(calls.saturating_mul(2), Ordering::Relaxed);
+                logger::debug!("fd {fd}: datagrams are not moved to the wire yet: {}", what.text());
+            }
+            Err(Refusal::Never(_) | Refusal::Kernel(_)) => object.price.store(u32::MAX, Ordering::Relaxed),
+        }
+    }
+    object.in_flight.store(0, Ordering::Release);
+}
+
+fn stand(
+    runtime: &'static Runtime,
+    object: &'static Object,
+    fd: c_int,
+    peer: Option<SocketAddrV4>,
+    opens: bool,
+) -> Result<(), Refusal> {
+    let local = address::of_shadow(&runtime.os, fd).map_err(|_| Refusal::Never(Verdict::NotIpv4))?;
+    if local.port() == 0 {
+        return Err(Refusal::Later(Verdict::NoPort));
+    }
+    let remote = object.control.lock().remote;
+    let links = links(runtime, object, local, remote, peer)?;
+    if !opens && let Some(link) = links.iter().find(|link| runtime.known_lane(**link).is_none()) {
+        runtime.opening.note(runtime, CALLS, &links);
+        return Err(Refusal::NotOpen(*link));
+    }
+    object.control.lock().local = Some(local);
+    match udp::stand_late(runtime, object, local, remote) {
+        true => Ok(()),
+        // It was told, and is the kernel's alone.
+        false => Err(Refusal::Never(Verdict::NotTold)),
+    }
+}
+
+/// The interfaces that the socket would stand on.
+fn links(
+    runtime: &'static Runtime,
+    object: &Object,
+    local: SocketAddrV4,
+    remote: Option<SocketAddrV4>,
+    peer: Option<SocketAddrV4>,
+) -> Result<Vec<u32>, Refusal> {
+    let way = |to: Ipv4Addr| {
+        let asked = offload::route_query(object, 0);
+        runtime.netlink(|netlink| netlink.route(to, asked)).map_err(|_| Refusal::Later(Verdict::NotTold))
+    };
+    if let Some(peer) = remote.or(peer).filter(|peer| !peer.ip().is_multicast()) {
+        let route = way(*peer.ip())?;
+        if route.kind != RouteKind::Unicast {
+            return Err(Refusal::Later(Verdict::PeerOnHost));
+        }
+        if remote.is_some() {
+            return Ok(vec![route.link]);
+        }
+    }
+    if let Some(group) = remote.filter(|remote| remote.ip().is_multicast()) {
+        return Ok(vec![way(*group.ip())?.link]);
+    }
+    let mut links = udp::multicast::links(object);
+    if local.ip().is_unspecified() {
+        links.extend(runtime.links_for_any());
+    } else if !local.ip().is_multicast() {
+        links.push(runtime.link_of_address(*local.ip()).map_err(|why| match why {
+            Why::LocalAddress => Refusal::Later(Verdict::PeerOnHost),
+            why => Refusal::Kernel(why),
+        })?);
+    }
+    Ok(links)
+}

@@ -1,0 +1,77 @@
+//! What a rule names (`use vma`) is on the wire at once: a socket that has begun in the kernel, as all do, becomes one
+//! that an engine connects, or listens on.
+
+use super::read_out;
+use crate::address::{self, Named};
+use crate::object::{Kind, Object};
+use crate::runtime::Runtime;
+use crate::wait::carrier;
+use config::{Carrier, Role};
+use core::sync::atomic::Ordering;
+use libc::{IPPROTO_TCP, c_int};
+use std::net::SocketAddrV4;
+use sys::socket::option;
+
+/// connect(2) of a socket that the kernel carries. True: an engine is to do it.
+pub(crate) fn connects_on_wire(
+    runtime: &'static Runtime,
+    object: &'static Object,
+    fd: c_int,
+    named: Named,
+) -> bool {
+    match named {
+        Named::Inet(remote) => begins(runtime, object, fd, Role::TcpClient, Some(remote)),
+        _ => false,
+    }
+}
+
+/// listen(2), likewise.
+pub(crate) fn listens_on_wire(runtime: &'static Runtime, object: &'static Object, fd: c_int) -> bool {
+    begins(runtime, object, fd, Role::TcpServer, None)
+}
+
+/// Whether rules demand a socket of this role and these ends.
+pub(crate) fn is_demanded(
+    runtime: &Runtime,
+    role: Role,
+    local: Option<SocketAddrV4>,
+    remote: Option<SocketAddrV4>,
+) -> bool {
+    runtime.parameters.carrier != Carrier::Kernel && runtime.rules.lock().demands(role, local, remote)
+}
+
+fn begins(
+    runtime: &'static Runtime,
+    object: &'static Object,
+    fd: c_int,
+    role: Role,
+    remote: Option<SocketAddrV4>,
+) -> bool {
+    let has_to_stay = object.price.load(Ordering::Relaxed) == u32::MAX;
+    if has_to_stay || object.is_mapped.load(Ordering::Relaxed) {
+        return false;
+    }
+    let Ok(local) = address::of_shadow(&runtime.os, fd) else { return false };
+    if !is_demanded(runtime, role, Some(local), remote) || !is_closed(fd) {
+        return false;
+    }
+    let Ok(options) = read_out::options(fd, &runtime.tcp_settings.options) else { return false };
+    if !object.begin_move() {
+        return false;
+    }
+    let is_bound = local.port() != 0 || !local.ip().is_unspecified();
+    {
+        let mut control = object.control.lock();
+        control.tcp = Some(Box::new(options));
+        control.local = is_bound.then_some(local);
+    }
+    object.set_kind(Kind::TcpIdle);
+    carrier::changed(&runtime.os, object);
+    true
+}
+
+/// Neither connected, nor about to be, nor listening.
+fn is_closed(fd: c_int) -> bool {
+    // The first byte of struct tcp_info: TCP_CLOSE.
+    option(fd, IPPROTO_TCP, libc::TCP_INFO, [0u8; 4]).is_ok_and(|info| info[0] == 7)
+}

@@ -1,0 +1,270 @@
+//! The judge: which carrier suits a connection, by what its calls moved.
+//!
+//! Small messages gain on the wire: what they cost is calls, wake-ups and packets. Bulk does not where the device
+//! copies: the kernel takes and gives 64 KiB at a time, where a frame is a page. So the bytes of a call are what is
+//! looked at, in both directions together. Between the two limits a connection stays where it is, and each move back to
+//! the kernel doubles the calls that it takes to come to the wire again: one that is of both kinds settles.
+
+use super::carried::wait_while_moving;
+use super::holders;
+use super::to_wire::{self, Refusal};
+use crate::counts;
+use crate::object::{Kind, Object};
+use crate::runtime::Runtime;
+use config::Carrier;
+use core::sync::atomic::{AtomicU64, Ordering};
+use libc::c_int;
+use stats::Verdict;
+
+/// Calls with little data before a connection moves to the wire: a single question is answered by then.
+pub(super) const CALLS: u32 = 16;
+/// Bytes of a call, on average, up to which a connection moves to the wire.
+const SMALL: u64 = 4096;
+/// Bytes of a call, on average, from which a connection moves to the kernel.
+const BULK: u64 = 8192;
+/// Bytes after which the judge looks at a connection on the wire: less is over before a move has paid for itself.
+const LOOK_BYTES: u64 = 512 << 10;
+
+/// Calls that moved data since the judge looked last, and their bytes: 24 bits above 40.
+pub(crate) struct Traffic(AtomicU64);
+
+const CALL: u64 = 1 << 40;
+
+impl Traffic {
+    pub(crate) const fn new() -> Traffic {
+        Traffic(AtomicU64::new(0))
+    }
+
+    pub(crate) fn clear(&self) {
+        self.0.store(0, Ordering::Relaxed);
+    }
+
+    /// Counts a call; returns the bytes so far. Of two threads at once one may not be counted.
+    #[inline]
+    pub(super) fn add(&self, bytes: usize) -> u64 {
+        let next = self.0.load(Ordering::Relaxed).wrapping_add(CALL + bytes as u64);
+        self.0.store(next, Ordering::Relaxed);
+        next % CALL
+    }
+
+    /// Calls and bytes.
+    pub(super) fn seen(&self) -> (u32, u64) {
+        let seen = self.0.load(Ordering::Relaxed);
+        ((seen / CALL) as u32, seen % CALL)
+    }
+}
+
+/// A call on a connection of an engine's moved `bytes`, and is over.
+#[inline]
+pub(crate) fn on_wire(runtime: &'static Runtime, object: &'static Object, fd: c_int, bytes: usize) {
+    if object.traffic.add(bytes) >= LOOK_BYTES {
+        look(runtime, object, fd);
+    }
+}
+
+#[cold]
+fn look(runtime: &'static Runtime, object: &'static Object, fd: c_int) {
+    let (calls, bytes) = object.traffic.seen();
+    object.traffic.clear();
+    if object.kind() != Kind::Stream
+        || !is_bulk(calls, bytes)
+        || runtime.parameters.is_on_wire_at_once()
+        || object.extra().is_some()
+        || object.price.load(Ordering::Relaxed) == u32::MAX
+        || object.leg().is_none_or(|(lane, _)| !lane.copies)
+    {
+        return;
+    }
+    let price = object.price.load(Ordering::Relaxed).max(CALLS).saturating_mul(2);
+    if to_kernel(runtime, object, fd) {
+        object.price.fetch_max(price, Ordering::SeqCst);
+        judged(object, Verdict::Bulk, (calls, bytes));
+        logger::debug!("fd {fd}: that was bulk, {} bytes a call", bytes / u64::from(calls.max(1)));
+    } else if object.kind() == Kind::Stream {
+        // It is not asked again: what was tried costs more than a call.
+        object.price.store(u32::MAX, Ordering::SeqCst);
+        judged(object, Verdict::BulkStays, (calls, bytes));
+        logger::debug!("fd {fd}: bulk, but cannot move to the kernel");
+    }
+}
+
+/// True: the kernel carries the connection now.
+fn to_kernel(runtime: &'static Runtime, object: &'static Object, fd: c_int) -> bool {
+    let begun = sys::clock::now();
+    let moved = runtime.relays.to_carried(runtime, object, fd);
+    if moved {
+        logger::debug!(
+            "fd {fd}: moved from the wire to the kernel in {} us",
+            (sys::clock::now() - begun) / 1000
+        );
+    }
+    moved
+}
+
+fn is_bulk(calls: u32, bytes: u64) -> bool {
+    bytes >= u64::from(calls) * BULK
+}
+
+pub(super) fn is_small(calls: u32, bytes: u64) -> bool {
+    bytes <= u64::from(calls) * SMALL
+}
+
+/// A call on a connection that the kernel carries moved `bytes`.
+#[inline]
+pub(super) fn in_kernel(object: &Object, bytes: usize) {
+    if object.traffic.add(bytes) >= LOOK_BYTES {
+        let (calls, bytes) = object.traffic.seen();
+        if !is_small(calls, bytes) {
+            object.traffic.clear();
+        }
+    }
+}
+
+/// A call on a connection that the kernel carries begins: it moves now, if it is time. Returns when nobody moves it.
+#[inline]
+pub(super) fn before_call(runtime: &'static Runtime, object: &'static Object, fd: c_int) {
+    if runtime.sdp.is_some() {
+        // libsdp.so has no wire.
+        return wait_while_moving(object);
+    }
+    let (calls, bytes) = object.traffic.seen();
+    let is_due = match runtime.parameters.move_every {
+        0 => calls >= object.price.load(Ordering::Relaxed).max(CALLS) && is_small(calls, bytes),
+        every => calls >= object.price.load(Ordering::Relaxed).max(every),
+    };
+    if is_due && runtime.parameters.carrier != Carrier::Kernel && holders::is_alone(object) {
+        let opens = runtime.parameters.is_on_wire_at_once() || runtime.parameters.move_every != 0;
+        to_wire(runtime, object, fd, Verdict::SmallCalls, opens);
+    }
+    wait_while_moving(object);
+}
+
+/// `verdict`: why it moves. `opens`: the interface, too, in this call, if it must be.
+#[cold]
+fn to_wire(runtime: &'static Runtime, object: &'static Object, fd: c_int, verdict: Verdict, opens: bool) {
+    if !object.begin_move() {
+        return;
+    }
+    object.claim_counts(fd);
+    let seen = object.traffic.seen();
+    let begun = sys::clock::now();
+    let refused = match object.in_flight.load(Ordering::SeqCst) {
+        0 => to_wire::to_wire(runtime, object, fd, opens).err(),
+        _ => Some(Refusal::Later(Verdict::InCall)),
+    };
+    let Some(refusal) = refused else {
+        holders::leave(object);
+        object.traffic.clear();
+        counts::segment().process().moves_to_wire.add(1);
+        let verdict = if runtime.parameters.move_every == 0 { verdict } else { Verdict::Shaken };
+        judged(object, verdict, seen);
+        logger::debug!(
+            "fd {fd}: moved from the kernel to the wire in {} us",
+            (sys::clock::now() - begun) / 1000
+        );
+        return;
+    };
+    // Never less than it is: somebody may have said meanwhile that it stays.
+    let price = match refusal {
+        Refusal::Later(_) => seen.0.saturating_mul(2),
+        Refusal::NotOpen(_) => seen.0.saturating_add(CALLS),
+        Refusal::Never(_) | Refusal::Kernel(_) => u32::MAX,
+    };
+    object.price.fetch_max(price, Ordering::SeqCst);
+    object.set_kind(Kind::Carried);
+    match refusal {
+        Refusal::Later(what) => {
+            judged(object, what, seen);
+            logger::debug!("fd {fd}: not moved to the wire yet: {}", what.text());
+        }
+        Refusal::Never(what) => {
+            judged(object, what, seen);
+            logger::debug!("fd {fd}: stays in the kernel: {}", what.text());
+        }
+        Refusal::Kernel(why) => {
+            counts::stays(object.counts(), why);
+            runtime.count(why, format_args!("TCP connection (fd {fd})"));
+        }
+        Refusal::NotOpen(link) => {
+            // Before the first lane there is no worker that would say who it is.
+            if object.counts().remote.value() == 0 {
+                counts::describe(object);
+            }
+            judged(object, Verdict::Opening, seen);
+            runtime.opening.note(runtime, CALLS, &[link]);
+        }
+    }
+}
+
+/// The program asks for what only the wire has (extra/): the connection moves now, if it may at all.
+#[cold]
+pub(crate) fn demand(runtime: &'static Runtime, object: &'static Object, fd: c_int) {
+    let may = object.price.load(Ordering::Relaxed) != u32::MAX && holders::is_alone(object);
+    if may && runtime.parameters.carrier != Carrier::Kernel {
+        to_wire(runtime, object, fd, Verdict::Demanded, true);
+        wait_while_moving(object);
+    }
+}
+
+fn judged(object: &Object, verdict: Verdict, seen: (u32, u64)) {
+    counts::judged(object.counts(), verdict, seen);
+}
+
+/// Why a connection that the kernel carries has not moved, as far as that may change by the next call; `None`: what was
+/// found when it was to move, or did, is the reason.
+pub(crate) fn standing(runtime: &Runtime, object: &Object) -> Option<(Verdict, (u32, u64))> {
+    use Verdict::*;
+    let known = Verdict::from_number(object.counts().verdict.value())?;
+    if !matches!(known, TooFewCalls | Between | Opening | Listener | ByParameter | OthersHaveIt) {
+        return None;
+    }
+    let (calls, bytes) = object.traffic.seen();
+    let verdict = if object.control.try_lock()?.backlog.is_some() {
+        Listener
+    } else if runtime.parameters.carrier == Carrier::Kernel {
+        ByParameter
+    } else if !holders::is_alone(object) {
+        OthersHaveIt
+    } else if calls < object.price.load(Ordering::Relaxed).max(CALLS) {
+        if known == Opening { Opening } else { TooFewCalls }
+    } else if !is_small(calls, bytes) {
+        Between
+    } else {
+        Opening
+    };
+    Some((verdict, (calls, bytes)))
+}
+
+/// For tests (SIDESTEP_MOVE_EVERY): a connection on the wire goes back to the kernel at every so-manieth call.
+#[cold]
+pub(crate) fn shake(runtime: &'static Runtime, object: &'static Object, fd: c_int) {
+    if object.kind() == Kind::Stream && object.traffic.seen().0 >= runtime.parameters.move_every {
+        let seen = object.traffic.seen();
+        object.traffic.clear();
+        if to_kernel(runtime, object, fd) {
+            judged(object, Verdict::Shaken, seen);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn calls_and_bytes_are_kept_apart() {
+        let traffic = Traffic::new();
+        assert_eq!(traffic.add(1), 1);
+        assert_eq!(traffic.add(1 << 30), (1 << 30) + 1);
+        assert_eq!(traffic.seen(), (2, (1 << 30) + 1));
+        traffic.clear();
+        assert_eq!(traffic.seen(), (0, 0));
+    }
+
+    #[test]
+    fn between_bulk_and_small_nothing_moves() {
+        assert!(is_bulk(64, LOOK_BYTES) && !is_small(64, LOOK_BYTES));
+        assert!(is_small(CALLS, 100 * u64::from(CALLS)) && !is_bulk(CALLS, 100 * u64::from(CALLS)));
+        assert!(!is_bulk(10, 60_000) && !is_small(10, 60_000));
+    }
+}

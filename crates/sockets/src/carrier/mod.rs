@@ -1,0 +1,32 @@
+//! What carries the bytes of a TCP connection, and how that is exchanged while it lives; and when a UDP socket moves.
+//!
+//! ```text
+//!   carrier   the object is                  who has the connection
+//!   kernel    `Kind::Carried`, no leg        the descriptor's socket
+//!   wire      `Kind::Stream`, one leg        an engine; the descriptor's socket is its shadow
+//! ```
+//!
+//! `to_wire.rs` reads a connection out of the kernel's socket (`read_out.rs`) and has the engine go on; `tcp/repair.rs`
+//! is the way back. Who sleeps on the socket meanwhile is told by `wait/carrier.rs`. `carried.rs` has the calls on a
+//! connection that the kernel carries, `judge.rs` says when it moves, and `demanded.rs` what does not wait for that.
+//! `holders.rs` and `forking.rs` know what several processes have, `opening.rs` opens interfaces beside the program.
+
+mod carried;
+mod datagrams;
+mod demanded;
+mod forking;
+mod holders;
+mod judge;
+mod opening;
+mod read_out;
+mod to_wire;
+
+pub(crate) use carried::{
+    Carried, accepted, begin, enter, may_wait, receive, send, stays, wait_while_moving,
+};
+pub(crate) use datagrams::{begin_datagrams, begins_late, datagram, demand_datagrams, is_due_at_once, waits};
+pub(crate) use demanded::{connects_on_wire, listens_on_wire};
+pub(crate) use forking::{after_fork, before_fork};
+pub(crate) use holders::{is_alone, leave};
+pub(crate) use judge::{Traffic, demand, on_wire, shake, standing};
+pub(crate) use opening::Opening;

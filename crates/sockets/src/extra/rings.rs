@@ -1,0 +1,59 @@
+//! Which rings a socket stands on. A ring is a lane; its name is a descriptor that is readable while packets wait.
+
+use crate::address::{self, Named};
+use crate::answer::{Answer, Stop};
+use crate::calls;
+use crate::errno::fail;
+use crate::fd_table;
+use crate::lane::Lane;
+use crate::message;
+use crate::object::{Kind, Object};
+use libc::{c_int, sockaddr, socklen_t};
+
+fn descriptor(lane: &'static Lane) -> Option<c_int> {
+    lane.descriptors.first().copied()
+}
+
+fn rings(object: &Object) -> impl Iterator<Item = c_int> {
+    object.legs().filter_map(|(lane, _)| descriptor(lane))
+}
+
+/// get_socket_rings_num: 0 of what is not accelerated.
+pub fn rings_num(fd: c_int) -> Answer<c_int> {
+    Ok(fd_table::socket(fd).map_or(0, |object| rings(object).count() as c_int))
+}
+
+/// get_socket_rings_fds: how many were written.
+///
+/// # Safety
+/// `into` has room for `count`.
+pub unsafe fn rings_fds(fd: c_int, into: *mut c_int, count: c_int) -> Answer<c_int> {
+    if into.is_null() || count <= 0 {
+        return fail(libc::EINVAL);
+    }
+    message::check(into, count as usize)?;
+    let Some(object) = fd_table::socket(fd) else { return Ok(0) };
+    let mut written = 0;
+    for ring in rings(object).take(count as usize) {
+        // SAFETY: the caller's promise.
+        unsafe { into.add(written).write_unaligned(ring) };
+        written += 1;
+    }
+    Ok(written as c_int)
+}
+
+/// get_socket_tx_ring_fd: of a datagram to this address. ENODATA: it leaves by none.
+///
+/// # Safety
+/// `to` has `len` bytes.
+pub unsafe fn tx_ring_fd(fd: c_int, to: *const sockaddr, len: socklen_t) -> Answer<c_int> {
+    let (runtime, object) = calls::ours(fd).or_else(|_: Stop| fail(libc::EINVAL))?;
+    if to.is_null() || object.kind() != Kind::Udp {
+        return fail(libc::EINVAL);
+    }
+    message::check(to, len as usize)?;
+    // SAFETY: the caller's promise.
+    let Named::Inet(to) = (unsafe { address::read(to, len) }) else { return fail(libc::EINVAL) };
+    let way = crate::udp::lane_of(runtime, object, *to.ip()).and_then(descriptor);
+    way.ok_or(Stop::Errno(libc::ENODATA))
+}

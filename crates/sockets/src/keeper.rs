@@ -1,0 +1,88 @@
+//! What needs a privilege that this process may not have: it tries by itself, and asks the keeper (`docs/keeper.md`)
+//! where it may not. Why the keeper did not do it is told once.
+
+use crate::address;
+use crate::runtime::Runtime;
+use core::net::{Ipv4Addr, SocketAddrV4};
+use keeper::client::{self, Attached, Error};
+use libc::{IPPROTO_TCP, c_int};
+use netlink::{Link, PolicyMonitor};
+use sys::socket::{attach_filter, set_option};
+use xdp::{Device, Inherited};
+
+/// Sets TCP_REPAIR of a socket, which takes CAP_NET_ADMIN.
+pub(crate) fn set_repair(fd: c_int, value: c_int) -> sys::Result<()> {
+    match set_option(fd, IPPROTO_TCP, libc::TCP_REPAIR, &value) {
+        Err(libc::EPERM) => client::repair(fd, value).map_err(refused),
+        outcome => outcome,
+    }
+}
+
+/// Attaches a filter to a TCP socket by which nothing comes in, which takes the same privilege since Linux 6.18.
+pub(crate) fn deafen(fd: c_int) -> sys::Result<()> {
+    // BPF_RET | BPF_K: accept no byte.
+    match attach_filter(fd, &[libc::sock_filter { code: 0x06, jt: 0, jf: 0, k: 0 }]) {
+        Err(libc::EPERM) => client::deafen(fd).map_err(refused),
+        outcome => outcome,
+    }
+}
+
+/// A lane on an interface that the keeper holds, or opens. `Err`: why not, unless there is no keeper.
+pub(crate) fn attach(runtime: &Runtime, link: &Link) -> Result<Device, Option<String>> {
+    if runtime.parameters.tcp_max_syn_rate > 0 {
+        // Such a program must see all requests, which the program that all share answers some of.
+        return Err(None);
+    }
+    let here = sys::socket::socket(libc::AF_INET, libc::SOCK_DGRAM, 0).map_err(|_| None)?;
+    let Attached { description, mut descriptors, has_policies } = client::attach(link.index, here.raw())
+        .map_err(|not| match not {
+            Ok(words) => Some(format!("the keeper (sidestepd): {words}")),
+            Err(Error::Absent) => None,
+            Err(error) => Some(error.to_string()),
+        })?;
+    if descriptors.is_empty() {
+        return Err(Some("the keeper (sidestepd) handed out nothing".to_owned()));
+    }
+    let monitor = PolicyMonitor::received(descriptors.remove(0));
+    let inherited = Inherited::received(&description, descriptors);
+    let device = inherited.and_then(|inherited| Device::attach(&inherited));
+    let device = device.map_err(|refusal| Some(format!("what the keeper handed out: {refusal}")))?;
+    runtime.policies.begin_by(monitor, has_policies);
+    logger::debug!("{}: by the keeper", link.name);
+    Ok(device)
+}
+
+/// Has the kernel look for a neighbour. Without a keeper that may, it does when it has something to send there.
+pub(crate) fn resolve(runtime: &Runtime, link: u32, next_hop: Ipv4Addr) {
+    /// Discard (RFC 863).
+    const PORT: u16 = 9;
+    let asked = runtime.netlink(|netlink| netlink.resolve(link, next_hop));
+    if asked != Err(libc::EPERM) || client::resolve(link, next_hop).is_ok() {
+        return;
+    }
+    if let Ok(socket) = sys::socket::socket(libc::AF_INET, libc::SOCK_DGRAM, 0) {
+        let to = address::to_sockaddr(SocketAddrV4::new(next_hop, PORT));
+        let _ = sys::socket::send_to(socket.raw(), &[], libc::MSG_DONTWAIT, &to);
+    }
+}
+
+/// A process that has the privilege may be about to give it up, with the user by which the keeper admits it.
+pub(crate) fn prepare() {
+    const CAP_NET_ADMIN: u64 = 1 << 12;
+    if sys::process::capabilities().unwrap_or(0) & CAP_NET_ADMIN != 0 {
+        client::prepare();
+    }
+}
+
+/// That there is no keeper is the usual case, and no fault.
+#[cold]
+fn refused(error: Error) -> i32 {
+    if error == Error::Absent {
+        logger::once!(Debug, "{STAY}, and {error}");
+    } else {
+        logger::once!(Warning, "{STAY}, and {error}");
+    }
+    libc::EPERM
+}
+
+const STAY: &str = "connections that the kernel has stay there: CAP_NET_ADMIN is missing";

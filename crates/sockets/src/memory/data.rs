@@ -1,0 +1,455 @@
+//! Sending and receiving on a connection in memory. As long as the kernel's socket has a part in it, calls go there,
+//! under the room's lock and without waiting, so that each direction changes over at an exact byte.
+
+use super::{Inner, News, Way, after, leave, ready, room};
+use crate::answer::{Answer, Stop, Why};
+use crate::carrier::{Carried, may_wait};
+use crate::counts;
+use crate::errno::fail;
+use crate::fd_table;
+use crate::message::{self, Buffers};
+use crate::object::Object;
+use crate::runtime::Runtime;
+use crate::wait::block::{self, Stopped, Wait};
+use ::memory::{End, Joined, Source};
+use core::sync::atomic::Ordering;
+use libc::{c_int, pollfd, ssize_t};
+use stack::Sink;
+
+/// What an attempt came to; `None`: nothing yet.
+type Outcome = Option<Carried>;
+
+/// Bytes that are copied on the way to buffers that may not be there.
+const PIECE: usize = 2048;
+
+/// recvmsg(2), without what only the kernel has.
+pub(crate) fn receive(
+    runtime: &'static Runtime,
+    object: &'static Object,
+    fd: c_int,
+    into: &mut Buffers<'_>,
+    flags: c_int,
+) -> Carried {
+    if flags & (libc::MSG_OOB | libc::MSG_ERRQUEUE) != 0 {
+        return elsewhere(runtime, object, flags, "urgent data");
+    }
+    let wanted = into.left();
+    let enough = match flags & libc::MSG_WAITALL {
+        0 => wanted.min(object.receive_low_water.load(Ordering::Relaxed) as usize),
+        _ => wanted,
+    };
+    let mut taken = 0;
+    let mut attempt = |now| {
+        let begun = into.clone();
+        let is_shut = object.shut.load(Ordering::Relaxed) & 1 != 0;
+        let got = locked(runtime, object, fd, now, |inner, tcp, news| {
+            let got = take(inner, tcp, into, flags, is_shut);
+            if !matches!(got, Got::End | Got::Error(_)) || !inner.part.receives {
+                return got;
+            }
+            // The bell may say that there is more, elsewhere.
+            news.add(inner.go_on(tcp, now, true));
+            if news.is_over.is_some() { Got::Moved } else { take(inner, tcp, into, flags, is_shut) }
+        })?;
+        if flags & libc::MSG_PEEK != 0 {
+            // Each look begins anew.
+            *into = begun;
+        }
+        answer(object, got, &mut taken, enough, flags)
+    };
+    let moves = object.moves.load(Ordering::Acquire);
+    if let Some(done) = attempt(sys::clock::now()) {
+        return done;
+    }
+    if !may_wait(object, flags) {
+        return Carried::Done(if taken > 0 { Ok(taken as ssize_t) } else { fail(libc::EAGAIN) });
+    }
+    let one = [object];
+    let kernel = [pollfd { fd, events: ready::kernel_part(object, libc::POLLIN), revents: 0 }];
+    let kernel = if kernel[0].events != 0 { &kernel[..] } else { &[] };
+    let outcome = {
+        let mut wait = Wait::to_receive(runtime, &one, kernel);
+        wait.moves = moves;
+        block::until(runtime, &wait, &mut attempt)
+    };
+    match outcome {
+        Ok(done) => done,
+        _ if taken > 0 && flags & libc::MSG_WAITALL == 0 => Carried::Done(Ok(taken as ssize_t)),
+        Err(Stopped::Moved) if fd_table::names(fd, object) => {
+            if taken == 0 {
+                return Carried::Moved;
+            }
+            more(runtime, object, fd, into, flags, taken)
+        }
+        _ if taken > 0 => Carried::Done(Ok(taken as ssize_t)),
+        Err(stopped) => Carried::Done(stopped.answer()),
+    }
+}
+
+/// What an attempt means for a receive that wants `enough` bytes, and has `taken` some.
+fn answer(object: &Object, got: Got, taken: &mut usize, enough: usize, flags: c_int) -> Outcome {
+    let done = match got {
+        Got::Bytes(count) if flags & libc::MSG_PEEK != 0 => {
+            let is_last = count <= *taken;
+            *taken = count;
+            if *taken < enough && !is_last {
+                return None;
+            }
+            Ok(count as ssize_t)
+        }
+        Got::Bytes(count) => {
+            counts::received(object, count);
+            *taken += count;
+            if *taken < enough {
+                return None;
+            }
+            Ok(*taken as ssize_t)
+        }
+        Got::Nothing if enough == 0 => Ok(0),
+        Got::Nothing => return None,
+        _ if *taken > 0 => Ok(*taken as ssize_t),
+        Got::End => Ok(0),
+        Got::Error(errno) => fail(errno),
+        Got::Moved => return Some(Carried::Moved),
+    };
+    Some(Carried::Done(done))
+}
+
+/// Only the kernel's socket can do it.
+#[cold]
+fn elsewhere(runtime: &'static Runtime, object: &'static Object, flags: c_int, why: &str) -> Carried {
+    leave::leave(runtime, object, why);
+    // The peer has not answered yet.
+    let is_late = super::is_in(object) && !may_wait(object, flags);
+    if is_late { Carried::Done(fail(libc::EAGAIN)) } else { Carried::Moved }
+}
+
+/// What is left of a receive that waits for all (MSG_WAITALL), `taken` of which has come.
+#[cold]
+fn more(
+    runtime: &'static Runtime,
+    object: &'static Object,
+    fd: c_int,
+    into: &mut Buffers<'_>,
+    flags: c_int,
+    taken: usize,
+) -> Carried {
+    let taken = taken as ssize_t;
+    if flags & libc::MSG_PEEK != 0 {
+        return Carried::Moved;
+    }
+    let rest = if super::is_in(object) { receive(runtime, object, fd, into, flags) } else { Carried::Moved };
+    match rest {
+        Carried::Done(Ok(rest)) => Carried::Done(Ok(taken + rest)),
+        _ => Carried::Done(Ok(taken)),
+    }
+}
+
+/// What there is to receive.
+enum Got {
+    Bytes(usize),
+    /// Not yet.
+    Nothing,
+    /// The end of the stream.
+    End,
+    Error(i32),
+    /// The kernel carries it by now.
+    Moved,
+}
+
+/// One attempt, under the room's lock; what it changed is told behind it.
+#[inline]
+fn locked<T>(
+    runtime: &'static Runtime,
+    object: &'static Object,
+    fd: c_int,
+    now: u64,
+    attempt: impl FnOnce(&mut Inner, c_int, &mut News) -> T,
+) -> Option<T>
+where
+    T: Failed,
+{
+    let room = room(object)?;
+    let tcp = object.shadow(fd);
+    let (news, got) = {
+        let mut inner = room.inner.lock();
+        if !super::is_in(object) {
+            (News::default(), T::MOVED)
+        } else {
+            let mut news = inner.go_on(tcp, now, false);
+            let was_stuck = inner.is_stuck;
+            let got = if news.is_over.is_some() { T::MOVED } else { attempt(&mut inner, tcp, &mut news) };
+            news.is_unarmed |= inner.is_stuck && !was_stuck;
+            // What was read may have been the last of its way.
+            let part = inner.part_of_kernel();
+            if news.is_over.is_none() && part != inner.part {
+                inner.part = part;
+                news.has_moved = true;
+            }
+            (news, got)
+        }
+    };
+    after(runtime, object, &news);
+    Some(got)
+}
+
+/// What an attempt answers when the kernel carries the connection.
+trait Failed {
+    const MOVED: Self;
+}
+
+impl Failed for Got {
+    const MOVED: Got = Got::Moved;
+}
+
+impl Failed for Put {
+    const MOVED: Put = Put::Moved;
+}
+
+fn take(inner: &mut Inner, tcp: c_int, into: &mut Buffers<'_>, flags: c_int, is_shut: bool) -> Got {
+    let joined = match &mut inner.way {
+        Way::Joined(joined) => joined,
+        _ => return from_socket(tcp, into, flags, u64::MAX).0,
+    };
+    let mut got = 0;
+    if let Source::Socket(most) = joined.source() {
+        let (said, count) = from_socket(tcp, into, flags, most);
+        if flags & libc::MSG_PEEK == 0 {
+            joined.received_by_socket(count as u64);
+        }
+        if count == 0 || into.left() == 0 || joined.source() != Source::Segment || flags & libc::MSG_PEEK != 0
+        {
+            return said;
+        }
+        got = count;
+    }
+    got += from_segment(joined, into, flags);
+    if got > 0 {
+        return Got::Bytes(got);
+    }
+    match joined.ended() {
+        Some(End::Reset) if !core::mem::replace(&mut inner.told_reset, true) => Got::Error(libc::ECONNRESET),
+        Some(_) => Got::End,
+        None if is_shut && into.left() > 0 => Got::End,
+        None => Got::Nothing,
+    }
+}
+
+fn from_segment(joined: &mut Joined, into: &mut Buffers<'_>, flags: c_int) -> usize {
+    let (peeks, drops) = (flags & libc::MSG_PEEK != 0, flags & libc::MSG_TRUNC != 0);
+    match (peeks, drops) {
+        (true, true) => joined.unread().min(into.left()),
+        (false, true) => joined.discard(into.left()),
+        _ if !Buffers::are_sure() => {
+            let mut piece = [0; PIECE];
+            let mut done = 0;
+            loop {
+                let room = into.left().min(PIECE);
+                let count = joined.peek(if peeks { done } else { 0 }, &mut piece[..room]);
+                if count == 0 || !into.put(&piece[..count]) {
+                    return done;
+                }
+                done += if peeks { count } else { joined.discard(count) };
+            }
+        }
+        (true, false) => {
+            let mut skip = 0;
+            into.fill(|room| {
+                let count = joined.peek(skip, room);
+                skip += count;
+                count
+            })
+        }
+        (false, false) => into.fill(|room| joined.receive(room)),
+    }
+}
+
+/// Receives by the kernel's socket, not more than `most` bytes; what to answer, and how many bytes came.
+fn from_socket(tcp: c_int, into: &mut Buffers<'_>, flags: c_int, most: u64) -> (Got, usize) {
+    let kept = flags & (libc::MSG_PEEK | libc::MSG_TRUNC) | libc::MSG_DONTWAIT;
+    let mut failure = None;
+    let mut left = most;
+    let mut is_empty = false;
+    let count = into.fill(|room| {
+        let room = match usize::try_from(left) {
+            Ok(left) if left < room.len() => &mut room[..left],
+            _ => room,
+        };
+        if room.is_empty() || failure.is_some() || flags & libc::MSG_PEEK != 0 && left != most {
+            return 0;
+        }
+        match sys::socket::receive(tcp, room, kept) {
+            Ok(count) => {
+                is_empty = count == 0;
+                left = left.saturating_sub(count as u64).min(left - u64::from(count > 0));
+                count
+            }
+            Err(errno) => {
+                failure = Some(errno);
+                0
+            }
+        }
+    });
+    let got = match (count, failure) {
+        (1.., _) => Got::Bytes(count),
+        (_, Some(libc::EAGAIN | libc::EINTR)) => Got::Nothing,
+        (_, Some(errno)) => Got::Error(errno),
+        (_, None) if is_empty => Got::End,
+        (_, None) => Got::Nothing,
+    };
+    (got, count)
+}
+
+/// What became of bytes to be sent.
+enum Put {
+    Bytes(usize),
+    Nothing,
+    Error(i32),
+    Moved,
+}
+
+/// Sends what `data` holds, or what there is room for if the caller may not wait.
+pub(crate) fn send(
+    runtime: &'static Runtime,
+    object: &'static Object,
+    fd: c_int,
+    data: &mut Buffers<'_>,
+    flags: c_int,
+) -> Carried {
+    if flags & (libc::MSG_OOB | libc::MSG_ZEROCOPY) != 0 {
+        return elsewhere(runtime, object, flags, "urgent data, or MSG_ZEROCOPY");
+    }
+    let mut sent: usize = 0;
+    let mut attempt = |now| -> Outcome {
+        let put = locked(runtime, object, fd, now, |inner, tcp, _| {
+            give(inner, tcp, data, flags, object.shut.load(Ordering::Relaxed) & 2 != 0)
+        })?;
+        match put {
+            Put::Bytes(count) => {
+                counts::sent(object, count, sent == 0);
+                sent += count;
+                (data.left() == 0).then_some(Carried::Done(Ok(sent as ssize_t)))
+            }
+            Put::Nothing => None,
+            _ if sent > 0 => Some(Carried::Done(Ok(sent as ssize_t))),
+            Put::Error(errno) => {
+                if errno == libc::EPIPE && flags & libc::MSG_NOSIGNAL == 0 {
+                    sys::process::signal_self(libc::SIGPIPE);
+                }
+                Some(Carried::Done(fail(errno)))
+            }
+            Put::Moved => Some(Carried::Moved),
+        }
+    };
+    loop {
+        let moves = object.moves.load(Ordering::Acquire);
+        if let Some(done) = attempt(sys::clock::now()) {
+            return done;
+        }
+        if !may_wait(object, flags) {
+            break;
+        }
+        let one = [object];
+        let kernel = [pollfd { fd, events: ready::kernel_part(object, libc::POLLOUT), revents: 0 }];
+        let mut wait = Wait::to_send(runtime, &one);
+        wait.kernel = if kernel[0].events != 0 { &kernel } else { &[] };
+        wait.moves = moves;
+        match block::until(runtime, &wait, &mut attempt) {
+            Ok(done) => return done,
+            Err(Stopped::Moved) if super::is_in(object) => {}
+            Err(Stopped::Moved) if sent == 0 && fd_table::names(fd, object) => return Carried::Moved,
+            Err(stopped) if sent == 0 => return Carried::Done(stopped.answer()),
+            Err(_) => break,
+        }
+    }
+    let answer: Answer<ssize_t> = if sent > 0 { Ok(sent as ssize_t) } else { fail(libc::EAGAIN) };
+    Carried::Done(answer)
+}
+
+/// Sends bytes of ours, as [`send`] does without flags.
+pub(crate) fn send_bytes(
+    runtime: &'static Runtime,
+    object: &'static Object,
+    fd: c_int,
+    bytes: &[u8],
+) -> Answer<ssize_t> {
+    let piece = message::piece(bytes.as_ptr().cast(), bytes.len());
+    match send(runtime, object, fd, &mut message::unfilled(&piece), 0) {
+        Carried::Done(answer) => answer,
+        Carried::Moved => Err(Stop::Kernel(Why::NotOurs)),
+    }
+}
+
+fn give(inner: &mut Inner, tcp: c_int, data: &mut Buffers<'_>, flags: c_int, is_shut: bool) -> Put {
+    if is_shut {
+        return Put::Error(libc::EPIPE);
+    }
+    let joined = match &mut inner.way {
+        Way::Joined(joined) if !joined.has_left() => joined,
+        Way::Joined(joined) if !leave::is_repaid(joined, inner.repaid) => return Put::Nothing,
+        _ => return to_socket(tcp, data, flags),
+    };
+    if joined.is_leaving() {
+        return Put::Nothing;
+    }
+    if joined.is_alone() || joined.distrust().is_some() || !joined.sends_by_segment() {
+        return in_vain(inner, data);
+    }
+    if data.left() == 0 {
+        return Put::Bytes(0);
+    }
+    let count = data.drain(|bytes| joined.send(bytes));
+    inner.is_stuck |= data.left() > 0;
+    if count > 0 { Put::Bytes(count) } else { Put::Nothing }
+}
+
+/// The peer is gone. As in the kernel, the first send meets a RST that is on its way, unless that has come.
+#[cold]
+fn in_vain(inner: &mut Inner, data: &mut Buffers<'_>) -> Put {
+    let is_reset = match &inner.way {
+        Way::Joined(joined) => joined.ended() == Some(End::Reset),
+        _ => false,
+    };
+    if is_reset && !core::mem::replace(&mut inner.told_reset, true) {
+        return Put::Error(libc::ECONNRESET);
+    }
+    if is_reset || core::mem::replace(&mut inner.sent_in_vain, true) {
+        return Put::Error(libc::EPIPE);
+    }
+    Put::Bytes(data.drain(<[u8]>::len))
+}
+
+fn to_socket(tcp: c_int, data: &mut Buffers<'_>, flags: c_int) -> Put {
+    let flags = flags & (libc::MSG_MORE | libc::MSG_EOR) | libc::MSG_DONTWAIT | libc::MSG_NOSIGNAL;
+    let mut failure = None;
+    let count = data.drain(|bytes| match sys::socket::send(tcp, bytes, flags) {
+        Ok(count) => count,
+        Err(errno) => {
+            failure = Some(errno);
+            0
+        }
+    });
+    match (count, failure) {
+        (1.., _) => Put::Bytes(count),
+        (_, Some(libc::EAGAIN | libc::EINTR)) => Put::Nothing,
+        (_, Some(errno)) => Put::Error(errno),
+        (_, None) => Put::Bytes(0),
+    }
+}
+
+/// FIONREAD; `None`: the kernel tells.
+pub(crate) fn unread(runtime: &'static Runtime, object: &'static Object) -> Option<usize> {
+    super::poll(runtime, object, sys::clock::now());
+    let room = room(object)?;
+    let inner = room.inner.lock();
+    let Way::Joined(joined) = &inner.way else { return None };
+    match joined.source() {
+        Source::Segment => Some(joined.unread()),
+        Source::Socket(u64::MAX) => None,
+        Source::Socket(most) => {
+            let tcp = object.fd.load(Ordering::Relaxed);
+            let queued = sys::socket::ask(tcp, libc::FIONREAD as u32).unwrap_or(0) as u64;
+            Some(queued.min(most) as usize + joined.unread())
+        }
+    }
+}

@@ -1,0 +1,266 @@
+//! Back to the kernel's socket, where all that this process cannot follow happens; and the end of a connection.
+//!
+//! Who leaves says so in the segment, and waits for nobody. What it did not read comes again by the socket; what it
+//! sends waits until the other side has answered, which takes it one call, or one ring of the bell.
+
+use super::{Way, after, drop_bell, meet, room};
+use crate::answer::{Answer, Stop, Why};
+use crate::carrier;
+use crate::counts;
+use crate::errno::fail;
+use crate::fd_table;
+use crate::object::{Kind, Object};
+use crate::runtime::Runtime;
+use ::memory::{End, Joined};
+use core::sync::atomic::Ordering;
+use libc::c_int;
+use stack::Ready;
+
+/// How long a process that is about to fork or to give a connection away waits for the other sides' answers.
+const PATIENCE_NS: u64 = 100_000_000;
+const LOOK_NS: u64 = 20_000;
+/// Bytes that go back to the socket at a time: on a caller's stack, which may be the smallest that there is.
+const PIECE: usize = 2048;
+
+/// Sends what the peer did not read here by the socket, from byte `done` of it on; how much.
+#[inline(never)]
+pub(super) fn repay(joined: &Joined, tcp: i32, done: u64) -> u64 {
+    let mut piece = [0; PIECE];
+    let mut sent = 0;
+    loop {
+        let count = joined.owed(done + sent, &mut piece);
+        if count == 0 {
+            return sent;
+        }
+        let flags = libc::MSG_DONTWAIT | libc::MSG_NOSIGNAL;
+        match sys::socket::send(tcp, &piece[..count], flags) {
+            Ok(count @ 1..) => sent += count as u64,
+            _ => return sent,
+        }
+    }
+}
+
+/// Whether nothing is owed.
+pub(super) fn is_repaid(joined: &Joined, done: u64) -> bool {
+    joined.owed(done, &mut [0]) == 0
+}
+
+/// Whether the kernel carries both directions again.
+pub(super) fn is_over(joined: &Joined, repaid: u64) -> bool {
+    joined.is_back() && is_repaid(joined, repaid)
+}
+
+/// The kernel carries it from now on, for good.
+pub(super) fn finish(object: &'static Object, why: &str) {
+    let Some(room) = room(object) else { return };
+    let mut inner = room.inner.lock();
+    if object.kind() != Kind::Memory {
+        return;
+    }
+    let fd = object.fd.load(Ordering::Relaxed);
+    // It was: the application shut it down meanwhile, as far as it knows.
+    let shut = object.shut.swap(0, Ordering::Relaxed);
+    for (bit, how) in [(1, libc::SHUT_RD), (2, libc::SHUT_WR)] {
+        if shut & bit != 0 {
+            let _ = sys::socket::shutdown(fd, how);
+        }
+    }
+    inner.role = None;
+    object.price.store(u32::MAX, Ordering::SeqCst);
+    object.set_kind(Kind::Carried);
+    let way = core::mem::take(&mut inner.way);
+    drop(inner);
+    match &way {
+        Way::Joined(joined) => drop_bell(object, joined.descriptor()),
+        Way::Meeting(meeting) => drop_bell(object, meeting.descriptor()),
+        _ => {}
+    }
+    drop(way);
+    meet::one_less();
+    counts::in_memory(object, false);
+    logger::debug!("fd {fd}: {why}");
+}
+
+/// The connection goes back to the kernel's socket, which it stays with. It has when the object is [`Kind::Carried`]:
+/// at once, if the peer answers soon.
+#[cold]
+pub(crate) fn leave(runtime: &'static Runtime, object: &'static Object, why: &str) {
+    begin_to_leave(runtime, object, why);
+    wait_until(runtime, || object.kind() != Kind::Memory, &[object]);
+}
+
+fn begin_to_leave(runtime: &'static Runtime, object: &'static Object, why: &str) {
+    let Some(room) = room(object) else { return };
+    let fd = object.fd.load(Ordering::Relaxed);
+    let (news, is_apart) = {
+        let mut inner = room.inner.lock();
+        if object.kind() != Kind::Memory {
+            return;
+        }
+        let mut is_apart = false;
+        match core::mem::take(&mut inner.way) {
+            Way::Meeting(meeting) => match meeting.give_up(fd) {
+                Some(mut joined) => {
+                    joined.leave();
+                    inner.way = Way::Joined(joined);
+                }
+                None => is_apart = true,
+            },
+            Way::Joined(mut joined) => {
+                joined.leave();
+                inner.way = Way::Joined(joined);
+            }
+            way => inner.way = way,
+        }
+        logger::debug!("fd {fd}: leaves the memory: {why}");
+        let news = if is_apart { super::News::default() } else { inner.go_on(fd, sys::clock::now(), true) };
+        (news, is_apart)
+    };
+    if is_apart {
+        finish(object, "the kernel carries it");
+        crate::wait::carrier::changed(&runtime.os, object);
+    }
+    after(runtime, object, &news);
+}
+
+fn wait_until(runtime: &'static Runtime, is_done: impl Fn() -> bool, objects: &[&'static Object]) {
+    let until = sys::clock::now() + PATIENCE_NS;
+    while !is_done() && sys::clock::now() < until {
+        sys::thread::sleep(LOOK_NS);
+        objects.iter().for_each(|object| super::rung(runtime, object));
+    }
+}
+
+/// Before a fork: what both processes may use afterwards is the kernel's, and nobody comes to a place that two have.
+pub(crate) fn before_fork(runtime: &'static Runtime) {
+    let sockets = || (0..fd_table::end()).filter_map(fd_table::socket);
+    let mut leaving = Vec::new();
+    for object in sockets() {
+        let Some(room) = room(object) else { continue };
+        if object.kind() == Kind::Memory {
+            begin_to_leave(runtime, object, "the process forks");
+            leaving.push(object);
+        } else if matches!(room.inner.lock().way, Way::Offered(_)) {
+            withdraw(object);
+        }
+    }
+    if !leaving.is_empty() {
+        let all = || leaving.iter().all(|object| object.kind() != Kind::Memory);
+        wait_until(runtime, all, &leaving);
+    }
+}
+
+/// Takes an offer back.
+fn withdraw(object: &'static Object) {
+    let Some(room) = room(object) else { return };
+    let mut inner = room.inner.lock();
+    if matches!(inner.way, Way::Offered(_)) {
+        inner.way = Way::Apart;
+        inner.role = None;
+        meet::one_less();
+    }
+}
+
+/// In the child of a fork: what is in memory is the parent's.
+pub(crate) fn after_fork(object: &'static Object, child: &sys::InChild) {
+    meet::forget_count();
+    let Some(room) = room(object) else { return };
+    room.inner.take_over(child);
+    let mut inner = room.inner.lock();
+    inner.way = Way::Apart;
+    if object.kind() == Kind::Memory {
+        inner.role = None;
+    }
+}
+
+/// shutdown(2).
+pub(crate) fn shutdown(runtime: &'static Runtime, object: &'static Object, how: c_int) -> Answer<c_int> {
+    let bits = match how {
+        libc::SHUT_RD => 1,
+        libc::SHUT_WR => 2,
+        libc::SHUT_RDWR => 3,
+        _ => return fail(libc::EINVAL),
+    };
+    let Some(room) = room(object) else { return fail(libc::ENOTCONN) };
+    super::poll(runtime, object, sys::clock::now());
+    {
+        let mut inner = room.inner.lock();
+        if !super::is_in(object) {
+            return Err(Stop::Kernel(Why::NotOurs));
+        }
+        if !matches!(inner.way, Way::Joined(_)) {
+            drop(inner);
+            begin_to_leave(runtime, object, "shutdown during the meeting");
+            if object.kind() != Kind::Memory {
+                return Err(Stop::Kernel(Why::NotOurs));
+            }
+            inner = room.inner.lock();
+        }
+        object.shut.fetch_or(bits, Ordering::Relaxed);
+        if let Way::Joined(joined) = &mut inner.way
+            && bits & 2 != 0
+        {
+            joined.shut();
+        }
+    }
+    object.watch.edge(object, Ready::IN | Ready::OUT | Ready::RDHUP | Ready::HUP);
+    object.watch.wake_sleepers();
+    Ok(0)
+}
+
+/// SO_ERROR: the error that nobody was told yet; `None`: the kernel tells.
+pub(crate) fn take_error(runtime: &'static Runtime, object: &'static Object) -> Option<c_int> {
+    super::poll(runtime, object, sys::clock::now());
+    let mut inner = room(object)?.inner.lock();
+    let Way::Joined(joined) = &inner.way else { return None };
+    if inner.part.receives {
+        return None;
+    }
+    let is_reset = joined.ended() == Some(End::Reset);
+    if is_reset && !inner.told_reset {
+        inner.told_reset = true;
+        return Some(libc::ECONNRESET);
+    }
+    Some(0)
+}
+
+/// The last descriptor of a connection is closed: as TCP's, it is reset if something is unread, or if that is asked for
+/// (SO_LINGER of no time).
+pub(crate) fn close(object: &'static Object, fd: c_int) {
+    let Some(room) = room(object) else { return };
+    let mut inner = room.inner.lock();
+    let way = core::mem::take(&mut inner.way);
+    let is_counted = !matches!(way, Way::Apart);
+    inner.role = None;
+    match way {
+        Way::Meeting(meeting) => {
+            // If the peer has begun, what it sent is unread.
+            if let Some(mut joined) = meeting.give_up(fd) {
+                joined.take_in();
+                end(&mut joined, false);
+            }
+        }
+        Way::Joined(mut joined) => {
+            joined.hear(fd);
+            joined.take_in();
+            if joined.has_left() {
+                inner.repaid += repay(&joined, fd, inner.repaid);
+            }
+            let lingers_not = object.control.lock().linger == Some(0);
+            end(&mut joined, lingers_not);
+        }
+        Way::Apart | Way::Offered(_) => {}
+    }
+    if is_counted {
+        meet::one_less();
+    }
+    carrier::leave(object);
+}
+
+fn end(joined: &mut Joined, resets: bool) {
+    if resets || joined.unread() > 0 {
+        joined.abort();
+    } else {
+        joined.shut();
+    }
+}

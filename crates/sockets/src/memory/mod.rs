@@ -1,0 +1,215 @@
+//! Connections inside the host that travel through memory (the crate `memory`), as sockets.
+//!
+//! ```text
+//!   the object is      its room holds           bytes go
+//!   `Kind::Carried`    nothing, or an offer     by the kernel's socket
+//!   `Kind::Memory`     a meeting                by the kernel's socket, until the other side begins
+//!   `Kind::Memory`     a joined connection      by the segment; by the socket before and after it
+//! ```
+//!
+//! `meet.rs` says when a connection looks for its other side, and makes it [`Kind::Memory`]; `data.rs` sends and
+//! receives; `ready.rs` tells readiness, and what those who sleep sleep on; `leave.rs` goes back to the kernel's
+//! socket, and ends. A room's lock is taken where other sockets take their lane's.
+//!
+//! As long as the kernel's socket has a part in a connection ([`Part`]), the kernel tells that part's readiness: its
+//! socket stays in poll's array and in epoll sets, for just these events. Whenever the part changes, so does the count
+//! of moves, and all who wait look again from the start.
+
+mod data;
+mod leave;
+mod meet;
+mod ready;
+
+pub(crate) use data::{receive, send, send_bytes, unread};
+pub(crate) use leave::{after_fork, before_fork, close, leave, shutdown, take_error};
+use meet::Role;
+pub(crate) use meet::{accepted, before_call, connected};
+pub(crate) use ready::{UNHEARD, arm, bell, kernel_part, poll, ready, rung, silent_bell};
+
+use crate::object::{Kind, Object};
+use crate::runtime::Runtime;
+use crate::wait::{LOOK_NS, carrier, epoll};
+use ::memory::{Joined, Meeting, Progress, Source};
+use core::sync::atomic::{AtomicU32, Ordering};
+use stack::Ready;
+
+/// What an object knows of its way through memory. Kept with the object, as that is never freed.
+pub(crate) struct Room {
+    inner: sys::Mutex<Inner>,
+    /// Calls that moved data or wanted to, while the kernel carried the connection.
+    calls: AtomicU32,
+}
+
+/// How far a connection is.
+#[derive(Default)]
+enum Way {
+    /// The kernel carries it.
+    #[default]
+    Apart,
+    /// This side connected, and waits for a call of the other one. The object is [`Kind::Carried`].
+    Offered(Meeting),
+    /// The two talk.
+    Meeting(Meeting),
+    /// They have met.
+    Joined(Box<Joined>),
+}
+
+/// What part the kernel's socket has in a connection that is [`Kind::Memory`].
+#[derive(Clone, Copy, Default, PartialEq, Eq)]
+struct Part {
+    /// Bytes come by it.
+    receives: bool,
+    /// Bytes go by it.
+    sends: bool,
+}
+
+#[derive(Default)]
+struct Inner {
+    way: Way,
+    role: Option<Role>,
+    part: Part,
+    /// Somebody found no room to send: there will be an edge.
+    is_stuck: bool,
+    /// When the bell was heard last.
+    heard: u64,
+    /// Bytes that the peer did not read here, and that went by the socket since.
+    repaid: u64,
+    /// Has told its error (ECONNRESET).
+    told_reset: bool,
+    /// A send after the peer was gone has succeeded, as it does where the RST is still to come.
+    sent_in_vain: bool,
+}
+
+/// What a step changed, for those who wait; told without the room's lock.
+#[derive(Default)]
+struct News {
+    edges: Ready,
+    /// The wish of this side is not in the segment, or is too small: the sets look at it themselves until they sleep.
+    is_unarmed: bool,
+    /// The kernel's part is another one.
+    has_moved: bool,
+    /// The kernel carries it from now on.
+    is_over: Option<&'static str>,
+}
+
+impl News {
+    fn add(&mut self, more: News) {
+        self.edges |= more.edges;
+        self.is_unarmed |= more.is_unarmed;
+        self.has_moved |= more.has_moved;
+        self.is_over = self.is_over.or(more.is_over);
+    }
+}
+
+impl Room {
+    fn new() -> Room {
+        Room { inner: sys::Mutex::new(Inner::default()), calls: AtomicU32::new(0) }
+    }
+
+    /// The object is another socket from now on.
+    pub(crate) fn clear(&self) {
+        *self.inner.lock() = Inner::default();
+        self.calls.store(0, Ordering::Relaxed);
+    }
+}
+
+impl Default for Room {
+    fn default() -> Room {
+        Room::new()
+    }
+}
+
+impl Inner {
+    /// Does what can be done without waiting: the meeting, what the peer says, what it is owed.
+    fn go_on(&mut self, tcp: i32, now: u64, was_rung: bool) -> News {
+        let hears = was_rung || now.saturating_sub(self.heard) >= LOOK_NS;
+        if hears {
+            self.heard = now;
+        }
+        let mut news = News::default();
+        match core::mem::take(&mut self.way) {
+            Way::Meeting(meeting) if hears => match meeting.go_on(tcp) {
+                Progress::Waiting(meeting) => self.way = Way::Meeting(meeting),
+                Progress::Joined(joined) => {
+                    self.way = Way::Joined(joined);
+                    news.edges = Ready::IN | Ready::OUT;
+                }
+                Progress::Apart(why) => news.is_over = Some(why),
+            },
+            way => self.way = way,
+        }
+        if let Way::Joined(joined) = &mut self.way {
+            news.is_unarmed = hears && joined.hear(tcp);
+            if joined.take_in() || was_rung || news.is_unarmed {
+                news.edges = news.edges | Ready::IN | Ready::RDHUP | Ready::HUP | Ready::ERR;
+            }
+            if self.is_stuck && joined.is_writable() {
+                self.is_stuck = false;
+                news.edges |= Ready::OUT;
+            }
+            if joined.has_left() {
+                self.repaid += leave::repay(joined, tcp, self.repaid);
+            }
+            if leave::is_over(joined, self.repaid) {
+                news.is_over = Some("the kernel carries it again");
+            }
+        }
+        let part = self.part_of_kernel();
+        if news.is_over.is_none() && part != self.part {
+            self.part = part;
+            news.has_moved = true;
+        }
+        news
+    }
+
+    fn part_of_kernel(&self) -> Part {
+        match &self.way {
+            Way::Joined(joined) => {
+                Part { receives: matches!(joined.source(), Source::Socket(_)), sends: joined.has_left() }
+            }
+            _ => Part { receives: true, sends: true },
+        }
+    }
+}
+
+/// What follows a step, without the lock.
+#[inline]
+fn after(runtime: &'static Runtime, object: &'static Object, news: &News) {
+    if news.is_over.is_some() || news.has_moved || news.is_unarmed {
+        told(runtime, object, news);
+    }
+    if news.edges != Ready::default() {
+        object.watch.edge(object, news.edges);
+    }
+}
+
+#[cold]
+fn told(runtime: &'static Runtime, object: &'static Object, news: &News) {
+    if let Some(why) = news.is_over {
+        leave::finish(object, why);
+    }
+    if news.is_over.is_some() || news.has_moved {
+        carrier::changed(&runtime.os, object);
+    } else {
+        epoll::look_at(object);
+    }
+}
+
+/// The room of an object that may travel through memory.
+#[inline]
+fn room(object: &Object) -> Option<&'static Room> {
+    object.room()
+}
+
+/// The kernel's sets that hold a bell let go of it, which is about to be closed.
+fn drop_bell(object: &'static Object, bell: i32) {
+    for (set, _) in object.watch.sets() {
+        epoll::drop_bell(set, bell);
+    }
+}
+
+/// Whether it travels through memory, or is on its way there.
+#[inline]
+pub(crate) fn is_in(object: &Object) -> bool {
+    object.kind() == Kind::Memory
+}

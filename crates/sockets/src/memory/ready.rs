@@ -1,0 +1,121 @@
+//! Readiness of a connection in memory, and what those who wait for it sleep on.
+
+use super::{Inner, Way, after, room};
+use crate::object::Object;
+use crate::runtime::Runtime;
+use crate::wait::epoll;
+use ::memory::{End, Wants};
+use core::sync::atomic::Ordering;
+use stack::Ready;
+
+/// A time at which a look does not hear the bell.
+pub(crate) const UNHEARD: u64 = 0;
+
+/// One look at what has come. Edges are told to those who wait.
+#[inline]
+pub(crate) fn poll(runtime: &'static Runtime, object: &'static Object, now: u64) {
+    turn(runtime, object, now, false);
+}
+
+/// As [`poll`], after a sleep that the bell ended.
+pub(crate) fn rung(runtime: &'static Runtime, object: &'static Object) {
+    turn(runtime, object, sys::clock::now(), true);
+}
+
+fn turn(runtime: &'static Runtime, object: &'static Object, now: u64, was_rung: bool) {
+    let Some(room) = room(object) else { return };
+    let news = {
+        let mut inner = room.inner.lock();
+        if !super::is_in(object) {
+            return;
+        }
+        inner.go_on(object.fd.load(Ordering::SeqCst), now, was_rung)
+    };
+    after(runtime, object, &news);
+}
+
+/// The part of the readiness that is not the kernel's to tell.
+pub(crate) fn ready(object: &Object) -> Ready {
+    let Some(room) = room(object) else { return Ready::default() };
+    let (ready, became_stuck) = {
+        let mut inner = room.inner.lock();
+        let was_stuck = inner.is_stuck;
+        (inner.ready(object.shut.load(Ordering::Relaxed)), inner.is_stuck && !was_stuck)
+    };
+    if became_stuck {
+        epoll::look_at(object);
+    }
+    ready
+}
+
+impl Inner {
+    /// `shut`: the directions that were shut down from here, as in [`Object::shut`].
+    fn ready(&mut self, shut: u8) -> Ready {
+        let mut ready = Ready::default();
+        let (part, told_reset) = (self.part, self.told_reset);
+        let Way::Joined(joined) = &mut self.way else { return ready };
+        let end = joined.ended();
+        let mut peer_ended = false;
+        if !part.receives {
+            peer_ended = joined.peer_has_ended();
+            if joined.unread() > 0 || end.is_some() || shut & 1 != 0 {
+                ready |= Ready::IN;
+            }
+            if peer_ended || shut & 1 != 0 {
+                ready |= Ready::RDHUP;
+            }
+        }
+        let is_reset = end == Some(End::Reset);
+        if is_reset && !told_reset {
+            ready |= Ready::ERR;
+        }
+        if is_reset || peer_ended && shut & 2 != 0 || shut == 3 {
+            ready |= Ready::HUP;
+        }
+        if !part.sends && (joined.is_writable() || shut & 2 != 0) && !joined.is_leaving() {
+            ready |= Ready::OUT;
+        } else if !part.sends {
+            self.is_stuck = true;
+        }
+        ready
+    }
+}
+
+/// What the kernel's socket is to be asked for of `events`: 0, nothing.
+pub(crate) fn kernel_part(object: &Object, events: i16) -> i16 {
+    let part = room(object).map_or_else(super::Part::default, |room| room.inner.lock().part);
+    let mut mine = 0;
+    if part.receives {
+        mine |= libc::POLLIN | libc::POLLRDNORM | libc::POLLRDHUP | libc::POLLPRI | libc::POLLRDBAND;
+    }
+    if part.sends {
+        mine |= libc::POLLOUT | libc::POLLWRNORM | libc::POLLWRBAND;
+    }
+    events & mine
+}
+
+/// A thread is about to sleep: the peer is told what to ring for. The caller looks once more before it sleeps.
+pub(crate) fn arm(object: &'static Object) {
+    let Some(room) = room(object) else { return };
+    let inner = room.inner.lock();
+    if let Way::Joined(joined) = &inner.way {
+        joined.want(if inner.is_stuck { Wants::BOTH } else { Wants::DATA });
+    }
+}
+
+/// The bell of a peer that has ended: readable for ever.
+pub(crate) fn silent_bell(object: &Object) -> Option<i32> {
+    match &room(object)?.inner.lock().way {
+        Way::Joined(joined) if joined.is_alone() => Some(joined.descriptor()),
+        _ => None,
+    }
+}
+
+/// The descriptor that ends such a sleep; `None`: there is nothing more to hear.
+pub(crate) fn bell(object: &Object) -> Option<i32> {
+    match &room(object)?.inner.lock().way {
+        Way::Meeting(meeting) => Some(meeting.descriptor()),
+        Way::Joined(joined) if !joined.is_alone() => Some(joined.descriptor()),
+        _ => None,
+    }
+}

@@ -1,0 +1,183 @@
+//! libsdp: which stream sockets are to speak SDP, by the rules of `libsdp.conf` or because the program asked for it.
+//!
+//! A socket is the kernel's. When it connects or listens, [`Sdp::decide`] says what is wanted of it, tells who decided,
+//! and counts what became of it. This is the one place that asks the rules: what carries SDP asks [`wanted`].
+
+use crate::answer::Why;
+use crate::carrier;
+use crate::counts;
+use crate::fd_table;
+use crate::memory;
+use crate::object::{Kind, Object};
+use crate::runtime::Runtime;
+use config::sdp::{By, Decision, ProcessRules, Role, Rules, Wanted};
+use core::net::{Ipv6Addr, SocketAddr};
+use core::sync::atomic::{AtomicU32, AtomicU64, Ordering};
+use logger::Level;
+
+/// Sockets that were made as AF_INET_SDP and neither connect nor listen yet: the newest are remembered.
+const ASKED_MAX: usize = 256;
+
+/// What libsdp.so knows in this process.
+pub(crate) struct Sdp {
+    rules: ProcessRules,
+    /// Inodes of sockets that were made as AF_INET_SDP; 0: free. Not numbers, as duplicates are the same socket and
+    /// those are used again.
+    asked: [AtomicU64; ASKED_MAX],
+    next: AtomicU32,
+}
+
+impl Sdp {
+    pub(crate) fn new(rules: &Rules, program: &str) -> Sdp {
+        Sdp {
+            rules: rules.compile(program),
+            asked: [const { AtomicU64::new(0) }; ASKED_MAX],
+            next: AtomicU32::new(0),
+        }
+    }
+
+    /// Whether no socket of this process can be wanted as SDP, unless it asks, and nobody wants to read about it.
+    pub(crate) fn rests(&self) -> bool {
+        self.rules.leaves_all() && !logger::enabled(Level::Info)
+    }
+
+    /// The program made this socket as one of AF_INET_SDP.
+    pub(crate) fn asks(&self, fd: i32) {
+        if let Ok(known) = sys::identity::identity(fd) {
+            let place = self.next.fetch_add(1, Ordering::Relaxed) as usize % ASKED_MAX;
+            self.asked[place].store(known.inode, Ordering::Relaxed);
+        }
+    }
+
+    fn asked(&self, fd: i32) -> bool {
+        let inode = sys::identity::identity(fd).map_or(0, |known| known.inode);
+        inode != 0 && self.asked.iter().any(|asked| asked.load(Ordering::Relaxed) == inode)
+    }
+
+    /// What a socket is to speak, told at the levels of the log.
+    fn decide(&self, fd: i32, role: Role, address: SocketAddr) -> Decision {
+        if self.asked(fd) {
+            return Decision::ASKED;
+        }
+        let decision = self.rules.decide(role, address);
+        let verb = verb(role);
+        if logger::enabled(Level::Debug) {
+            for line in self.rules.passed_over(decision) {
+                let rule = By::Rule(line);
+                logger::debug!("fd {fd}: {verb} {address}: {} does not fit", self.rules.reason(rule));
+            }
+        }
+        let by = self.rules.reason(decision.by);
+        logger::details!("fd {fd}: {verb} {address}: {} by {by}", decision.wanted.name());
+        decision
+    }
+}
+
+fn verb(role: Role) -> &'static str {
+    match role {
+        Role::Server => "listen at",
+        Role::Client => "connect to",
+    }
+}
+
+/// What a stream socket is to speak that connects to `address`, or listens there; told, and counted where it is TCP.
+pub(crate) fn wanted(runtime: &Runtime, fd: i32, role: Role, address: SocketAddr) -> Wanted {
+    let Some(sdp) = &runtime.sdp else { return Wanted::Tcp };
+    let decision = sdp.decide(fd, role, address);
+    let (verb, by) = (verb(role), sdp.rules.reason(decision.by));
+    let name = decision.wanted.name();
+    if decision.wanted == Wanted::Tcp {
+        logger::info!("fd {fd}: {verb} {address}: tcp ({by})");
+        left(fd, Why::SdpRule);
+    } else if runtime.carries_in_memory() && is_asked_for(decision.by) {
+        logger::info!("fd {fd}: {verb} {address}: {name} wanted ({by})");
+    } else {
+        let why = Why::NoSdp.text();
+        logger::info!("fd {fd}: {verb} {address}: {name} wanted ({by}); TCP carries it: {why}");
+        left(fd, Why::NoSdp);
+        return Wanted::Tcp;
+    }
+    decision.wanted
+}
+
+/// Whether somebody asked for SDP: a library in `/etc/ld.so.preload` changes nothing for those who did not.
+fn is_asked_for(by: By) -> bool {
+    matches!(by, By::Rule(_) | By::Simple | By::Asked)
+}
+
+/// The kernel's TCP carries it for good.
+fn left(fd: i32, why: Why) {
+    counts::segment().left_to_kernel(why);
+    if !counts::knows(fd) && fd_table::entry(fd).is_none() {
+        counts::left(counts::claim(Kind::TcpIdle, fd, false), fd, why);
+    }
+}
+
+/// Whether a socket connects to this host: to loopback, or to the address that it has itself.
+fn is_within_host(fd: i32, to: SocketAddr) -> bool {
+    let ip = to.ip().to_canonical();
+    let own = || sys::socket::own_end(fd).map(|(address, _)| Ipv6Addr::from(address).to_canonical());
+    ip.is_loopback() || ip.is_unspecified() || own() == Ok(ip)
+}
+
+/// A socket whose connections may travel through memory: calls on it are ours from now on. `None`: they were already.
+fn enter(fd: i32) -> Option<&'static Object> {
+    if fd_table::entry(fd).is_some() {
+        return None;
+    }
+    let flags = sys::fd::fcntl(fd, libc::F_GETFL, 0).ok()? as i32;
+    let object = carrier::begin(fd, flags & libc::O_NONBLOCK != 0, false);
+    if !fd_table::enter_socket(fd, object) {
+        object.release();
+        return None;
+    }
+    Some(object)
+}
+
+/// connect(2) has begun, at least.
+pub(crate) fn connected(runtime: &'static Runtime, fd: i32, to: SocketAddr) {
+    if runtime.has_unseen_rings.load(Ordering::Relaxed) {
+        return;
+    }
+    if !is_within_host(fd, to) {
+        left(fd, Why::NoSdp);
+        return logger::info!("fd {fd}: TCP carries it: {}", Why::NoSdp.text());
+    }
+    if let Some(object) = enter(fd) {
+        options_of(object, fd);
+        memory::connected(runtime, object, fd);
+    }
+}
+
+/// listen(2) was successful.
+pub(crate) fn listens(fd: i32) {
+    if let Some(object) = enter(fd) {
+        object.control.lock().backlog = Some(0);
+    }
+}
+
+/// A listener of ours accepted `fd`. Where its peer is not on this host it is the kernel's alone.
+pub(crate) fn accepted(runtime: &Runtime, fd: i32) {
+    let Some(object) = fd_table::socket(fd).filter(|_| runtime.sdp.is_some()) else { return };
+    options_of(object, fd);
+    let is_ours = !runtime.has_unseen_rings.load(Ordering::Relaxed) && memory::accepted(object, fd);
+    if !is_ours && fd_table::take_out(fd, object) {
+        object.release();
+        left(fd, Why::NoSdp);
+    }
+}
+
+/// What was set before the socket was ours.
+fn options_of(object: &Object, fd: i32) {
+    let time = |name| {
+        let words = sys::socket::option(fd, libc::SOL_SOCKET, name, [0u64; 2]).unwrap_or([0; 2]);
+        words[0].saturating_mul(1_000_000_000).saturating_add(words[1].saturating_mul(1000))
+    };
+    object.receive_timeout.store(time(libc::SO_RCVTIMEO), Ordering::Relaxed);
+    object.send_timeout.store(time(libc::SO_SNDTIMEO), Ordering::Relaxed);
+    let low: i32 = sys::socket::option(fd, libc::SOL_SOCKET, libc::SO_RCVLOWAT, 1).unwrap_or(1);
+    object.receive_low_water.store(low.max(1) as u32, Ordering::Relaxed);
+    let [on, seconds]: [i32; 2] =
+        sys::socket::option(fd, libc::SOL_SOCKET, libc::SO_LINGER, [0; 2]).unwrap_or([0; 2]);
+    object.control.lock().linger = (on != 0).then_some(seconds.max(0) as u32);
+}

@@ -1,0 +1,96 @@
+//! Connections that leave an engine and come to one.
+
+use super::*;
+use crate::tcp::Handover;
+
+impl World {
+    /// Out of the engine and into it again, with what TCP_REPAIR can say between.
+    fn take_over(&mut self, host: usize, id: SocketId) -> SocketId {
+        let options = self.options();
+        let now = self.now;
+        let Host { stack, out, .. } = &mut self.hosts[host];
+        let described = stack.tcp_describe(now, id).unwrap();
+        let from = Handover { timestamp_recent: None, ..described };
+        stack.tcp_handed_over(id);
+        stack.tcp_forget_flow(id, from.local, from.remote);
+        stack.tcp_take_over(now, &from, &options, 1, out).unwrap()
+    }
+
+    fn read_all(&mut self, host: usize, id: SocketId) -> Vec<u8> {
+        self.recv(host, id, 1 << 20).unwrap_or_default()
+    }
+}
+
+#[test]
+fn bytes_of_every_kind_survive() {
+    let mut world = World::new();
+    let (a, b) = world.pair();
+    world.send(1, b, b"unread").unwrap();
+    world.run(MS);
+    // More than the initial window: some of it is on its way, the rest unsent.
+    let bytes: Vec<u8> = (0..40_000).map(byte).collect();
+    assert_eq!(world.send(0, a, &bytes), Ok(40_000));
+    let a = world.take_over(0, a);
+    assert_eq!(world.read_all(0, a), b"unread");
+    let mut got = Vec::new();
+    for _ in 0..100 {
+        world.run(MS);
+        got.extend(world.read_all(1, b));
+    }
+    assert_eq!(got, bytes);
+}
+
+#[test]
+fn each_state_goes_on_to_its_end() {
+    // Who shuts down first, and whether the other one has too, before the move.
+    for (first, both) in [(0, false), (1, false), (0, true), (1, true)] {
+        let mut world = World::new();
+        let (a, b) = world.pair();
+        let ids = [a, b];
+        world.shutdown(first, ids[first]).unwrap();
+        world.run(MS);
+        if both {
+            world.shutdown(1 - first, ids[1 - first]).unwrap();
+        }
+        let Some(State::FinWait2 | State::CloseWait | State::LastAck | State::FinWait1) = world.state(0, a)
+        else {
+            panic!("{:?}", world.state(0, a))
+        };
+        let before = world.state(0, a);
+        let a = world.take_over(0, a);
+        assert_eq!(world.state(0, a), before);
+        if !both {
+            assert_eq!(world.send(1 - first, [a, b][1 - first], b"half"), Ok(4));
+            world.run(MS);
+            assert_eq!(world.read_all(first, [a, b][first]), b"half");
+            world.shutdown(1 - first, [a, b][1 - first]).unwrap();
+        }
+        world.run(MS * 1000);
+        assert_eq!(world.recv(0, a, 1), Ok(Vec::new()), "first {first}, both {both}");
+        assert_eq!(world.recv(1, b, 1), Ok(Vec::new()), "first {first}, both {both}");
+        assert_eq!(world.state(0, a), Some(State::Closed), "first {first}, both {both}");
+    }
+}
+
+#[test]
+fn a_timestamp_that_is_not_known_refuses_nobody_and_is_learned_from_the_first_segment() {
+    let mut world = World::new();
+    let (a, b) = world.pair();
+    let a = world.take_over(0, a);
+    world.send(1, b, b"one").unwrap();
+    world.run(MS);
+    assert_eq!(world.read_all(0, a), b"one");
+    let described = world.hosts[0].stack.tcp_describe(world.now, a).unwrap();
+    assert!(described.timestamp_recent.is_some());
+}
+
+#[test]
+fn a_pair_of_endpoints_that_is_in_use_is_not_taken_over() {
+    let mut world = World::new();
+    let (a, _) = world.pair();
+    let (now, options) = (world.now, world.options());
+    let Host { stack, out, .. } = &mut world.hosts[0];
+    let from = stack.tcp_describe(now, a).unwrap();
+    assert_eq!(stack.tcp_take_over(now, &from, &options, 1, out), Err(crate::tcp::ConnectError::InUse));
+    assert_eq!(world.state(0, a), Some(State::Established));
+}

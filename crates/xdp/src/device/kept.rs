@@ -1,0 +1,271 @@
+//! An interface that is held for the lanes of any number of processes, by one that has none itself: the keeper. What a
+//! child of a fork inherits is handed out as descriptors, with AF_XDP sockets that are bound already.
+
+use core::sync::atomic::{AtomicBool, Ordering};
+use std::collections::HashSet;
+use std::sync::{Arc, OnceLock};
+
+use sys::{Fd, Mutex};
+
+use super::open::open_shared;
+use super::shared::Shared;
+use super::{HalfOpen, Inherited, Options, Queue, large};
+use crate::arena::{self, Arena};
+use crate::caps::Way;
+use crate::interface::{Interface, name_of};
+use crate::offloads::Offloads;
+use crate::owner::Owner;
+use crate::socket::{Anchor, af_xdp};
+use crate::steering::Steering;
+use crate::{Flow, Mode, Refusal};
+
+/// Words that describe an interface to who is handed it.
+const WORDS: usize = 16;
+/// And the version of that.
+const VERSION: u32 = 1;
+/// Descriptors that all have: arena (2), link, program, maps (6).
+const COMMON: usize = 10;
+
+/// A held interface: see the module's page.
+pub struct Kept {
+    shared: Arc<Shared>,
+    /// They own the queues' rings, and receive nothing.
+    queues: Vec<Queue>,
+    half_open: Vec<Flow>,
+}
+
+/// What a process is handed: who gets both can make an [`Inherited`] of them.
+pub struct Handout {
+    /// What the interface is.
+    pub description: Vec<u8>,
+    /// What is only this process', and closed here behind the message.
+    own: Vec<Fd>,
+    common: Vec<i32>,
+}
+
+impl Handout {
+    /// All descriptors, in order.
+    pub fn descriptors(&self) -> Vec<i32> {
+        self.common.iter().copied().chain(self.own.iter().map(Fd::raw)).collect()
+    }
+}
+
+/// The name of an interface of this network namespace.
+pub fn interface_name(index: u32) -> sys::Result<String> {
+    let socket = sys::socket::socket(libc::AF_INET, libc::SOCK_DGRAM, 0)?;
+    name_of(&socket, index)
+}
+
+fn system(call: &'static str) -> impl Fn(i32) -> Refusal {
+    move |errno| Refusal::System { call, errno }
+}
+
+impl Kept {
+    /// Takes all queues of an interface and attaches the program. Needs Linux 6.4, which maps rings of bound sockets.
+    pub fn open(interface: &str, options: &Options) -> Result<Kept, Refusal> {
+        let (shared, queues) = open_shared(interface, options)?;
+        shared.make_anchors(&queues);
+        if shared.anchors().len() != queues.len() {
+            return Err(Refusal::System { call: "bind(AF_XDP)", errno: libc::ENOBUFS });
+        }
+        Ok(Kept { shared, queues, half_open: Vec::new() })
+    }
+
+    /// What a process needs for a lane of its own, EMFILE where there are more queues than a message has room for.
+    pub fn hand_out(&self) -> Result<Handout, Refusal> {
+        let shared = &self.shared;
+        let mut own = Vec::new();
+        for (queue, anchor) in (0..).zip(shared.anchors()) {
+            let socket = af_xdp()?;
+            anchor.bind(&socket, shared.binding(queue))?;
+            own.push(socket);
+        }
+        if shared.may_cut()
+            && let Ok(large) = large::open(&shared.interface, &self.queues[0].socket.fd)
+        {
+            own.push(large);
+        }
+        let mut common = shared.arena.descriptors().to_vec();
+        common.extend([shared.link.lock().raw(), shared.program.raw()]);
+        common.extend(shared.steering.descriptors());
+        common.extend(shared.anchors().iter().map(|anchor| anchor.fd.raw()));
+        match common.len() + own.len() <= sys::socket::DESCRIPTORS_MAX {
+            true => Ok(Handout { description: describe(shared), own, common }),
+            false => Err(Refusal::System { call: "sendmsg", errno: libc::EMFILE }),
+        }
+    }
+
+    /// Whether a process has a lane here.
+    pub fn is_used(&self) -> bool {
+        self.shared.arena.is_used()
+    }
+
+    /// Now and then, and when a process ended: lanes of dead processes are taken out of the steering, and after a while
+    /// their frames are taken back. Answers so many, at the most, of their connections whose peers are to be told.
+    pub fn bury_dead(&mut self, most: usize) -> Option<HalfOpen> {
+        self.shared.owner.hear();
+        self.half_open.extend(bury(&self.shared));
+        let rest = self.half_open.len().saturating_sub(most);
+        HalfOpen::new(self.half_open.split_off(rest), &self.shared)
+    }
+}
+
+impl Drop for Kept {
+    fn drop(&mut self) {
+        self.shared.restore_offloads();
+    }
+}
+
+/// Takes lanes of dead processes out of the steering, and frames of those that died a while ago back. Answers the
+/// connections of those that were killed.
+pub(super) fn bury(shared: &Shared) -> HashSet<Flow> {
+    let (arena, steering) = (&shared.arena, &shared.steering);
+    let lock = arena.lock_rings();
+    let dead = arena.find_dead();
+    let killed = arena.killed(dead);
+    if dead != killed {
+        steering.bury(dead & !killed);
+    }
+    let mut half_open = if killed != 0 { steering.bury(killed) } else { HashSet::new() };
+    arena.bury_dead(arena::seconds());
+    drop(lock);
+    if killed != 0 {
+        half_open.extend(steering.forget_chosen(killed));
+    }
+    half_open
+}
+
+/// Words of this machine's byte order; the driver's name behind them.
+fn describe(shared: &Shared) -> Vec<u8> {
+    let Interface { index, mac, mtu, queues, queues_max, driver, .. } = &shared.interface;
+    let (options, way) = (&shared.options, shared.way);
+    let flags = u32::from(shared.is_native())
+        | u32::from(way.zero_copy) << 1
+        | u32::from(way.multi_buffer) << 2
+        | u32::from(options.large) << 3;
+    let mut words = [0u32; WORDS];
+    words[..11].copy_from_slice(&[
+        VERSION,
+        *index,
+        *mtu,
+        *queues,
+        *queues_max,
+        shared.arena.frames(),
+        options.rx_ring,
+        options.tx_ring,
+        flags,
+        u32::from_be_bytes([0, 0, mac[0], mac[1]]),
+        u32::from_be_bytes([mac[2], mac[3], mac[4], mac[5]]),
+    ]);
+    let words = words.into_iter().flat_map(u32::to_ne_bytes);
+    words.chain(driver.bytes().take(32)).collect()
+}
+
+/// What was described. `None`: that is no description.
+fn read(description: &[u8]) -> Option<(Interface, Options, Way, u32)> {
+    let (words, driver) = description.split_at_checked(WORDS * 4)?;
+    let word = |at: usize| {
+        let at = at * 4;
+        u32::from_ne_bytes([words[at], words[at + 1], words[at + 2], words[at + 3]])
+    };
+    let (rx_ring, tx_ring, frames, flags) = (word(6), word(7), word(5), word(8));
+    let is_sound = word(0) == VERSION
+        && rx_ring.is_power_of_two()
+        && tx_ring.is_power_of_two()
+        && (256..=1 << 24).contains(&frames)
+        && (1..=word(4)).contains(&word(3));
+    is_sound.then_some(())?;
+    let ([_, _, a, b], [c, d, e, f]) = (word(9).to_be_bytes(), word(10).to_be_bytes());
+    let interface = Interface {
+        index: word(1),
+        mac: [a, b, c, d, e, f],
+        mtu: word(2),
+        ethernet: true,
+        driver: String::from_utf8(driver.to_vec()).ok()?,
+        queues: word(3),
+        queues_max: word(4),
+    };
+    let way = Way { native: flags & 1 != 0, zero_copy: flags & 2 != 0, multi_buffer: flags & 4 != 0 };
+    let mode = if way.native { Mode::Native } else { Mode::Generic };
+    let large = flags & 8 != 0;
+    let options = Options { mode, frames, rx_ring, tx_ring, large, huge_pages: true, answer_mss: 0 };
+    Some((interface, options, way, frames))
+}
+
+impl Inherited {
+    /// What the keeper handed out. A device is [attached](super::Device::attach) to it once.
+    pub fn received(description: &[u8], mut descriptors: Vec<Fd>) -> Result<Inherited, Refusal> {
+        let (interface, options, way, frames) =
+            read(description).ok_or(Refusal::System { call: "handed out", errno: libc::EPROTO })?;
+        let queues = interface.queues as usize;
+        let few = Refusal::System { call: "handed out", errno: libc::EBADF };
+        if descriptors.len() < COMMON + 2 * queues {
+            return Err(few);
+        }
+        let mut own = descriptors.split_off(COMMON + queues);
+        let large = if own.len() > queues { own.pop() } else { None };
+        own.reverse();
+        let anchors = descriptors.split_off(COMMON);
+        let common: [Fd; COMMON] = descriptors.try_into().map_err(|_| few)?;
+        let [file, maker, link, program, maps @ ..] = common;
+        let steering = Steering::received(maps, interface.queues_max).map_err(system("mmap(flood)"))?;
+        let arena = Arena::from_descriptors(file, maker, frames).map_err(system("mmap(arena)"))?;
+        let binding = |queue| super::shared::binding(&interface, &options, way, queue);
+        let anchors = (0..).zip(anchors).map(|(queue, fd)| Anchor::received(fd, binding(queue)));
+        let anchors = anchors.collect::<sys::Result<Vec<_>>>().map_err(system("mmap(AF_XDP)"))?;
+        let shared = Shared {
+            link: Mutex::new(link),
+            program,
+            native: AtomicBool::new(way.native),
+            lost: Offloads::default(),
+            anchors: OnceLock::from(anchors),
+            steering,
+            arena: Arc::new(arena),
+            interface,
+            options,
+            way,
+            owner: Arc::new(Owner::nobody()),
+            is_kept: true,
+            bound: Mutex::new(own),
+            is_inherited: AtomicBool::new(true),
+            large: OnceLock::from(large),
+            spare: Mutex::new(Vec::new()),
+        };
+        Ok(Inherited { shared: Arc::new(shared) })
+    }
+}
+
+impl Shared {
+    /// Whether the keeper looks after lanes of the dead.
+    pub(super) fn is_tended(&self) -> bool {
+        self.is_kept && self.is_inherited.load(Ordering::Relaxed) && self.arena.has_maker()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn described(words: [u32; WORDS], driver: &[u8]) -> Option<(Interface, Options, Way, u32)> {
+        let words = words.into_iter().flat_map(u32::to_ne_bytes);
+        read(&words.chain(driver.iter().copied()).collect::<Vec<u8>>())
+    }
+
+    #[test]
+    fn a_description_is_read_and_what_is_none_is_refused() {
+        let mut good = [0; WORDS];
+        good[..11].copy_from_slice(&[VERSION, 7, 1500, 2, 4, 8192, 2048, 1024, 12, 0x0a0b, 0x0c0d_0e0f]);
+        let (interface, options, way, frames) = described(good, b"veth").unwrap();
+        assert_eq!((interface.index, interface.mac, frames), (7, [10, 11, 12, 13, 14, 15], 8192));
+        assert_eq!((interface.driver.as_str(), options.rx_ring, options.tx_ring), ("veth", 2048, 1024));
+        assert!(!way.native && !way.zero_copy && way.multi_buffer && options.large);
+        for (at, wrong) in [(0, VERSION + 1), (3, 0), (3, 5), (5, 0), (5, u32::MAX), (6, 0), (6, 3), (7, 0)] {
+            let mut bad = good;
+            bad[at] = wrong;
+            assert!(described(bad, b"veth").is_none(), "{at} {wrong}");
+        }
+        assert!(described(good, &[0xff]).is_none(), "a name");
+        assert!((0..WORDS * 4).all(|length| read(&vec![1; length]).is_none()));
+        assert!(Inherited::received(&[], Vec::new()).is_err());
+    }
+}

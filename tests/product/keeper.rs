@@ -1,0 +1,261 @@
+//! The keeper: programs without privilege share an interface by it, and have connections moved.
+
+use std::path::PathBuf;
+use std::process::Command;
+use std::time::Duration;
+
+use rig::{Finished, Host, Options, Program, Protocol, Running, eventually};
+use tests::{DEADLINE, World, assert_host_bypassed, wait_for_acceleration, wait_for_no_program, world};
+
+const PORT: u16 = 9880;
+/// An ordinary user.
+const NOBODY: u32 = 65_534;
+/// What the log says of a move.
+const MOVED: &str = "moved from the kernel to the wire";
+
+/// Echoes on one connection after the other, in a worker that gave up its user.
+const SERVER: &str = "\
+import os,socket,sys
+listener = socket.create_server((sys.argv[1], int(sys.argv[2])))
+if os.fork():
+    os.wait()
+os.setgroups([])
+os.setgid(65534)
+os.setuid(65534)
+while True:
+    peer, _ = listener.accept()
+    peer.settimeout(30)
+    while data := peer.recv(65536):
+        peer.sendall(data)
+    peer.close()
+";
+
+/// Questions and answers until a line comes from standard input.
+const CLIENT: &str = "\
+import select,socket,sys
+peer = socket.create_connection((sys.argv[1], int(sys.argv[2])), timeout=30)
+count = 0
+while not select.select([sys.stdin], [], [], 0)[0]:
+    for _ in range(10):
+        question = b'%d.' % count * (1 + count % 50)
+        peer.sendall(question)
+        answer = b''
+        while len(answer) < len(question):
+            piece = peer.recv(65536)
+            assert piece, 'the end'
+            answer += piece
+        assert answer == question
+        count += 1
+print(count, 'answers')
+";
+
+/// A keeper of the host's namespace, which admits nobody, and holds interfaces for a second.
+fn keeper(host: &Host) -> Running {
+    let program = host.program(sidestepd()).words(&format!("--user {NOBODY} --hold 1"));
+    let keeper = program.any_cpu().start().unwrap();
+    eventually("the keeper listens", || keeper.stderr().contains("listens at"));
+    keeper
+}
+
+/// Beside the library, or as `cargo build` makes it.
+fn sidestepd() -> PathBuf {
+    let root = PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("../target");
+    let built = ["release", "debug"].map(|profile| root.join(profile).join("sidestepd"));
+    let newest = built
+        .iter()
+        .filter(|path| path.exists())
+        .max_by_key(|path| path.metadata().unwrap().modified().unwrap());
+    if let Some(newest) = newest {
+        return newest.clone();
+    }
+    let status = Command::new(env!("CARGO")).args(["build", "--quiet", "-p", "sidestepd"]).status().unwrap();
+    assert!(status.success());
+    built[1].clone()
+}
+
+fn late(world: &World, host: &Host, text: &str) -> Program {
+    let program = host.program("/usr/bin/python3").words("-u -c").argument(text);
+    let program = program.preload(Some(&world.library)).may_fall_back().any_cpu();
+    program.environment("SIDESTEP_CARRIER", "auto").environment("VMA_TRACELEVEL", "debug")
+}
+
+fn serve(world: &World, port: u16) -> Running {
+    let right = &world.hosts.right;
+    let program = late(world, right, SERVER).environment("SIDESTEP_MOVE_EVERY", "50");
+    let mut server = program.words(&format!("{} {port}", right.address)).start().unwrap();
+    server.wait_for_port(Protocol::Tcp, port, DEADLINE).unwrap();
+    server
+}
+
+/// By the kernel.
+fn client(world: &World, port: u16) -> Running {
+    let World { hosts, .. } = world;
+    let program = hosts.left.program("/usr/bin/python3").words("-u -c").argument(CLIENT).any_cpu();
+    program.words(&format!("{} {port}", hosts.right.address)).piped().start().unwrap()
+}
+
+#[test]
+fn a_worker_that_gave_up_its_user_has_connections_moved_to_the_wire_and_back() {
+    let Some(world) = world(&Options::default()) else { return };
+    let keeper = keeper(&world.hosts.right);
+    let server = serve(&world, PORT);
+    let mut client = client(&world, PORT);
+    // It can move there again only because it came back.
+    eventually("the worker's connection moves", || server.stderr().matches(MOVED).count() >= 10);
+    client.tell("enough\n").unwrap();
+    client.finish(DEADLINE).and_then(Finished::success).unwrap();
+    assert!(!server.stderr().contains("ERROR"), "{}", server.stderr());
+    server.kill().unwrap();
+    keeper.kill().unwrap();
+}
+
+#[test]
+fn without_a_keeper_the_connections_of_such_a_worker_stay_in_the_kernel() {
+    let Some(world) = world(&Options::default()) else { return };
+    let server = serve(&world, PORT + 1);
+    let mut client = client(&world, PORT + 1);
+    eventually("the worker asked in vain", || server.stderr().contains("no keeper"));
+    assert!(!server.stderr().contains(MOVED));
+    client.tell("enough\n").unwrap();
+    client.finish(DEADLINE).and_then(Finished::success).unwrap();
+    server.kill().unwrap();
+}
+
+/// Echoes on one connection after the other.
+const ECHO: &str = "\
+import socket,sys
+listener = socket.create_server((sys.argv[1], int(sys.argv[2])))
+while True:
+    peer, _ = listener.accept()
+    peer.settimeout(60)
+    while data := peer.recv(65536):
+        peer.sendall(data)
+    peer.close()
+";
+
+/// Says what it hears, after one question and answer.
+const WAITS: &str = "\
+import socket,sys
+peer = socket.create_connection((sys.argv[1], int(sys.argv[2])), timeout=60)
+peer.sendall(b'x')
+assert peer.recv(1) == b'x'
+print('connected', flush=True)
+try:
+    print(peer.recv(1))
+except ConnectionResetError:
+    print('reset')
+";
+
+/// An ordinary user's program with the server's address and a port; strict, so that it fails where it is not
+/// accelerated.
+fn ordinary(world: &World, host: &Host, text: &str, port: u16) -> Program {
+    let program = host.program("/usr/bin/python3").words("-u -c").argument(text).user(NOBODY).any_cpu();
+    let program = program.words(&format!("{} {port}", world.hosts.right.address));
+    program.preload(Some(&world.library)).environment("VMA_TRACELEVEL", "debug").piped()
+}
+
+fn echo(world: &World, port: u16) -> Running {
+    let mut server = ordinary(world, &world.hosts.right, ECHO, port).start().unwrap();
+    server.wait_for_port(Protocol::Tcp, port, DEADLINE).unwrap();
+    server
+}
+
+fn stop(mut asking: Running) {
+    asking.tell("enough\n").unwrap();
+    asking.finish(DEADLINE).and_then(Finished::success).unwrap();
+}
+
+#[test]
+fn programs_of_an_ordinary_user_share_an_interface_and_it_is_given_back_behind_them() {
+    let Some(world) = world(&Options::default()) else { return };
+    let World { hosts, .. } = &world;
+    let keepers = [keeper(&hosts.left), keeper(&hosts.right)];
+    for round in 0..2 {
+        let before = [hosts.left.counters().unwrap(), hosts.right.counters().unwrap()];
+        let servers = [2, 3].map(|at| echo(&world, PORT + at));
+        let asking = [2, 3].map(|at| ordinary(&world, &hosts.left, CLIENT, PORT + at).start().unwrap());
+        wait_for_acceleration(&hosts.left);
+        std::thread::sleep(Duration::from_millis(300));
+        asking.into_iter().for_each(stop);
+        for (host, before) in [&hosts.left, &hosts.right].into_iter().zip(&before) {
+            let since = host.counters().unwrap().since(before);
+            assert_host_bypassed(&format!("{} in round {round}", host.address), &since);
+        }
+        servers.into_iter().for_each(|server| drop(server.kill().unwrap()));
+        wait_for_no_program(&hosts.left);
+        wait_for_no_program(&hosts.right);
+    }
+    keepers.into_iter().for_each(|keeper| drop(keeper.kill().unwrap()));
+}
+
+#[test]
+fn peers_of_a_killed_program_are_told_and_the_others_go_on_undisturbed() {
+    let Some(world) = world(&Options::default()) else { return };
+    let World { hosts, .. } = &world;
+    let keeper = keeper(&hosts.right);
+    let (victim, survivor) = (echo(&world, PORT + 4), echo(&world, PORT + 5));
+    let mut asking = client(&world, PORT + 5);
+    let by_kernel = |port: u16| {
+        let program = hosts.left.program("/usr/bin/python3").words("-u -c").argument(WAITS).any_cpu();
+        program.words(&format!("{} {port}", hosts.right.address)).start().unwrap()
+    };
+    let mut waiting = by_kernel(PORT + 4);
+    waiting.wait_for_output("connected", DEADLINE).unwrap();
+    victim.kill().unwrap();
+    let told = waiting.finish(DEADLINE).and_then(Finished::success).unwrap();
+    assert!(told.stdout.contains("reset"), "{}", told.stdout);
+    // Its port is free for another one.
+    let successor = echo(&world, PORT + 4);
+    let mut again = by_kernel(PORT + 4);
+    again.wait_for_output("connected", DEADLINE).unwrap();
+    again.kill().unwrap();
+    asking.tell("enough\n").unwrap();
+    asking.finish(DEADLINE).and_then(Finished::success).unwrap();
+    survivor.kill().unwrap();
+    successor.kill().unwrap();
+    keeper.kill().unwrap();
+}
+
+#[test]
+fn programs_outlive_their_keeper_and_a_new_one_serves_once_they_are_gone() {
+    let Some(world) = world(&Options::default()) else { return };
+    let World { hosts, .. } = &world;
+    let first = keeper(&hosts.right);
+    let server = echo(&world, PORT + 6);
+    let mut asking = client(&world, PORT + 6);
+    std::thread::sleep(Duration::from_millis(100));
+    first.kill().unwrap();
+    let before = hosts.right.counters().unwrap();
+    std::thread::sleep(Duration::from_millis(300));
+    let since = hosts.right.counters().unwrap().since(&before);
+    assert_host_bypassed("the server's host", &since);
+    asking.tell("enough\n").unwrap();
+    asking.finish(DEADLINE).and_then(Finished::success).unwrap();
+    server.kill().unwrap();
+    wait_for_no_program(&hosts.right);
+    let second = keeper(&hosts.right);
+    let server = echo(&world, PORT + 7);
+    stop(ordinary(&world, &hosts.left, CLIENT, PORT + 7).preload(None).start().unwrap());
+    server.kill().unwrap();
+    second.kill().unwrap();
+}
+
+#[test]
+fn workers_of_an_ordinary_users_server_have_lanes_of_their_own() {
+    let Some(world) = world(&Options::default()) else { return };
+    let World { hosts, .. } = &world;
+    let keeper = keeper(&hosts.right);
+    let text =
+        ECHO.replace("while True:\n    peer, _", "import os\nos.fork()\nos.fork()\nwhile True:\n    peer, _");
+    let mut server = ordinary(&world, &hosts.right, &text, PORT + 8).start().unwrap();
+    server.wait_for_port(Protocol::Tcp, PORT + 8, DEADLINE).unwrap();
+    let ask = || {
+        let asking = (0..4).map(|_| client(&world, PORT + 8)).collect::<Vec<_>>();
+        std::thread::sleep(Duration::from_millis(100));
+        asking.into_iter().for_each(stop);
+    };
+    tests::eventually_bypassed(&hosts.right, || Some(ask()));
+    assert!(server.stderr().matches("by the keeper").count() >= 3, "{}", server.stderr());
+    server.kill().unwrap();
+    keeper.kill().unwrap();
+}

@@ -1,0 +1,332 @@
+//! Sockets begin in the kernel, and move when they have shown that they gain; what is demanded is on the wire at once.
+
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
+
+use rig::{Finished, Host, Options, Program, Protocol, Running, eventually};
+use stats::{Carrier, Snapshot, Socket, Verdict, flag, report};
+use tests::{DEADLINE, World, world};
+
+const PORT: u16 = 9850;
+/// What the log says of a move.
+const MOVED: &str = "moved from the kernel to the wire";
+
+/// Questions and answers until a line comes from standard input, or so many.
+const CLIENT: &str = "\
+import select,socket,sys
+host, port, most = sys.argv[1], int(sys.argv[2]), int(sys.argv[3])
+peer = socket.create_connection((host, port), timeout=30)
+peer.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+count = 0
+while count < most and not select.select([sys.stdin], [], [], 0)[0]:
+    for _ in range(10):
+        question = b'%d.' % count * (1 + count % 50)
+        peer.sendall(question)
+        answer = b''
+        while len(answer) < len(question):
+            piece = peer.recv(65536)
+            assert piece, 'the end'
+            answer += piece
+        assert answer == question
+        count += 1
+peer.shutdown(socket.SHUT_WR)
+assert peer.recv(1) == b''
+print(count, 'answers')
+";
+
+/// Echoes on one connection after the other; each in a child of its own if so asked.
+const SERVER: &str = "\
+import os,signal,socket,sys
+signal.signal(signal.SIGCHLD, signal.SIG_IGN)
+listener = socket.create_server((sys.argv[1], int(sys.argv[2])))
+while True:
+    peer, _ = listener.accept()
+    if sys.argv[3] == 'fork' and os.fork():
+        peer.close()
+        continue
+    peer.settimeout(30)
+    while data := peer.recv(65536):
+        peer.sendall(data)
+    peer.close()
+    if sys.argv[3] == 'fork':
+        os._exit(0)
+";
+
+fn late(world: &World, host: &Host, text: &str) -> Program {
+    let program = host.program("/usr/bin/python3").words("-u -c").argument(text);
+    let program = program.preload(Some(&world.library)).may_fall_back().any_cpu();
+    program.environment("SIDESTEP_CARRIER", "auto").environment("VMA_TRACELEVEL", "debug")
+}
+
+fn serve(world: &World, port: u16, how: &str) -> Running {
+    let right = &world.hosts.right;
+    let program = late(world, right, SERVER);
+    let mut server = program.words(&format!("{} {port} {how}", right.address)).start().unwrap();
+    server.wait_for_port(Protocol::Tcp, port, DEADLINE).unwrap();
+    server
+}
+
+fn client(world: &World, port: u16, most: u32) -> Program {
+    let World { hosts, .. } = world;
+    late(world, &hosts.left, CLIENT).words(&format!("{} {port} {most}", hosts.right.address)).piped()
+}
+
+fn wait_until_moved(running: &Running, who: &str) {
+    eventually(&format!("the {who} moved"), || running.stderr().contains(MOVED));
+}
+
+#[test]
+fn a_question_or_two_are_the_kernels_and_open_nothing() {
+    let Some(world) = world(&Options::default()) else { return };
+    let server = serve(&world, PORT, "one");
+    for _ in 0..3 {
+        let said = client(&world, PORT, 20).run(DEADLINE).and_then(Finished::success).unwrap();
+        assert_eq!(said.stdout.trim(), "20 answers");
+        assert!(!said.stderr.contains(MOVED), "{}", said.stderr);
+    }
+    assert!(!world.hosts.right.has_xdp_program().unwrap(), "the interface was opened for a few questions");
+    server.kill().unwrap();
+}
+
+#[test]
+fn a_conversation_moves_to_the_wire_at_both_ends_and_goes_on_there() {
+    let Some(world) = world(&Options::default()) else { return };
+    let server = serve(&world, PORT + 1, "one");
+    let mut client = client(&world, PORT + 1, u32::MAX).start().unwrap();
+    wait_until_moved(&client, "client");
+    wait_until_moved(&server, "server");
+    assert!(world.hosts.left.has_xdp_program().unwrap() && world.hosts.right.has_xdp_program().unwrap());
+    let before = world.hosts.right.counters().unwrap();
+    std::thread::sleep(Duration::from_millis(200));
+    let since = world.hosts.right.counters().unwrap().since(&before);
+    assert!(since.wire_packets() > 0, "it goes on");
+    assert!(since.transport_packets() * 10 <= since.wire_packets(), "past the kernel");
+    client.tell("enough\n").unwrap();
+    client.finish(DEADLINE).and_then(Finished::success).unwrap();
+    server.kill().unwrap();
+}
+
+/// An exchange of the size that each line asks for, until one says that it is enough.
+const MIXED: &str = "\
+import socket,sys
+host, port, _ = sys.argv[1], int(sys.argv[2]), sys.argv[3]
+peer = socket.create_connection((host, port), timeout=30)
+peer.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+def exchange(data):
+    peer.sendall(data)
+    left = len(data)
+    while left:
+        piece = peer.recv(65536)
+        assert piece, 'the end'
+        left -= len(piece)
+def word():
+    return sys.stdin.readline().strip()
+exchange(b'x')
+print('begun', flush=True)
+while (what := word()) != 'enough':
+    exchange(b'x' * (100 if what == 'small' else 1 << 16))
+    print('done', flush=True)
+";
+
+fn realtime() -> u64 {
+    SystemTime::now().duration_since(UNIX_EPOCH).unwrap().as_nanos() as u64
+}
+
+/// The connection to `port` in the statistics of a program.
+fn connection(running: &Running, port: u16) -> Option<(Snapshot, Socket)> {
+    let path = format!("/tmp/{}", stats::segment::file_name(running.pid()));
+    let snapshot = Snapshot::parse(&std::fs::read(path).ok()?).ok()?;
+    let found = snapshot
+        .sockets
+        .iter()
+        .find(|socket| report::end(socket.remote.value()).ends_with(&format!(":{port}")));
+    let found = Socket::from_words(&found?.words());
+    Some((snapshot, found))
+}
+
+#[test]
+fn each_socket_says_what_carries_it_since_when_and_why() {
+    let Some(world) = world(&Options::default()) else { return };
+    let server = serve(&world, PORT + 3, "one");
+    let World { hosts, .. } = &world;
+    let program = late(&world, &hosts.left, MIXED).words(&format!("{} {} 0", hosts.right.address, PORT + 3));
+    let mut client = program.environment("VMA_STATS_SHMEM_DIR", "/tmp").piped().start().unwrap();
+    client.wait_for_output("begun", DEADLINE).unwrap();
+    let began = realtime();
+    let mut until = |what: &str, carrier: Carrier, verdict: Verdict| {
+        let is =
+            |socket: &Socket| (report::carrier(socket), socket.verdict.value()) == (carrier, verdict as u64);
+        eventually(&format!("{what}: {carrier:?} by {verdict:?}"), || {
+            client.tell(&format!("{what}\n")).unwrap();
+            connection(&client, PORT + 3).is_some_and(|(_, socket)| is(&socket))
+        });
+        connection(&client, PORT + 3).unwrap()
+    };
+    let (told, socket) = until("small", Carrier::Wire, Verdict::SmallCalls);
+    assert!(report::has(&socket, flag::ACCELERATED));
+    assert_eq!((socket.carrier_moves.value(), told.process.sockets_open.value()), (1, 1));
+    assert!(socket.verdict_calls.value() >= 16 && socket.rx_os_packets.value() > 0, "{socket:?}");
+    assert!((began..=realtime()).contains(&socket.carrier_since_ns.value()));
+    let (told, socket) = until("bulk", Carrier::Kernel, Verdict::Bulk);
+    assert!(!report::has(&socket, flag::ACCELERATED), "it moved, and still shows as accelerated");
+    assert_eq!((socket.carrier_moves.value(), told.process.sockets_open.value()), (2, 0));
+    assert_eq!(told.process.sockets_accelerated.value(), 1);
+    assert!(socket.verdict_bytes.value() / socket.verdict_calls.value() >= 8192, "{socket:?}");
+    client.tell("enough\n").unwrap();
+    client.finish(DEADLINE).and_then(Finished::success).unwrap();
+    server.kill().unwrap();
+}
+
+#[test]
+fn a_child_that_has_a_connection_alone_takes_it_to_the_wire() {
+    let Some(world) = world(&Options::default()) else { return };
+    let server = serve(&world, PORT + 2, "fork");
+    // The first one is served in the kernel while the second one's child comes.
+    let mut clients: Vec<Running> =
+        (0..2).map(|_| client(&world, PORT + 2, u32::MAX).start().unwrap()).collect();
+    // Both children write into their parent's log.
+    eventually("both children moved", || server.stderr().matches(MOVED).count() >= 2);
+    for client in &mut clients {
+        client.tell("enough\n").unwrap();
+    }
+    for client in clients {
+        client.finish(DEADLINE).and_then(Finished::success).unwrap();
+    }
+    server.kill().unwrap();
+}
+
+/// As many datagrams as are asked for, each with its number, while the receiver sleeps; then the same, answered.
+const DATAGRAMS: &str = "\
+import socket,sys,time
+here = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
+here.settimeout(30)
+here.bind((sys.argv[1], int(sys.argv[2])))
+if len(sys.argv) == 3:
+    print('ready', flush=True)
+    last = -1
+    while last < 20000:
+        data, peer = here.recvfrom(2048)
+        number = int(data)
+        assert number == last + 1, (number, last)
+        last = number
+        if number % 64 == 0:
+            here.sendto(data, peer)
+    print(last + 1, 'in order')
+else:
+    here.connect((sys.argv[3], int(sys.argv[2])))
+    for number in range(20001):
+        here.send(b'%d' % number)
+        if number % 64 == 0:
+            assert int(here.recv(2048)) == number
+        if number == 2000:
+            # Long enough for both ends to have opened their interfaces.
+            time.sleep(1)
+";
+
+#[test]
+fn datagrams_move_at_both_ends_and_none_is_lost_or_overtaken() {
+    let Some(world) = world(&Options::default()) else { return };
+    let World { hosts, .. } = &world;
+    let (left, right) = (&hosts.left, &hosts.right);
+    let words = format!("{} {}", right.address, PORT + 3);
+    let mut server = late(&world, right, DATAGRAMS).words(&words).start().unwrap();
+    server.wait_for_output("ready\n", DEADLINE).unwrap();
+    let words = format!("{} {} {}", left.address, PORT + 3, right.address);
+    let client =
+        late(&world, left, DATAGRAMS).words(&words).run(DEADLINE).and_then(Finished::success).unwrap();
+    let server = server.finish(DEADLINE).and_then(Finished::success).unwrap();
+    assert!(server.stdout.contains("20001 in order"), "{}", server.stdout);
+    for (end, who) in [(&client, "client"), (&server, "server")] {
+        assert!(end.stderr.contains(MOVED), "the {who} did not move: {}", end.stderr);
+    }
+}
+
+#[test]
+fn a_few_datagrams_are_the_kernels_and_open_nothing() {
+    let Some(world) = world(&Options::default()) else { return };
+    let World { hosts, .. } = &world;
+    let text = "\
+import socket,sys
+one = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
+one.bind((sys.argv[1], 0))
+one.connect((sys.argv[2], 9))
+for _ in range(10):
+    try:
+        one.send(b'?')
+    except ConnectionRefusedError:
+        pass
+";
+    let words = format!("{} {}", hosts.left.address, hosts.right.address);
+    let ended =
+        late(&world, &hosts.left, text).words(&words).run(DEADLINE).and_then(Finished::success).unwrap();
+    assert!(!ended.stderr.contains("accelerated,"), "an interface was opened: {}", ended.stderr);
+}
+
+#[test]
+fn what_a_rule_demands_is_on_the_wire_at_once() {
+    let Some(world) = world(&Options::default()) else { return };
+    let rules = std::env::temp_dir().join(format!("rig-{}-demanded.conf", std::process::id()));
+    std::fs::write(&rules, "use vma tcp_server *:*\nuse vma tcp_client *:*\n").unwrap();
+    let World { hosts, .. } = &world;
+    let right = &hosts.right;
+    let with_rules = |program: Program| program.environment("VMA_CONFIG_FILE", rules.to_str().unwrap());
+    let server =
+        with_rules(late(&world, right, SERVER)).words(&format!("{} {} one", right.address, PORT + 4));
+    let mut server = server.start().unwrap();
+    server.wait_for_port(Protocol::Tcp, PORT + 4, DEADLINE).unwrap();
+    let before = right.counters().unwrap();
+    let said = with_rules(client(&world, PORT + 4, 10)).run(DEADLINE).and_then(Finished::success).unwrap();
+    let since = right.counters().unwrap().since(&before);
+    std::fs::remove_file(&rules).unwrap();
+    assert_eq!(said.stdout.trim(), "10 answers");
+    assert!(!said.stderr.contains(MOVED), "it was there from the beginning: {}", said.stderr);
+    assert_eq!(since.transport_packets(), 0, "past the kernel from the first packet on");
+    server.kill().unwrap();
+}
+
+/// Content that both ends know, both ways at once; then how large the kernel's buffers have become.
+const BUFFERS: &str = "\
+import socket,sys,threading
+if sys.argv[3] == 'listen':
+    peer, _ = socket.create_server((sys.argv[1], int(sys.argv[2]))).accept()
+else:
+    peer = socket.create_connection((sys.argv[1], int(sys.argv[2])), timeout=60)
+peer.settimeout(60)
+piece = bytes(range(256)) * 256
+def send():
+    for _ in range(512):
+        peer.sendall(piece)
+sender = threading.Thread(target=send)
+sender.start()
+got = 0
+while got < 512 * len(piece):
+    data = peer.recv(65536)
+    assert data and data[0] == got % 256, got
+    got += len(data)
+sender.join()
+most = [int(open('/proc/sys/net/ipv4/tcp_' + one).read().split()[2]) for one in ('rmem', 'wmem')]
+has = [peer.getsockopt(socket.SOL_SOCKET, one) for one in (socket.SO_RCVBUF, socket.SO_SNDBUF)]
+assert has[0] <= most[0] and has[1] <= most[1], (has, most)
+print('bounded')
+";
+
+#[test]
+#[ignore = "a defect: with moves at each seventh call, both ways at once by two threads, it stands still in one of some runs"]
+fn buffers_do_not_grow_with_the_moves_of_a_connection() {
+    let Some(world) = world(&Options::default()) else { return };
+    let World { hosts, .. } = &world;
+    let end = |host: &Host, how: &str| {
+        let program = late(&world, host, BUFFERS).environment("SIDESTEP_MOVE_EVERY", "7");
+        program.words(&format!("{} {} {how}", hosts.right.address, PORT + 5))
+    };
+    let mut server = end(&hosts.right, "listen").start().unwrap();
+    server.wait_for_port(Protocol::Tcp, PORT + 5, DEADLINE).unwrap();
+    let client = end(&hosts.left, "connect").run(DEADLINE).and_then(Finished::success).unwrap();
+    let server = server.finish(DEADLINE).and_then(Finished::success).unwrap();
+    for ended in [&client, &server] {
+        assert!(
+            ended.stdout.contains("bounded") && ended.stderr.matches(MOVED).count() > 1,
+            "{}",
+            ended.stderr
+        );
+    }
+}

@@ -1,0 +1,69 @@
+//! `--fix` and `--undo` in a namespace: what is changed there is found again as it was. (Ring sizes and coalescing need
+//! a card that has them; veth and dummy have none.)
+
+use rig::{Namespace, Program, Result};
+use std::time::Duration;
+
+const PATIENCE: Duration = Duration::from_secs(60);
+
+/// The settings that the test is about.
+fn settings(namespace: &Namespace) -> Result<String> {
+    let files = ["tcp_timestamps", "tcp_rmem", "tcp_wmem", "tcp_sack", "ip_local_port_range"];
+    let files = files.map(|name| format!("/proc/sys/net/ipv4/{name}")).join(" ");
+    let offloads = namespace.tool("ethtool", "-k doctor0")?;
+    Ok(namespace.tool("cat", &files)? + &offloads)
+}
+
+fn doctor(namespace: &Namespace, words: &str) -> Result<rig::Finished> {
+    let only = ["tcp-timestamps", "tcp-buffers", "tcp-values", "ports", "offloads"];
+    let only = only.map(|check| format!("--only {check}")).join(" ");
+    let journal = std::env::temp_dir().join(format!("sidestep-doctor-{}.journal", std::process::id()));
+    let program =
+        Program::new(namespace, env!("CARGO_BIN_EXE_sidestep")).words("doctor --yes --interface doctor0");
+    program.words(&only).words(words).argument("--journal").argument(journal).run(PATIENCE)
+}
+
+#[test]
+fn what_fix_changed_undo_restores() -> Result<()> {
+    if rig::skip::without_namespaces() {
+        return Ok(());
+    }
+    let namespace = Namespace::create("doctor")?;
+    namespace.ip("link add doctor0 type veth peer name doctor1")?;
+    namespace.tool("ethtool", "-K doctor0 tso off gro off")?;
+    for setting in
+        ["tcp_timestamps=0", "tcp_sack=0", "tcp_rmem=4096 87380 1000000", "ip_local_port_range=40000 41000"]
+    {
+        let (name, value) = setting.split_once('=').unwrap_or_default();
+        let path = format!("/proc/sys/net/ipv4/{name}");
+        namespace.inside(|| std::fs::write(path, value).expect("a setting of the namespace"))?;
+    }
+    let before = settings(&namespace)?;
+
+    let dry = doctor(&namespace, "--fix --dry-run")?.success()?;
+    assert!(dry.stdout.contains("sysctl -w net.ipv4.tcp_timestamps=1"), "{}", dry.stdout);
+    assert_eq!(settings(&namespace)?, before);
+
+    // The largest buffers that programs may ask for belong to the first namespace, which is not told to change: that
+    // this is said is part of the test.
+    let number = |name| namespace.tool("cat", name).ok().and_then(|text| text.trim().parse::<u64>().ok());
+    let is_small = |name| number(name).is_some_and(|value| value < 16 << 20);
+    let beyond = is_small("/proc/sys/net/core/rmem_max") || is_small("/proc/sys/net/core/wmem_max");
+    let fixed = doctor(&namespace, "--fix")?;
+    assert_eq!(fixed.stdout.contains("belongs to the first network namespace"), beyond, "{}", fixed.stdout);
+    let mended = settings(&namespace)?;
+    assert!(mended.starts_with("1\n4096\t87380\t16777216\n"), "{mended}");
+    assert!(
+        mended.contains("tcp-segmentation-offload: on") && mended.contains("generic-receive-offload: on")
+    );
+    // What is mended is well: there is nothing to fix any more.
+    let again = doctor(&namespace, "")?.success()?;
+    let left = if beyond { "0 bad, 1 advice" } else { "0 bad, 0 advice" };
+    assert!(again.stdout.contains(left), "{}", again.stdout);
+
+    let undone = doctor(&namespace, "--undo")?.success()?;
+    assert_eq!(settings(&namespace)?, before, "{}", undone.stdout);
+    let nothing = doctor(&namespace, "--undo")?.success()?;
+    assert!(nothing.stdout.starts_with("Nothing to undo"), "{}", nothing.stdout);
+    Ok(())
+}

@@ -1,0 +1,147 @@
+//! The interfaces that are held: opened when a program wants a lane, given back some time after the last lane has
+//! gone. Who died is buried here, and its peers are told.
+
+use config::Interfaces;
+use config::interfaces::Choice;
+use netlink::{Netlink, PolicyMonitor};
+use std::collections::HashMap;
+use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::time::{Duration, Instant};
+use sys::Fd;
+use wire::half_open::opening;
+use xdp::{HalfOpen, Handout, Kept, Options};
+
+/// What opening interfaces takes: CAP_NET_ADMIN, CAP_NET_RAW, CAP_IPC_LOCK, CAP_PERFMON, CAP_BPF.
+pub(crate) const CAPABILITIES: u64 = 1 << 12 | 1 << 13 | 1 << 14 | 1 << 38 | 1 << 39;
+
+/// Connections whose peers are told at a time: to their firewalls a flood of such segments is an attack.
+const TOLD_AT_ONCE: usize = 500;
+
+/// How interfaces are held.
+pub(crate) struct Settings {
+    /// Which.
+    pub(crate) interfaces: Interfaces,
+    /// For how long after the last lane has gone.
+    pub(crate) hold: Duration,
+    /// Packet buffers of each.
+    pub(crate) frames: u32,
+}
+
+/// See the file's page.
+pub(crate) struct Held {
+    settings: Settings,
+    all: Mutex<HashMap<u32, One>>,
+}
+
+struct One {
+    name: String,
+    kept: Kept,
+    /// When it was seen in use last, or handed out.
+    used: Instant,
+}
+
+/// What a program gets beside the interface.
+pub(crate) struct Given {
+    pub(crate) handout: Handout,
+    pub(crate) monitor: Fd,
+    pub(crate) has_policies: bool,
+}
+
+impl Held {
+    pub(crate) fn new(settings: Settings) -> Held {
+        Held { settings, all: Mutex::new(HashMap::new()) }
+    }
+
+    /// A lane on an interface, which is opened for it if need be. An error is for the program's log.
+    pub(crate) fn attach(&self, index: u32) -> Result<Given, String> {
+        let (monitor, has_policies) = policies().map_err(|errno| format!("IPsec policies: errno {errno}"))?;
+        let mut all = self.all();
+        let name = xdp::interface_name(index).map_err(|_| "no such interface".to_owned())?;
+        if !all.contains_key(&index) {
+            let kept = self.open(&name)?;
+            eprintln!("sidestepd: {name}: held");
+            all.insert(index, One { name, kept, used: Instant::now() });
+        }
+        let one = all.get_mut(&index).ok_or("it is gone")?;
+        one.used = Instant::now();
+        let handout = one.kept.hand_out().map_err(|refusal| refusal.to_string())?;
+        Ok(Given { handout, monitor, has_policies })
+    }
+
+    fn open(&self, name: &str) -> Result<Kept, String> {
+        match self.settings.interfaces.choice(name) {
+            Choice::Yes => {}
+            Choice::No => return Err(format!("{name} is not among its interfaces (--interfaces)")),
+            Choice::Auto => xdp::caps::worth_it(name).map_err(|because| {
+                format!("{name} is not chosen by itself: {because} (sidestepd --interfaces {name})")
+            })?,
+        }
+        let mss = mtu(name).saturating_sub(40).clamp(536, 65_495) as u16;
+        let options =
+            Options { frames: self.settings.frames, tx_ring: 2048, answer_mss: mss, ..Options::default() };
+        Kept::open(name, &options).map_err(|refusal| refusal.to_string())
+    }
+
+    /// Whether there are any.
+    pub(crate) fn is_empty(&self) -> bool {
+        self.all().is_empty()
+    }
+
+    /// Once a second, and when a program has ended: the dead are buried, and what nobody uses is given back.
+    pub(crate) fn tend(&self) {
+        let mut told = Vec::new();
+        let mut unused = Vec::new();
+        let mut all = self.all();
+        for (index, one) in all.iter_mut() {
+            told.extend(one.kept.bury_dead(TOLD_AT_ONCE).map(|half_open| (one.name.clone(), half_open)));
+            if one.kept.is_used() {
+                one.used = Instant::now();
+            } else if one.used.elapsed() >= self.settings.hold || xdp::interface_name(*index).is_err() {
+                unused.push(*index);
+            }
+        }
+        let unused: Vec<One> = unused.iter().filter_map(|index| all.remove(index)).collect();
+        drop(all);
+        for (name, half_open) in told {
+            tell(&name, &half_open);
+        }
+        // Closing takes the kernel its time.
+        for one in unused {
+            eprintln!("sidestepd: {}: given back", one.name);
+        }
+    }
+
+    fn all(&self) -> MutexGuard<'_, HashMap<u32, One>> {
+        self.all.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// What hears of changes of IPsec policies, and then whether there are any: nothing is missed between.
+fn policies() -> sys::Result<(Fd, bool)> {
+    match PolicyMonitor::open() {
+        Ok(monitor) => {
+            let policies = Netlink::open_xfrm()?.policies()?;
+            Ok((monitor.into_socket(), !policies.is_empty()))
+        }
+        // This kernel has no such policies, and nothing to hear of them.
+        Err(libc::EPROTONOSUPPORT) => sys::fd::eventfd().map(|nothing| (nothing, false)),
+        Err(errno) => Err(errno),
+    }
+}
+
+fn mtu(name: &str) -> u32 {
+    let links = Netlink::open().and_then(|mut netlink| netlink.links()).unwrap_or_default();
+    links.iter().find(|link| link.name == name).map_or(1500, |link| link.mtu)
+}
+
+/// Has the peers of killed processes find out.
+fn tell(name: &str, half_open: &HalfOpen) {
+    let connections = half_open.connections();
+    let mut failure = None;
+    for (local, remote) in connections.iter().filter_map(|flow| Some((flow.local, flow.remote?))) {
+        failure = half_open.send(&opening(local, remote), *remote.ip()).err().or(failure);
+    }
+    let count = connections.len();
+    let how = failure.map_or(String::new(), |errno| format!(", not all of them: errno {errno}"));
+    eprintln!("sidestepd: {name}: a process was killed: the peers of {count} connections are told{how}");
+}

@@ -1,0 +1,117 @@
+//! The socket that programs connect to: made here, or passed by systemd (sd_listen_fds(3)).
+
+use keeper::place::{self, Place};
+use std::fs::{DirBuilder, File, Permissions};
+use std::os::unix::fs::{DirBuilderExt, PermissionsExt};
+use std::path::Path;
+use std::time::Duration;
+use sys::Fd;
+use sys::socket::option;
+
+/// Programs that wait to be greeted.
+const BACKLOG: i32 = 1024;
+/// The first descriptor that systemd passes.
+const PASSED: i32 = 3;
+/// Between two attempts where descriptors or memory are short.
+const PAUSE: Duration = Duration::from_millis(10);
+
+/// See the file's page.
+pub(crate) struct Listening {
+    socket: Fd,
+    path: String,
+    /// Nobody else listens at this path as long as it is locked; `None`: the path is systemd's.
+    lock: Option<File>,
+}
+
+impl Listening {
+    /// At `path`, or where the programs of this network namespace look.
+    pub(crate) fn begin(path: Option<&str>) -> Result<Listening, String> {
+        if let Some(socket) = passed()? {
+            return Ok(Listening { socket, path: "the socket that was passed".to_owned(), lock: None });
+        }
+        let path = match path {
+            Some(path) => path.to_owned(),
+            None => {
+                make_folder(Path::new(place::FOLDER))?;
+                let errno = |errno| format!("the network namespace has no number: errno {errno}");
+                Place::Default.path().map_err(errno)?
+            }
+        };
+        let lock = lock(&path)?;
+        let said = |what: &str, errno: i32| format!("{path}: {what}: errno {errno}");
+        let address = place::address(&path).map_err(|errno| said("no path for a socket", errno))?;
+        let kind = libc::SOCK_SEQPACKET | libc::SOCK_NONBLOCK;
+        let socket = sys::socket::socket(libc::AF_UNIX, kind, 0).map_err(|errno| said("socket", errno))?;
+        // Of one that was killed: the lock is ours.
+        let _ = std::fs::remove_file(&path);
+        sys::socket::bind(socket.raw(), &address).map_err(|errno| said("bind", errno))?;
+        // Everybody may ask, and is told: the policy decides.
+        std::fs::set_permissions(&path, Permissions::from_mode(0o666))
+            .map_err(|error| format!("{path}: {error}"))?;
+        sys::socket::listen(socket.raw(), BACKLOG).map_err(|errno| said("listen", errno))?;
+        Ok(Listening { socket, path, lock: Some(lock) })
+    }
+
+    pub(crate) fn path(&self) -> &str {
+        &self.path
+    }
+
+    /// Who connects next. `None`: nobody did within `patience`.
+    pub(crate) fn next(&self, patience: Option<Duration>) -> Option<Fd> {
+        match sys::socket::accept(self.socket.raw()) {
+            Ok(connection) => return Some(connection),
+            Err(libc::EAGAIN | libc::EINTR | libc::ECONNABORTED) => {}
+            Err(_) => std::thread::sleep(PAUSE),
+        }
+        let mut one = [sys::poll::pollfd { fd: self.socket.raw(), events: libc::POLLIN, revents: 0 }];
+        let _ = sys::poll::poll(&mut one, patience.map(|patience| patience.as_nanos() as u64), None);
+        sys::socket::accept(self.socket.raw()).ok()
+    }
+
+    /// Takes the name away. Returns who had connected by it before.
+    pub(crate) fn end(self) -> Vec<Fd> {
+        if self.lock.is_some() {
+            let _ = std::fs::remove_file(&self.path);
+        }
+        std::iter::from_fn(|| sys::socket::accept(self.socket.raw()).ok()).collect()
+    }
+}
+
+/// The folder is root's, and nobody else can put a socket there.
+fn make_folder(path: &Path) -> Result<(), String> {
+    match DirBuilder::new().mode(0o755).create(path) {
+        Ok(()) => Ok(()),
+        Err(error) if error.kind() == std::io::ErrorKind::AlreadyExists => Ok(()),
+        Err(error) => Err(format!("{}: {error}", path.display())),
+    }
+}
+
+fn lock(path: &str) -> Result<File, String> {
+    let name = format!("{path}.lock");
+    let file = File::options().create(true).truncate(false).write(true).open(&name);
+    let file = file.map_err(|error| format!("{name}: {error}"))?;
+    match file.try_lock() {
+        Ok(()) => Ok(file),
+        Err(std::fs::TryLockError::WouldBlock) => Err(format!("{path}: another keeper has it")),
+        Err(std::fs::TryLockError::Error(error)) => Err(format!("{name}: {error}")),
+    }
+}
+
+/// The socket that systemd listens at for us, if it started us.
+fn passed() -> Result<Option<Fd>, String> {
+    let variable = |name: &str| std::env::var(name).ok().and_then(|value| value.parse::<i32>().ok());
+    if variable("LISTEN_PID") != Some(sys::process::pid()) || variable("LISTEN_FDS").unwrap_or(0) < 1 {
+        return Ok(None);
+    }
+    let of = |name| option(PASSED, libc::SOL_SOCKET, name, 0i32);
+    let is_right = of(libc::SO_DOMAIN) == Ok(libc::AF_UNIX)
+        && of(libc::SO_TYPE) == Ok(libc::SOCK_SEQPACKET)
+        && of(libc::SO_ACCEPTCONN) == Ok(1);
+    if !is_right {
+        return Err("what was passed by LISTEN_FDS is no listening socket of type SOCK_SEQPACKET".to_owned());
+    }
+    let socket = Fd::adopt(PASSED as usize);
+    let flags = sys::fd::fcntl(socket.raw(), libc::F_GETFL, 0).unwrap_or(0);
+    let _ = sys::fd::fcntl(socket.raw(), libc::F_SETFL, (flags | libc::O_NONBLOCK) as usize);
+    Ok(Some(socket))
+}

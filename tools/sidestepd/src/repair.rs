@@ -1,0 +1,156 @@
+//! Switches the repair mode of a TCP socket, and makes one deaf, which need CAP_NET_ADMIN; the rest of a move its owner
+//! does. What is passed is looked at first: a TCP socket of this network namespace, and nothing else, has anything set
+//! on it.
+
+use libc::{IPPROTO_TCP, SOL_SOCKET, c_int};
+use sys::Fd;
+use sys::socket::{option, set_option};
+
+/// Sockets of one client that are in repair mode at a time: one for each of its threads at most.
+const OPEN_MAX: usize = 64;
+
+/// linux/tcp.h.
+const ON: c_int = 1;
+const OFF: c_int = 0;
+const OFF_NO_WP: c_int = -1;
+
+/// The sockets that a client has in repair mode: they leave it when the client does, as other processes may have them,
+/// who could neither send nor receive.
+#[derive(Default)]
+pub(crate) struct Repairs {
+    open: Vec<(u64, Fd)>,
+}
+
+impl Repairs {
+    /// Sets TCP_REPAIR of what was passed, if `namespace` is its network namespace. Returns 0 or errno.
+    pub(crate) fn set(&mut self, namespace: u64, socket: Fd, value: i32) -> i32 {
+        self.try_set(namespace, socket, value).err().unwrap_or(0)
+    }
+
+    fn try_set(&mut self, namespace: u64, socket: Fd, value: i32) -> sys::Result<()> {
+        if ![ON, OFF, OFF_NO_WP].contains(&value) {
+            return Err(libc::EINVAL);
+        }
+        check(namespace, &socket)?;
+        let fd = socket.raw();
+        let cookie = option(fd, SOL_SOCKET, libc::SO_COOKIE, 0u64)?;
+        let known = self.open.iter().position(|(known, _)| *known == cookie);
+        if value == ON && known.is_none() && self.open.len() >= OPEN_MAX {
+            return Err(libc::ENOBUFS);
+        }
+        set_option(fd, IPPROTO_TCP, libc::TCP_REPAIR, &value)?;
+        match known {
+            Some(at) if value != ON => drop(self.open.swap_remove(at)),
+            None if value == ON => self.open.push((cookie, socket)),
+            _ => {}
+        }
+        Ok(())
+    }
+
+    /// The client does not get to know that its last question was done: it is undone, if that was to begin.
+    pub(crate) fn take_back(&mut self) {
+        if let Some((_, socket)) = self.open.pop() {
+            leave(&socket);
+        }
+    }
+}
+
+impl Drop for Repairs {
+    fn drop(&mut self) {
+        self.open.iter().for_each(|(_, socket)| leave(socket));
+    }
+}
+
+/// Attaches a filter that lets nothing in. Returns 0 or errno.
+pub(crate) fn deafen(namespace: u64, socket: &Fd) -> i32 {
+    // BPF_RET | BPF_K: accept no byte.
+    let program = [libc::sock_filter { code: 0x06, jt: 0, jf: 0, k: 0 }];
+    let deafened = check(namespace, socket).and_then(|()| {
+        // Asked for the length only. One that is there is the program's.
+        match sys::socket::option_bytes(socket.raw(), SOL_SOCKET, libc::SO_ATTACH_FILTER, &mut []) {
+            Ok(0) => sys::socket::attach_filter(socket.raw(), &program),
+            Ok(_) => Err(libc::EBUSY),
+            Err(errno) => Err(errno),
+        }
+    });
+    deafened.err().unwrap_or(0)
+}
+
+/// The client does not get to know that it was done.
+pub(crate) fn undo_deafen(socket: &Fd) {
+    let _ = set_option(socket.raw(), SOL_SOCKET, libc::SO_DETACH_FILTER, &(0 as c_int));
+}
+
+/// Whether it is a TCP socket of this network namespace.
+fn check(namespace: u64, socket: &Fd) -> sys::Result<()> {
+    let of = |name: c_int| option(socket.raw(), SOL_SOCKET, name, 0 as c_int);
+    let is_tcp = of(libc::SO_PROTOCOL)? == IPPROTO_TCP;
+    if !is_tcp || ![libc::AF_INET, libc::AF_INET6].contains(&of(libc::SO_DOMAIN)?) {
+        return Err(libc::EPROTONOSUPPORT);
+    }
+    match sys::socket::network_namespace(socket.raw())? == namespace {
+        true => Ok(()),
+        false => Err(libc::EXDEV),
+    }
+}
+
+fn leave(socket: &Fd) {
+    let _ = set_option(socket.raw(), IPPROTO_TCP, libc::TCP_REPAIR, &OFF_NO_WP);
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn tcp() -> Fd {
+        sys::socket::socket(libc::AF_INET, libc::SOCK_STREAM, 0).unwrap()
+    }
+
+    fn mode(socket: &Fd) -> c_int {
+        option(socket.raw(), IPPROTO_TCP, libc::TCP_REPAIR, -7).unwrap()
+    }
+
+    #[test]
+    fn what_is_no_tcp_socket_of_the_namespace_is_refused() {
+        let mut repairs = Repairs::default();
+        let here = sys::socket::network_namespace(tcp().raw()).unwrap();
+        let other = |domain, kind| sys::socket::socket(domain, kind, 0).unwrap();
+        assert_eq!(repairs.set(here, sys::fd::eventfd().unwrap(), ON), libc::ENOTSOCK);
+        assert_eq!(repairs.set(here, other(libc::AF_INET, libc::SOCK_DGRAM), ON), libc::EPROTONOSUPPORT);
+        assert_eq!(repairs.set(here, other(libc::AF_UNIX, libc::SOCK_STREAM), ON), libc::EPROTONOSUPPORT);
+        assert_eq!(repairs.set(here, tcp(), 2), libc::EINVAL);
+        assert_eq!(repairs.set(here + 1, tcp(), ON), libc::EXDEV);
+        assert_eq!(deafen(here + 1, &tcp()), libc::EXDEV);
+        assert_eq!(deafen(here, &sys::fd::eventfd().unwrap()), libc::ENOTSOCK);
+        assert!(repairs.open.is_empty());
+    }
+
+    /// As root.
+    #[test]
+    fn who_leaves_leaves_no_socket_in_repair_mode_and_has_a_bounded_number_there() {
+        if sys::process::capabilities().unwrap_or(0) >> 12 & 1 == 0 {
+            eprintln!("skipped: needs CAP_NET_ADMIN");
+            return;
+        }
+        let here = sys::socket::network_namespace(tcp().raw()).unwrap();
+        let mut repairs = Repairs::default();
+        let [first, second] = [tcp(), tcp()];
+        for _again in 0..2 {
+            assert_eq!(repairs.set(here, first.duplicate().unwrap(), ON), 0);
+        }
+        assert_eq!((mode(&first), repairs.open.len()), (1, 1));
+        assert_eq!(repairs.set(here, first.duplicate().unwrap(), OFF_NO_WP), 0);
+        assert_eq!((mode(&first), repairs.open.len()), (0, 0));
+        assert_eq!(repairs.set(here, second.duplicate().unwrap(), ON), 0);
+        repairs.take_back();
+        assert_eq!((mode(&second), repairs.open.len()), (0, 0));
+        for _ in 0..OPEN_MAX {
+            assert_eq!(repairs.set(here, tcp(), ON), 0);
+        }
+        assert_eq!(repairs.set(here, first.duplicate().unwrap(), ON), libc::ENOBUFS);
+        drop(repairs.open.pop());
+        assert_eq!(repairs.set(here, first.duplicate().unwrap(), ON), 0);
+        drop(repairs);
+        assert_eq!(mode(&first), 0);
+    }
+}

@@ -1,0 +1,133 @@
+//! One client: its questions, one after the other, until it leaves or says what cannot be said.
+
+use crate::clients::{Keeper, Seat};
+use crate::repair::{self, Repairs};
+use keeper::protocol::{Kind, LEN, MORE_MAX, Packet, VERSION};
+use netlink::Netlink;
+use std::net::Ipv4Addr;
+use std::sync::Arc;
+use sys::Fd;
+use sys::socket::option;
+
+/// Seconds in which a client is to say Hello: both ends of a joined connection may be ours.
+const HELLO_S: i64 = 5;
+
+/// What a client may have left unread, as the kernel counts it, when it asks for descriptors: a few answers.
+const UNREAD_MAX: i32 = 4096;
+
+/// Serves the client behind `connection` until it hangs up. `seat` is given back then.
+pub(crate) fn serve(keeper: &Arc<Keeper>, connection: &Fd, seat: &Seat) {
+    let mut repairs = Repairs::default();
+    let mut descriptors: Vec<Fd> = Vec::new();
+    let mut is_known = false;
+    wait_at_most(connection, HELLO_S);
+    loop {
+        // Longer than a packet, so that longer ones are seen to be.
+        let mut bytes = [0; LEN + 1];
+        descriptors.clear();
+        let length = match sys::socket::receive_descriptors(connection.raw(), &mut bytes, &mut descriptors, 0)
+        {
+            Ok(length @ 1..) => length,
+            Err(libc::EINTR) => continue,
+            _ => return,
+        };
+        let question = Packet::read(&bytes[..length]).filter(|packet| !packet.is_answer);
+        let Some(question) = question else { return };
+        let passed = match descriptors.len() {
+            1 => descriptors.pop(),
+            _ => None,
+        };
+        let answer = match (question.kind, passed) {
+            (Kind::Hello, None) => {
+                is_known = question.version == VERSION;
+                wait_at_most(connection, 0);
+                Packet { detail: keeper.namespace(), ..question.answered(0) }
+            }
+            (Kind::Resolve, None) if is_known => {
+                let address = Ipv4Addr::from_bits(question.detail as u32);
+                let asked =
+                    Netlink::open().and_then(|mut netlink| netlink.resolve(question.value as u32, address));
+                question.answered(asked.err().unwrap_or(0))
+            }
+            (Kind::Repair, Some(socket)) if is_known => {
+                let errno = repairs.set(keeper.namespace(), socket, question.value);
+                let answer = question.answered(errno);
+                if !say(connection, answer) && errno == 0 {
+                    repairs.take_back();
+                    return;
+                }
+                continue;
+            }
+            (Kind::Attach, Some(socket)) if is_known => {
+                if !attach(keeper, connection, question, &socket) {
+                    return;
+                }
+                continue;
+            }
+            (Kind::Deafen, Some(socket)) if is_known => {
+                let errno = repair::deafen(keeper.namespace(), &socket);
+                if !say(connection, question.answered(errno)) && errno == 0 {
+                    repair::undo_deafen(&socket);
+                    return;
+                }
+                continue;
+            }
+            (Kind::Join, Some(other)) if is_known => {
+                if is_connection(&other) {
+                    keeper.admit(other, seat.user());
+                }
+                continue;
+            }
+            _ => return,
+        };
+        if !say(connection, answer) || !is_known {
+            return;
+        }
+    }
+}
+
+/// 0: for ever.
+fn wait_at_most(connection: &Fd, seconds: i64) {
+    let limit = libc::timeval { tv_sec: seconds, tv_usec: 0 };
+    let _ = sys::socket::set_option(connection.raw(), libc::SOL_SOCKET, libc::SO_RCVTIMEO, &limit);
+}
+
+/// Hands out an interface. False: the client did not get it.
+fn attach(keeper: &Keeper, connection: &Fd, question: Packet, socket: &Fd) -> bool {
+    // Descriptors that nobody takes are counted as ours by the kernel, which allows so many.
+    if !sys::socket::ask(connection.raw(), libc::TIOCOUTQ as u32).is_ok_and(|unread| unread <= UNREAD_MAX) {
+        return false;
+    }
+    let is_here = sys::socket::network_namespace(socket.raw()) == Ok(keeper.namespace());
+    let given = match is_here {
+        true => keeper.held().attach(question.value as u32),
+        false => Err("it is the keeper of another network namespace".to_owned()),
+    };
+    let (answer, more, descriptors) = match &given {
+        Ok(given) => {
+            let detail = u64::from(given.has_policies);
+            let mut descriptors = vec![given.monitor.raw()];
+            descriptors.extend(given.handout.descriptors());
+            (Packet { detail, ..question.answered(0) }, given.handout.description.as_slice(), descriptors)
+        }
+        Err(words) => {
+            (question.answered(libc::EPERM), &words.as_bytes()[..words.len().min(MORE_MAX)], Vec::new())
+        }
+    };
+    let bytes = [&answer.bytes(), more].concat();
+    // Whoever asks one question at a time has room for the answer.
+    sys::socket::send_descriptors(connection.raw(), &bytes, &descriptors) == Ok(bytes.len())
+}
+
+/// Whoever does not read what it asked for has it closed. False: it did not get it.
+pub(crate) fn say(connection: &Fd, answer: Packet) -> bool {
+    let flags = libc::MSG_DONTWAIT | libc::MSG_NOSIGNAL;
+    sys::socket::send(connection.raw(), &answer.bytes(), flags) == Ok(LEN)
+}
+
+fn is_connection(socket: &Fd) -> bool {
+    let of = |name| option(socket.raw(), libc::SOL_SOCKET, name, 0i32);
+    of(libc::SO_DOMAIN) == Ok(libc::AF_UNIX)
+        && of(libc::SO_TYPE) == Ok(libc::SOCK_SEQPACKET)
+        && of(libc::SO_ACCEPTCONN) == Ok(0)
+}

@@ -1,0 +1,352 @@
+//! The daemon as a process, and clients of it as programs have them: threads of this test that gave up their
+//! capabilities. As root; each test has a socket of its own.
+
+use keeper::client::{Client, Error};
+use keeper::place::{Place, address};
+use keeper::protocol::{Kind, LEN, Packet};
+use rig::{PATIENCE, eventually};
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
+use std::time::Duration;
+use sys::Fd;
+use sys::socket::{option, set_option};
+
+/// A keeper, ended and tidied up behind it.
+struct Daemon {
+    child: Child,
+    socket: PathBuf,
+}
+
+impl Daemon {
+    /// `None`: not as root, so nothing can be tested.
+    fn start(name: &str, options: &[&str]) -> Option<Daemon> {
+        if !rig::is_root() {
+            eprintln!("skipped: needs root");
+            return None;
+        }
+        let socket = std::env::temp_dir().join(format!("keeper-test-{}-{name}", std::process::id()));
+        let mut daemon = Daemon { child: spawn(&socket, options), socket };
+        daemon.wait_until_it_listens();
+        Some(daemon)
+    }
+
+    fn wait_until_it_listens(&mut self) {
+        eventually("the keeper listens", || raw(&self.socket).is_ok());
+    }
+
+    fn client(&self) -> Client {
+        Client::new(Place::Path(self.socket.to_string_lossy().into_owned()))
+    }
+
+    fn signal(&self, signal: i32) {
+        sys::process::signal(self.child.id() as i32, signal);
+    }
+
+    fn is_stopped(&self) -> bool {
+        let tasks = std::fs::read_dir(format!("/proc/{}/task", self.child.id())).unwrap();
+        let mut states =
+            tasks.map(|task| std::fs::read_to_string(task.unwrap().path().join("stat")).unwrap());
+        states.all(|stat| stat.rsplit_once(") ").unwrap().1.starts_with('T'))
+    }
+
+    /// What it has with one client, once those that looked whether it listens are gone.
+    fn has_one_client(&self) -> (usize, usize) {
+        eventually("one client is left", || self.has().1 == 2);
+        self.has()
+    }
+
+    /// Descriptors and threads that it has.
+    fn has(&self) -> (usize, usize) {
+        let count =
+            |what: &str| std::fs::read_dir(format!("/proc/{}/{what}", self.child.id())).unwrap().count();
+        (count("fd"), count("task"))
+    }
+}
+
+impl Drop for Daemon {
+    fn drop(&mut self) {
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+        let _ = std::fs::remove_file(&self.socket);
+        let _ = std::fs::remove_file(format!("{}.lock", self.socket.display()));
+    }
+}
+
+fn spawn(socket: &Path, options: &[&str]) -> Child {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_sidestepd"));
+    command.arg("--socket").arg(socket).args(options).stdout(Stdio::null()).stderr(Stdio::null());
+    command.spawn().unwrap()
+}
+
+/// A connection on which nothing was said.
+fn raw(path: &Path) -> sys::Result<Fd> {
+    let socket = sys::socket::socket(libc::AF_UNIX, libc::SOCK_SEQPACKET, 0)?;
+    sys::socket::connect(socket.raw(), &address(&path.to_string_lossy())?)?;
+    let limit = libc::timeval { tv_sec: PATIENCE.as_secs() as _, tv_usec: 0 };
+    set_option(socket.raw(), libc::SOL_SOCKET, libc::SO_RCVTIMEO, &limit)?;
+    Ok(socket)
+}
+
+/// Runs without any capability.
+fn confined<T: Send>(body: impl FnOnce() -> T + Send) -> T {
+    std::thread::scope(|scope| {
+        let run = || {
+            sys::process::confine(0).unwrap();
+            body()
+        };
+        scope.spawn(run).join().unwrap()
+    })
+}
+
+fn tcp() -> Fd {
+    sys::socket::socket(libc::AF_INET, libc::SOCK_STREAM, 0).unwrap()
+}
+
+fn mode(socket: &Fd) -> i32 {
+    option(socket.raw(), libc::IPPROTO_TCP, libc::TCP_REPAIR, -7).unwrap()
+}
+
+#[test]
+fn who_has_no_capability_switches_repair_mode_by_the_keeper_and_does_the_rest_itself() {
+    let Some(daemon) = Daemon::start("repair", &[]) else { return };
+    confined(|| {
+        let socket = tcp();
+        let own = set_option(socket.raw(), libc::IPPROTO_TCP, libc::TCP_REPAIR, &1i32);
+        assert_eq!(own, Err(libc::EPERM), "this thread has no capability");
+        let mut client = daemon.client();
+        assert_eq!(client.repair(socket.raw(), 1), Ok(()));
+        assert_eq!(mode(&socket), 1);
+        for (queue, number) in [(2, 1000u32), (1, 2000)] {
+            set_option(socket.raw(), libc::IPPROTO_TCP, libc::TCP_REPAIR_QUEUE, &queue).unwrap();
+            set_option(socket.raw(), libc::IPPROTO_TCP, libc::TCP_QUEUE_SEQ, &number).unwrap();
+            assert_eq!(option(socket.raw(), libc::IPPROTO_TCP, libc::TCP_QUEUE_SEQ, 0u32), Ok(number));
+        }
+        assert_eq!(client.repair(socket.raw(), -1), Ok(()));
+        assert_eq!(mode(&socket), 0);
+        assert_eq!(client.deafen(socket.raw()), Ok(()));
+        assert_eq!(client.deafen(socket.raw()), Err(Error::Errno(libc::EBUSY)), "a filter is there");
+        set_option(socket.raw(), libc::SOL_SOCKET, libc::SO_DETACH_FILTER, &0i32).unwrap();
+        assert_eq!(client.repair(socket.raw(), 5), Err(Error::Errno(libc::EINVAL)));
+        assert_eq!(client.repair(-1, 1), Err(Error::Errno(libc::EBADF)));
+        assert_eq!(client.repair(socket.raw(), 0), Ok(()), "mistakes are forgiven");
+    });
+}
+
+#[test]
+fn a_connection_joined_by_that_of_a_parent_has_its_rights_and_its_own_answers() {
+    let Some(daemon) = Daemon::start("join", &[]) else { return };
+    let parents = raw(&daemon.socket).unwrap();
+    let say = |to: &Fd, kind, number, passed: &[i32]| {
+        let question = Packet::question(kind, number, 1);
+        sys::socket::send_descriptors(to.raw(), &question.bytes(), passed).unwrap();
+    };
+    let hear = |from: &Fd| {
+        let mut bytes = [0; LEN];
+        let length = sys::socket::receive(from.raw(), &mut bytes, 0).unwrap();
+        Packet::read(&bytes[..length])
+    };
+    say(&parents, Kind::Hello, 1, &[]);
+    assert_eq!(hear(&parents).unwrap().number, 1);
+    let (ours, theirs) = sys::socket::pair(libc::SOCK_SEQPACKET).unwrap();
+    say(&parents, Kind::Join, 2, &[theirs.raw()]);
+    drop(theirs);
+    let limit = libc::timeval { tv_sec: PATIENCE.as_secs() as _, tv_usec: 0 };
+    set_option(ours.raw(), libc::SOL_SOCKET, libc::SO_RCVTIMEO, &limit).unwrap();
+    say(&ours, Kind::Hello, 1, &[]);
+    assert_eq!(hear(&ours).unwrap().value, 0);
+    drop(parents);
+    let socket = tcp();
+    say(&ours, Kind::Repair, 2, &[socket.raw()]);
+    assert_eq!(hear(&ours).map(|answer| (answer.kind, answer.value)), Some((Kind::Repair, 0)));
+    assert_eq!(mode(&socket), 1);
+    drop(ours);
+    eventually("who left leaves no socket in repair mode", || mode(&socket) == 0);
+}
+
+#[test]
+fn a_keeper_that_does_not_answer_is_given_up_and_takes_back_what_it_does_later() {
+    let Some(daemon) = Daemon::start("silent", &[]) else { return };
+    let socket = tcp();
+    let mut client = daemon.client();
+    assert_eq!(client.repair(socket.raw(), 1), Ok(()));
+    assert_eq!(client.repair(socket.raw(), -1), Ok(()));
+    daemon.signal(libc::SIGSTOP);
+    eventually("all its threads have stopped", || daemon.is_stopped());
+    assert_eq!(client.repair(socket.raw(), 1), Err(Error::Silent));
+    assert_eq!(client.repair(socket.raw(), 1), Err(Error::Silent), "and not asked again");
+    let (descriptors, _) = daemon.has();
+    daemon.signal(libc::SIGCONT);
+    eventually("the client is gone", || daemon.has().0 < descriptors);
+    assert_eq!(mode(&socket), 0);
+}
+
+#[test]
+fn a_keeper_that_is_gone_is_absent_and_its_successor_is_found() {
+    let Some(mut daemon) = Daemon::start("restart", &[]) else { return };
+    let (socket, mut client) = (tcp(), daemon.client());
+    assert_eq!(client.repair(socket.raw(), 1), Ok(()));
+    daemon.child.kill().unwrap();
+    daemon.child.wait().unwrap();
+    assert_eq!(client.repair(socket.raw(), -1), Err(Error::Absent));
+    daemon.child = spawn(&daemon.socket, &[]);
+    daemon.wait_until_it_listens();
+    eventually("it is found again", || client.repair(socket.raw(), -1).is_ok());
+    assert_eq!(mode(&socket), 0);
+}
+
+#[test]
+fn one_keeper_has_the_name_and_one_that_lingers_ends_behind_its_last_client() {
+    let Some(mut daemon) = Daemon::start("linger", &["--linger", "0"]) else { return };
+    let mut client = daemon.client();
+    // The look of the start may have been the last client.
+    eventually("a keeper has us", || {
+        if daemon.child.try_wait().unwrap().is_some() {
+            daemon.child = spawn(&daemon.socket, &["--linger", "1"]);
+        }
+        client.repair(tcp().raw(), -1).is_ok()
+    });
+    let second = spawn(&daemon.socket, &[]).wait().unwrap();
+    assert_eq!(second.code(), Some(2), "the name is taken");
+    std::thread::sleep(Duration::from_millis(1200));
+    assert!(daemon.child.try_wait().unwrap().is_none(), "it has a client");
+    drop(client);
+    assert!(daemon.child.wait().unwrap().success());
+    assert!(!daemon.socket.exists());
+}
+
+#[test]
+fn nonsense_ends_the_connection_that_it_came_by_and_leaves_nothing() {
+    let Some(daemon) = Daemon::start("nonsense", &[]) else { return };
+    let mut client = daemon.client();
+    assert_eq!(client.repair(tcp().raw(), -1), Ok(()));
+    let before = daemon.has_one_client();
+    let hello = Packet::question(Kind::Hello, 1, 0);
+    let repair = Packet::question(Kind::Repair, 1, 1).bytes();
+    let long = [hello.bytes().as_slice(), &[0]].concat();
+    let event = sys::fd::eventfd().unwrap();
+    let both = sys::socket::pair(libc::SOCK_SEQPACKET).unwrap();
+    let sixteen = [event.raw(); 16];
+    let cases: [(&[u8], &[i32]); 8] = [
+        (&[0; LEN], &[]),
+        (&long, &[]),
+        (&long[..LEN - 1], &[]),
+        (&repair, &[event.raw()]),
+        (&hello.answered(0).bytes(), &[]),
+        (&hello.bytes(), &[event.raw()]),
+        (&Packet::question(Kind::Join, 1, 0).bytes(), &[both.0.raw()]),
+        (&repair, &sixteen),
+    ];
+    for (at, (bytes, passed)) in cases.into_iter().enumerate() {
+        let connection = raw(&daemon.socket).unwrap();
+        sys::socket::send_descriptors(connection.raw(), bytes, passed).unwrap();
+        let end = sys::socket::receive(connection.raw(), &mut [0; LEN], 0);
+        assert!(matches!(end, Ok(0) | Err(libc::ECONNRESET)), "case {at}: {end:?}");
+    }
+    let old = raw(&daemon.socket).unwrap();
+    sys::socket::send(old.raw(), &Packet { version: 0, ..hello }.bytes(), 0).unwrap();
+    let mut bytes = [0; LEN];
+    assert_eq!(sys::socket::receive(old.raw(), &mut bytes, 0), Ok(LEN), "it is told the version");
+    assert_eq!(sys::socket::receive(old.raw(), &mut bytes, 0), Ok(0));
+    // Who never reads its answers.
+    let deaf = raw(&daemon.socket).unwrap();
+    let flags = libc::MSG_NOSIGNAL;
+    eventually("it is hung up on", || sys::socket::send(deaf.raw(), &hello.bytes(), flags).is_err());
+    drop((old, deaf));
+    eventually("nothing is left of them", || daemon.has() == before);
+    assert_eq!(client.repair(tcp().raw(), -1), Ok(()), "the others never noticed");
+}
+
+#[test]
+fn who_is_neither_root_nor_named_nor_a_member_is_told_so() {
+    let Some(daemon) = Daemon::start("policy", &["--user", "4711", "--group", "4712"]) else { return };
+    let asks = |user: u32, group: u32| {
+        let (socket, mut client) = (tcp(), daemon.client());
+        let ask = || {
+            // SAFETY: no pointers but that to one group; of this thread only, as libc's functions are not.
+            unsafe {
+                assert_eq!(libc::syscall(libc::SYS_setgroups, 1, &raw const group), 0);
+                assert_eq!(libc::syscall(libc::SYS_setresuid, user, user, user), 0);
+            }
+            [client.repair(socket.raw(), 0), client.repair(socket.raw(), 0)]
+        };
+        std::thread::scope(|scope| scope.spawn(ask).join().unwrap())
+    };
+    assert_eq!(asks(65_534, 65_534), [Err(Error::Denied); 2]);
+    assert_eq!(asks(4711, 65_534), [Ok(()); 2]);
+    assert_eq!(asks(4713, 4712), [Ok(()); 2]);
+}
+
+/// Numbers that look random, the same in each run (xorshift).
+struct Chance(u64);
+
+impl Chance {
+    fn below(&mut self, bound: u64) -> u64 {
+        self.0 ^= self.0 << 13;
+        self.0 ^= self.0 >> 7;
+        self.0 ^= self.0 << 17;
+        self.0 % bound
+    }
+
+    /// A question with nothing wrong but its meaning, or one with wrong bytes, or noise of any length.
+    fn message(&mut self) -> Vec<u8> {
+        const KINDS: [Kind; 6] =
+            [Kind::Hello, Kind::Repair, Kind::Join, Kind::Deafen, Kind::Attach, Kind::Resolve];
+        let kind = KINDS[self.below(6) as usize];
+        let value = [0, 1, -1, i32::MAX, i32::MIN, self.below(1 << 32) as i32][self.below(6) as usize];
+        let number = self.below(1 << 32) as u32;
+        let mut bytes = Packet::question(kind, number, value).bytes().to_vec();
+        match self.below(4) {
+            0 => {
+                let at = self.below(LEN as u64) as usize;
+                bytes[at] ^= 1 << self.below(8);
+            }
+            1 => bytes.truncate(1 + self.below(LEN as u64) as usize),
+            2 => bytes.extend((0..self.below(300)).map(|byte| byte as u8)),
+            _ => {}
+        }
+        bytes
+    }
+}
+
+/// A hostile client, as many messages as fit into a test; `SIDESTEP_HOSTILE` asks for more.
+#[test]
+fn whatever_a_client_says_and_passes_it_harms_nobody_else_and_leaves_nothing() {
+    let Some(daemon) = Daemon::start("hostile", &["--interfaces", "!*"]) else { return };
+    let mut client = daemon.client();
+    let mine = tcp();
+    assert_eq!(client.repair(mine.raw(), -1), Ok(()));
+    let before = daemon.has_one_client();
+    let most = std::env::var("SIDESTEP_HOSTILE").ok().and_then(|most| most.parse().ok()).unwrap_or(20_000);
+    let mut chance = Chance(0x9e37_79b9_7f4a_7c15);
+    let pairs = sys::socket::pair(libc::SOCK_SEQPACKET).unwrap();
+    let streams = sys::socket::pair(libc::SOCK_STREAM).unwrap();
+    let listener = sys::socket::socket(libc::AF_UNIX, libc::SOCK_SEQPACKET, 0).unwrap();
+    let (event, socket) = (sys::fd::eventfd().unwrap(), tcp());
+    let passed = [&pairs.0, &pairs.1, &streams.0, &listener, &event, &socket].map(Fd::raw);
+    let mut open: Vec<Fd> = Vec::new();
+    for said in 0..most {
+        if open.len() < 32 {
+            open.push(raw(&daemon.socket).unwrap());
+            // Half of them begin as they should.
+            if chance.below(2) == 0 {
+                let hello = Packet::question(Kind::Hello, 1, 0).bytes();
+                let _ = sys::socket::send(open[open.len() - 1].raw(), &hello, libc::MSG_NOSIGNAL);
+            }
+        }
+        let at = chance.below(open.len() as u64) as usize;
+        let count = [0, 1, 1, 1, 2, 40][chance.below(6) as usize];
+        let descriptors: Vec<i32> = (0..count).map(|_| passed[chance.below(6) as usize]).collect();
+        let sent = sys::socket::send_descriptors(open[at].raw(), &chance.message(), &descriptors);
+        // Answers are hardly ever read.
+        if sent.is_err() || chance.below(64) == 0 {
+            open.swap_remove(at);
+        }
+        if said % 1000 == 0 {
+            assert_eq!(client.repair(mine.raw(), -1), Ok(()), "after {said}");
+        }
+    }
+    drop((open, pairs, streams, listener));
+    eventually("nothing is left of them", || daemon.has() == before);
+    assert_eq!(client.repair(mine.raw(), 1), Ok(()));
+    assert_eq!((client.repair(mine.raw(), -1), mode(&mine), mode(&socket)), (Ok(()), 0, 0));
+}

@@ -1,0 +1,145 @@
+//! Which programs there are, and their statistics files. Whoever only looks writes nothing.
+//!
+//! The directory is usually `/tmp`: any user can put anything there. So files are opened without following links and
+//! without waiting, only regular ones are read, and nothing is written before the content has been recognised.
+
+use crate::Failure;
+use stats::reader::SIZE_MAX;
+use stats::segment::{FILE_PREFIX, file_name};
+use stats::{Snapshot, Wish};
+use std::fs::{File, OpenOptions};
+use std::io::Read;
+use std::os::unix::fs::{FileExt, OpenOptionsExt};
+use std::path::{Path, PathBuf};
+
+/// A program's file.
+#[derive(Debug)]
+pub struct Program {
+    /// The process.
+    pub pid: u32,
+    path: PathBuf,
+    file: File,
+}
+
+impl Program {
+    /// The file of a process.
+    pub fn open(directory: &Path, pid: u32) -> Result<Program, Failure> {
+        let path = directory.join(file_name(pid));
+        let file = open(&path, false).map_err(|error| {
+            Failure::Told(match error.kind() {
+                std::io::ErrorKind::NotFound => format!(
+                    "VMA statistics data for process id {pid} not found in {}\n         Is it running under the \
+                     library? Does it keep its statistics elsewhere (VMA_STATS_SHMEM_DIR, option -k)?",
+                    directory.display()
+                ),
+                _ => format!("cannot open {}: {error}", path.display()),
+            })
+        })?;
+        Ok(Program { pid, path, file })
+    }
+
+    /// What the program's counters say now.
+    pub fn look(&self) -> Result<Snapshot, Failure> {
+        let bytes = self
+            .read()
+            .map_err(|error| Failure::Told(format!("cannot read {}: {error}", self.path.display())))?;
+        Snapshot::parse(&bytes).map_err(|why| Failure::Told(format!("{}: {why}", self.path.display())))
+    }
+
+    fn read(&self) -> std::io::Result<Vec<u8>> {
+        let mut bytes = Vec::new();
+        // From the beginning on every look, through a handle of its own position.
+        let mut at = 0;
+        let mut chunk = vec![0; 1 << 16];
+        while at < SIZE_MAX {
+            match self.file.read_at(&mut chunk, at as u64)? {
+                0 => break,
+                got => {
+                    bytes.extend_from_slice(&chunk[..got]);
+                    at += got;
+                }
+            }
+        }
+        Ok(bytes)
+    }
+
+    /// Tells the program something.
+    pub fn wish(&self, wish: Wish) -> Result<(), Failure> {
+        self.look()?;
+        self.write(&wish.writes().iter().map(|(at, word)| (*at, word.as_slice())).collect::<Vec<_>>())
+    }
+
+    /// Lets all counts begin at zero for every reader; the program's own counters are not touched.
+    pub fn zero(&self) -> Result<(), Failure> {
+        let (at, from) = self.look()?.zeroing();
+        let bytes = self.read().map_err(Failure::Output)?;
+        let now = bytes.get(from).unwrap_or_default().to_vec();
+        self.write(&[(at, &now)])
+    }
+
+    fn write(&self, pieces: &[(usize, &[u8])]) -> Result<(), Failure> {
+        let told = |error: std::io::Error| {
+            Failure::Told(format!(
+                "cannot write {}: {error}\n         Only the program's user and root can ask it for something",
+                self.path.display()
+            ))
+        };
+        let file = open(&self.path, true).map_err(told)?;
+        for (at, bytes) in pieces {
+            file.write_all_at(bytes, *at as u64).map_err(told)?;
+        }
+        Ok(())
+    }
+
+    /// Whether the process is still there.
+    pub fn lives(&self) -> bool {
+        lives(self.pid)
+    }
+}
+
+fn open(path: &Path, write: bool) -> std::io::Result<File> {
+    let flags = libc::O_NOFOLLOW | libc::O_NONBLOCK | libc::O_NOCTTY;
+    let file = OpenOptions::new().read(true).write(write).custom_flags(flags).open(path)?;
+    if !file.metadata()?.is_file() {
+        return Err(std::io::Error::other("not a regular file"));
+    }
+    Ok(file)
+}
+
+/// Whether a process is still there.
+pub fn lives(pid: u32) -> bool {
+    Path::new(&format!("/proc/{pid}")).exists()
+}
+
+/// Process numbers of a folder's live files, lowest first; dead ones are removed unless they are to be kept.
+pub fn of(folder: &Path, keep_dead: bool) -> Result<Vec<u32>, Failure> {
+    let directory = folder.display();
+    let entries = std::fs::read_dir(folder)
+        .map_err(|error| Failure::Told(format!("cannot read the directory {directory}: {error}")))?;
+    let mut pids = Vec::new();
+    for entry in entries.flatten() {
+        let name = entry.file_name();
+        let number = name.to_str().and_then(|name| name.strip_prefix(FILE_PREFIX));
+        let Some(pid) = number.and_then(|number| number.parse::<u32>().ok()) else { continue };
+        if lives(pid) {
+            pids.push(pid);
+        } else if !keep_dead && recognised(&entry.path()) {
+            // Another user's file stays: it is not ours to remove, and the next program of that number replaces it.
+            let _ = std::fs::remove_file(entry.path());
+        }
+    }
+    pids.sort_unstable();
+    Ok(pids)
+}
+
+/// Whether a file is what its name says.
+fn recognised(path: &Path) -> bool {
+    let mut mark = [0; 8];
+    open(path, false).is_ok_and(|mut file| file.read_exact(&mut mark).is_ok() && mark == *b"VMASTATS")
+}
+
+/// The last part of the program's path.
+pub fn name(pid: u32) -> Option<String> {
+    let path = std::fs::read_link(format!("/proc/{pid}/exe")).ok()?;
+    Some(path.file_name()?.to_string_lossy().trim_end_matches(" (deleted)").to_owned())
+}
