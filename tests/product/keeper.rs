@@ -253,8 +253,9 @@ fn workers_of_an_ordinary_users_server_have_lanes_of_their_own() {
         let asking = (0..4).map(|_| client(&world, PORT + 8)).collect::<Vec<_>>();
         std::thread::sleep(Duration::from_millis(100));
         asking.into_iter().for_each(stop);
+        Some(())
     };
-    tests::eventually_bypassed(&hosts.right, || Some(ask()));
+    tests::eventually_bypassed(&hosts.right, ask);
     assert!(server.stderr().matches("by the keeper").count() >= 3, "{}", server.stderr());
     server.kill().unwrap();
     keeper.kill().unwrap();

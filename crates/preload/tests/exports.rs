@@ -106,8 +106,7 @@ const INSIDE: [&str; 10] =
 #[test]
 fn no_crate_of_ours_calls_a_hooked_name() {
     for (krate, path) in objects(&[&INSIDE[..], &["config", "rustix"]].concat()) {
-        let calls: Vec<String> =
-            names(&["--undefined-only"], &path).intersection(&hooks()).cloned().collect();
+        let calls: Vec<String> = names(&["--undefined-only"], path).intersection(&hooks()).cloned().collect();
         assert!(calls.is_empty(), "{krate} calls {calls:?}, which are our own hooks: use crate `sys`");
     }
 }
@@ -128,7 +127,7 @@ fn no_crate_of_ours_uses_std_for_input_output_or_locks() {
         "4sync6poison7condvar",
     ];
     for (krate, path) in objects(&INSIDE) {
-        for symbol in names(&["--undefined-only"], &path) {
+        for symbol in names(&["--undefined-only"], path) {
             let waits =
                 symbol.contains("3std6thread") && (symbol.contains("4park") || symbol.contains("5sleep"));
             let forbidden = waits || FORBIDDEN.iter().any(|part| symbol.contains(part));

@@ -228,14 +228,13 @@ pub fn confine(to: u64) -> Result<()> {
     let kept = capabilities()? & to;
     // SAFETY: no pointers.
     unsafe { syscall(libc::SYS_prctl, [int(libc::PR_SET_NO_NEW_PRIVS), 1, 0, 0, 0, 0]) }?;
-    let mut capability = 0;
-    // The kernel says EINVAL behind the last one that it knows; without CAP_SETPCAP there is nothing to drop.
-    // SAFETY: no pointers.
-    while capability < 64
-        && (to >> capability & 1 == 1
-            || unsafe { syscall(libc::SYS_prctl, [int(PR_CAPBSET_DROP), capability, 0, 0, 0, 0]) }.is_ok())
-    {
-        capability += 1;
+    for capability in (0..64).filter(|capability| to >> capability & 1 == 0) {
+        // SAFETY: no pointers.
+        let dropped = unsafe { syscall(libc::SYS_prctl, [int(PR_CAPBSET_DROP), capability, 0, 0, 0, 0]) };
+        // The kernel says EINVAL behind the last one that it knows; without CAP_SETPCAP there is nothing to drop.
+        if dropped.is_err() {
+            break;
+        }
     }
     let (low, high) = (kept as u32, (kept >> 32) as u32);
     let header = [VERSION_3, 0];

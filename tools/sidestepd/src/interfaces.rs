@@ -4,7 +4,7 @@
 use config::Interfaces;
 use config::interfaces::Choice;
 use netlink::{Netlink, PolicyMonitor};
-use std::collections::HashMap;
+use std::collections::hash_map::{Entry, HashMap};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 use sys::Fd;
@@ -57,12 +57,14 @@ impl Held {
         let (monitor, has_policies) = policies().map_err(|errno| format!("IPsec policies: errno {errno}"))?;
         let mut all = self.all();
         let name = xdp::interface_name(index).map_err(|_| "no such interface".to_owned())?;
-        if !all.contains_key(&index) {
-            let kept = self.open(&name)?;
-            eprintln!("sidestepd: {name}: held");
-            all.insert(index, One { name, kept, used: Instant::now() });
-        }
-        let one = all.get_mut(&index).ok_or("it is gone")?;
+        let one = match all.entry(index) {
+            Entry::Occupied(held) => held.into_mut(),
+            Entry::Vacant(free) => {
+                let kept = self.open(&name)?;
+                eprintln!("sidestepd: {name}: held");
+                free.insert(One { name, kept, used: Instant::now() })
+            }
+        };
         one.used = Instant::now();
         let handout = one.kept.hand_out().map_err(|refusal| refusal.to_string())?;
         Ok(Given { handout, monitor, has_policies })

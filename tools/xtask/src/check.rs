@@ -15,7 +15,7 @@ pub(crate) fn run(words: &[String]) -> Result<ExitCode> {
     let mut arguments = Arguments::new(words);
     let only_structure = arguments.flag("--structure");
     arguments.end()?;
-    let mut failed = false;
+    let mut failed = Vec::new();
     let compiles: &[(&str, &str)] = &[
         ("format", "fmt --all --check"),
         ("lints", "clippy --quiet --workspace --all-targets -- -D warnings"),
@@ -23,7 +23,9 @@ pub(crate) fn run(words: &[String]) -> Result<ExitCode> {
     ];
     for (title, words) in compiles.iter().filter(|_| !only_structure) {
         println!("== {title}");
-        failed |= build::run_cargo(words).is_err();
+        if build::run_cargo(words).is_err() {
+            failed.push(*title);
+        }
     }
     println!("== structure");
     let mut findings = tidy::findings(&build::root())?;
@@ -32,9 +34,15 @@ pub(crate) fn run(words: &[String]) -> Result<ExitCode> {
     for finding in &findings {
         println!("{finding}");
     }
-    failed |= findings.iter().any(|finding| finding.fatal);
-    println!("{}", if failed { "check failed" } else { "check passed" });
-    Ok(if failed { ExitCode::FAILURE } else { ExitCode::SUCCESS })
+    if findings.iter().any(|finding| finding.fatal) {
+        failed.push("structure");
+    }
+    if failed.is_empty() {
+        println!("check passed");
+        return Ok(ExitCode::SUCCESS);
+    }
+    println!("check failed: {}", failed.join(", "));
+    Ok(ExitCode::FAILURE)
 }
 
 /// Something that is not as the house wants it.
