@@ -5,10 +5,10 @@
 //!
 //! # The story of one `recv`
 //!
-//! `calls/data.rs` finds the [`object`] behind the descriptor (`fd_table.rs`, one load). `tcp/recv.rs` locks the lane
-//! of its leg and asks the engine. Nothing there: one turn (`lane/turn.rs`: frames in, timers, frames out, events), and
-//! the question again. Still nothing, and the call may block: `wait/block.rs` repeats that until it succeeds, the
-//! budget is spent and the thread sleeps, a signal arrives or the time is up.
+//! `calls/receive.rs` finds the [`object`] behind the descriptor (`fd_table.rs`, one load). `tcp/recv.rs` locks the
+//! lane of its leg and asks the engine. Nothing there: one turn (`lane/turn.rs`: frames in, timers, frames out,
+//! events), and the question again. Still nothing, and the call may block: `wait/block.rs` repeats that until it
+//! succeeds, the budget is spent and the thread sleeps, a signal arrives or the time is up.
 //!
 //! # The story of one `send`
 //!

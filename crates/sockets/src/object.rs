@@ -3,20 +3,22 @@
 //! Objects are type-stable: allocated once, reused, never freed. A thread that looked one up just before another
 //! thread closed it finds a reused object at worst, as it would find a reused descriptor number in the kernel.
 
+mod after_fork;
+mod legs;
+mod seldom;
+
+pub(crate) use legs::LEGS_MAX;
+pub(crate) use seldom::{Empty, Rarely};
+
 use crate::carrier::Traffic;
 use crate::counts;
-use crate::lane::Lane;
 use crate::memory::Room;
 use crate::peek::Place;
 use crate::wait::watch::Watch;
-use core::ops::{Deref, DerefMut};
 use core::sync::atomic::{AtomicBool, AtomicI32, AtomicPtr, AtomicU8, AtomicU32, AtomicU64, Ordering};
-use stack::SocketId;
+use legs::Leg;
 use std::net::SocketAddrV4;
 use std::sync::Arc;
-
-/// Interfaces that one socket may stand on. Bound to every address on more: the first ones are accelerated.
-pub(crate) const LEGS_MAX: usize = 8;
 
 /// What an object is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -51,42 +53,6 @@ pub(crate) enum Kind {
 const NEVER: u8 = 0;
 const WAS: u8 = 1;
 const IS: u8 = 2;
-
-/// A socket of one lane's engine.
-#[derive(Default)]
-pub(crate) struct Leg {
-    lane: AtomicPtr<Lane>,
-    id: AtomicU64,
-}
-
-/// A value that hardly any socket has: nothing is kept until it is written to.
-pub(crate) struct Rarely<T>(Option<Box<T>>);
-
-/// What a [`Rarely`] shows that holds nothing.
-pub(crate) trait Empty: Default + 'static {
-    /// The default.
-    const EMPTY: &'static Self;
-}
-
-impl<T> Default for Rarely<T> {
-    fn default() -> Self {
-        Rarely(None)
-    }
-}
-
-impl<T: Empty> Deref for Rarely<T> {
-    type Target = T;
-
-    fn deref(&self) -> &T {
-        self.0.as_deref().unwrap_or(T::EMPTY)
-    }
-}
-
-impl<T: Empty> DerefMut for Rarely<T> {
-    fn deref_mut(&mut self) -> &mut T {
-        self.0.get_or_insert_default()
-    }
-}
 
 /// Options by level and name, with their values.
 pub(crate) type Inherited = Vec<(i32, i32, Vec<u8>)>;
@@ -342,38 +308,6 @@ impl Object {
         unsafe { &*self.counts.load(Ordering::Relaxed) }
     }
 
-    /// What is known of its way through memory, if it could ever go there.
-    #[inline]
-    pub(crate) fn room(&self) -> Option<&'static Room> {
-        // SAFETY: null, or leaked by `room_or_new`.
-        unsafe { self.room.load(Ordering::Acquire).as_ref() }
-    }
-
-    /// The same, made if there is none.
-    pub(crate) fn room_or_new(&self) -> &'static Room {
-        // SAFETY: `made_once` leaks what it stores.
-        unsafe { made_once(&self.room) }
-    }
-
-    /// What the extra API knows of it, if it was used on it.
-    #[inline]
-    pub(crate) fn extra(&self) -> Option<&'static crate::extra::Extra> {
-        // SAFETY: null, or leaked by `extra_or_new`.
-        unsafe { self.extra.load(Ordering::Acquire).as_ref() }
-    }
-
-    /// The same, made if there is none.
-    pub(crate) fn extra_or_new(&self) -> &'static crate::extra::Extra {
-        // SAFETY: `made_once` leaks what it stores.
-        unsafe { made_once(&self.extra) }
-    }
-
-    /// Whether the program looks at what arrives before it can be read (extra/filter.rs).
-    #[inline]
-    pub(crate) fn is_filtered(&self) -> bool {
-        self.extra().is_some_and(crate::extra::Extra::is_filtered)
-    }
-
     fn set_counts(&self, block: &'static stats::Socket) {
         self.counts.store(core::ptr::from_ref(block).cast_mut(), Ordering::Relaxed);
     }
@@ -422,65 +356,6 @@ impl Object {
         self.kind.compare_exchange(from, to, Ordering::SeqCst, Ordering::Relaxed).is_ok()
     }
 
-    /// The lanes and engine sockets it stands on.
-    #[inline]
-    pub(crate) fn legs(&self) -> impl Iterator<Item = (&'static Lane, SocketId)> + '_ {
-        let count = self.leg_count.load(Ordering::Acquire) as usize;
-        (0..count).filter_map(|index| self.leg_at(index)?.load())
-    }
-
-    #[inline]
-    fn leg_at(&self, index: usize) -> Option<&Leg> {
-        if index == 0 {
-            return Some(&self.first_leg);
-        }
-        // SAFETY: null, or legs that were leaked by `room_for_leg`.
-        unsafe { self.more_legs.load(Ordering::Acquire).as_ref() }?.get(index - 1)
-    }
-
-    /// The place of a leg to be added. Callers hold `control`.
-    fn room_for_leg(&self, index: usize) -> Option<&Leg> {
-        if index > 0 && self.more_legs.load(Ordering::Acquire).is_null() {
-            let more: &'static mut [Leg; LEGS_MAX - 1] = Box::leak(Box::default());
-            self.more_legs.store(more, Ordering::Release);
-        }
-        self.leg_at(index)
-    }
-
-    /// The first leg: the only one of a stream.
-    #[inline]
-    pub(crate) fn leg(&self) -> Option<(&'static Lane, SocketId)> {
-        if self.leg_count.load(Ordering::Acquire) == 0 {
-            return None;
-        }
-        self.first_leg.load()
-    }
-
-    /// The leg on `lane`, if there is one.
-    #[inline]
-    pub(crate) fn leg_on(&self, lane: &'static Lane) -> Option<SocketId> {
-        self.legs().find(|(l, _)| core::ptr::eq(*l, lane)).map(|(_, id)| id)
-    }
-
-    /// Adds a leg and returns its index; `None` if there are too many. Callers hold `control`.
-    pub(crate) fn add_leg(&self, lane: &'static Lane, id: SocketId) -> Option<u8> {
-        let count = self.leg_count.load(Ordering::Relaxed);
-        let leg = self.room_for_leg(count as usize)?;
-        leg.id.store(id.to_bits(), Ordering::Relaxed);
-        leg.lane.store(core::ptr::from_ref(lane).cast_mut(), Ordering::Release);
-        self.leg_count.store(count + 1, Ordering::Release);
-        let before = self.accelerated.swap(IS, Ordering::Relaxed);
-        if before != IS {
-            counts::accelerated(self.counts(), before == WAS);
-        }
-        Some(count as u8)
-    }
-
-    /// Removes all legs (the caller closed them in their engines). Callers hold `control`.
-    pub(crate) fn drop_legs(&self) {
-        self.leg_count.store(0, Ordering::Release);
-    }
-
     /// Its connection went from its engine to the kernel, from where it may come back.
     pub(crate) fn is_carried_again(&self) {
         if self.accelerated.swap(WAS, Ordering::Relaxed) == IS {
@@ -513,48 +388,6 @@ impl Object {
         }
     }
 
-    /// In the child of a fork: the legs are the parent's, and only the shadow is left. The flows stay known, so that
-    /// the child can have them steered back to the kernel when it uses the shadow.
-    pub(crate) fn inherit(&self, child: &sys::InChild) {
-        self.control.take_over(child);
-        self.watch.after_fork(child);
-        if let Some(extra) = self.extra() {
-            extra.after_fork(child);
-        }
-        self.set_counts(&counts::NOBODY);
-        self.accelerated.store(NEVER, Ordering::Relaxed);
-        self.resting.store(false, Ordering::Relaxed);
-        self.users.store(0, Ordering::Relaxed);
-        self.ending.store(false, Ordering::Relaxed);
-        self.set_kind(Kind::Inherited);
-    }
-
-    /// In the child of a fork: what the kernel carries is as it was.
-    pub(crate) fn keep(&self, child: &sys::InChild) {
-        self.control.take_over(child);
-        self.watch.after_fork(child);
-        self.set_counts(&counts::NOBODY);
-        self.accelerated.store(NEVER, Ordering::Relaxed);
-        self.users.store(0, Ordering::Relaxed);
-        self.in_flight.store(0, Ordering::Relaxed);
-        self.ending.store(false, Ordering::Relaxed);
-    }
-
-    /// In the child of a fork: a connection of the parent.
-    pub(crate) fn lend(&self, child: &sys::InChild) {
-        self.control.take_over(child);
-        self.watch.after_fork(child);
-        if let Some(extra) = self.extra() {
-            extra.after_fork(child);
-        }
-        self.set_counts(&counts::NOBODY);
-        self.accelerated.store(NEVER, Ordering::Relaxed);
-        self.holders.store(0, Ordering::Relaxed);
-        self.drop_legs();
-        self.control.lock().flows.clear();
-        self.set_kind(Kind::Lent);
-    }
-
     /// The object as the token of its engine sockets.
     pub(crate) fn token(&'static self) -> u64 {
         core::ptr::from_ref(self) as u64
@@ -568,39 +401,5 @@ impl Object {
     pub(crate) unsafe fn of_token(token: u64) -> Option<&'static Object> {
         // SAFETY: objects are never freed, and the caller vouches for the origin.
         unsafe { (token as *const Object).as_ref() }
-    }
-}
-
-/// What stands in a place that is null until this is first called, and never freed.
-///
-/// # Safety
-/// The place holds null, or what an earlier call stored there.
-unsafe fn made_once<T: Default>(place: &AtomicPtr<T>) -> &'static T {
-    let known = place.load(Ordering::Acquire);
-    if !known.is_null() {
-        // SAFETY: by the caller.
-        return unsafe { &*known };
-    }
-    let made = Box::into_raw(Box::<T>::default());
-    match place.compare_exchange(core::ptr::null_mut(), made, Ordering::AcqRel, Ordering::Acquire) {
-        // SAFETY: never freed from here on.
-        Ok(_) => unsafe { &*made },
-        Err(others) => {
-            // SAFETY: ours alone, and another thread's is in its place, which is never freed.
-            unsafe {
-                drop(Box::from_raw(made));
-                &*others
-            }
-        }
-    }
-}
-
-impl Leg {
-    #[inline]
-    fn load(&self) -> Option<(&'static Lane, SocketId)> {
-        let lane = self.lane.load(Ordering::Acquire);
-        // SAFETY: lanes are leaked and live for ever; `add_leg` stored one.
-        let lane = unsafe { lane.as_ref() }?;
-        Some((lane, SocketId::from_bits(self.id.load(Ordering::Relaxed))))
     }
 }

@@ -6,28 +6,32 @@
 #![allow(clippy::missing_safety_doc)]
 
 mod confine;
-mod data;
 mod descriptor;
 mod passing;
 mod process;
+mod receive;
 pub mod sdp;
+mod send;
 mod socket;
 mod wait;
+mod whole;
 
 pub use crate::ending::exiting;
 pub use crate::message::faults_are_caught;
 pub use crate::wait::presence::leave;
 pub use confine::{confine, confine_ports, filter};
-pub use data::{readv, recvfrom, recvmmsg, recvmsg, sendfile64, sendmmsg, sendmsg, sendto, splice, writev};
 pub(crate) use descriptor::end_deferred;
 pub use descriptor::{close, close_range, dup, dup3, fcntl, ioctl, is_internal, knows, recycled};
 pub use passing::{hand_on, passing, rings_are_unseen, starting_program, used_by_ring};
 pub use process::{executing, fork_begins, fork_done, forked_child, panicked, start, tells_of_crashes};
+pub use receive::{readv, recvfrom, recvmmsg, recvmsg};
+pub use send::{sendmmsg, sendmsg, sendto, writev};
 pub use socket::{
     accept4, accepted, bind, connect, getpeername, getsockname, getsockopt, listen, setsockopt, shutdown,
     socket,
 };
 pub use wait::{epoll_create1, epoll_ctl, epoll_pwait2, ppoll, pselect};
+pub use whole::{sendfile64, splice};
 
 use crate::answer::{Answer, Stop, Why};
 use crate::carrier;
@@ -38,7 +42,10 @@ use crate::relay::Patience;
 use crate::runtime::{self, Runtime};
 use crate::tcp;
 use core::sync::atomic::Ordering;
-use libc::c_int;
+use libc::{c_int, c_uint};
+
+/// UIO_MAXIOV bounds the messages of one call, too.
+const MESSAGES_MAX: c_uint = 1024;
 
 /// The runtime and the socket behind `fd`; "the kernel" if it is not ours.
 #[inline]
@@ -115,4 +122,10 @@ fn inherited(runtime: &'static Runtime, object: &'static Object) -> Answer<()> {
 /// Shorthand: the kernel does it, as for any descriptor that is not ours.
 fn kernel<T>() -> Answer<T> {
     Err(Stop::Kernel(Why::NotOurs))
+}
+
+/// Whether the descriptor's connection is the kernel's, and may move.
+#[cold]
+fn is_carried(object: &'static Object, fd: c_int) -> bool {
+    matches!(object.kind(), Kind::Carried | Kind::Moving) && fd_table::names(fd, object)
 }

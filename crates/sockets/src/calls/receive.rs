@@ -1,0 +1,326 @@
+//! Receiving: from an engine, from memory, from the kernel, or from whatever carries a connection after a move.
+
+use super::whole::stays_if_carried;
+use super::{MESSAGES_MAX, hearing_for, is_carried, kernel};
+use crate::answer::{Answer, Stop};
+use crate::carrier::{self, Carried};
+use crate::counts;
+use crate::errno::fail;
+use crate::memory;
+use crate::message::{self, Buffers};
+use crate::object::{Kind, Object};
+use crate::runtime::Runtime;
+use crate::{tcp, udp};
+use core::sync::atomic::Ordering;
+use libc::{c_int, c_uint, c_void, iovec, mmsghdr, msghdr, size_t, sockaddr, socklen_t, ssize_t, timespec};
+use stats::Verdict;
+
+/// recvfrom(2); recv(2) and read(2) are this without an address.
+#[inline]
+pub unsafe fn recvfrom(
+    fd: c_int,
+    buffer: *mut c_void,
+    size: size_t,
+    flags: c_int,
+    address: *mut sockaddr,
+    len: *mut socklen_t,
+) -> Answer<ssize_t> {
+    let (runtime, object) = hearing_for(fd, flags)?;
+    if runtime.parameters.move_every != 0 {
+        carrier::shake(runtime, object, fd);
+    }
+    let mut piece = message::piece(buffer, size);
+    match object.kind() {
+        Kind::Stream => {
+            let mut into = match flags & libc::MSG_TRUNC {
+                // SAFETY: the application's buffer.
+                0 => unsafe { message::one(&piece) }?,
+                _ => message::unfilled(&piece),
+            };
+            let answer = counts::receive(object, tcp::recv(runtime, object, &mut into, flags));
+            match after_receive(runtime, object, fd, &answer, flags) {
+                After::Over => answer,
+                After::Moved => {
+                    let mut message = header(&mut piece, 1);
+                    // SAFETY: the header is ours, its buffer is the application's.
+                    unsafe { carried(runtime, object, fd, &mut message, flags) }
+                }
+                // SAFETY: the application's buffer, as far as nothing was received.
+                After::Short(got) => unsafe { the_rest(runtime, object, fd, got, &into, flags) },
+            }
+        }
+        Kind::Udp => {
+            message::check(len, usize::from(!address.is_null()))?;
+            // SAFETY: `len` is valid where there is an address.
+            let room = if address.is_null() { 0 } else { unsafe { len.read_unaligned() } };
+            if (room as c_int) < 0 {
+                return fail(libc::EINVAL);
+            }
+            let mut message = header(&mut piece, 1);
+            message.msg_name = address.cast();
+            message.msg_namelen = room;
+            // SAFETY: the header is ours, its buffers are the application's.
+            let result = unsafe { udp::recv(runtime, object, fd, &mut message, flags) };
+            let result = counts::receive(object, result);
+            if result.is_ok() && !address.is_null() {
+                // SAFETY: as above.
+                unsafe { len.write_unaligned(message.msg_namelen) };
+            }
+            result
+        }
+        // SAFETY: the application's buffer.
+        Kind::Memory => unsafe { in_memory(runtime, object, fd, &mut piece, flags) },
+        Kind::Carried | Kind::Moving => {
+            let mut message = header(&mut piece, 1);
+            // SAFETY: the header is ours, its buffer is the application's.
+            unsafe { carried(runtime, object, fd, &mut message, flags) }
+        }
+        _ => kernel(),
+    }
+}
+
+/// Receives on a connection in memory, or on whatever carries it by then.
+unsafe fn in_memory(
+    runtime: &'static Runtime,
+    object: &'static Object,
+    fd: c_int,
+    piece: &mut iovec,
+    flags: c_int,
+) -> Answer<ssize_t> {
+    let mut into = match flags & libc::MSG_TRUNC {
+        // SAFETY: the application's buffer.
+        0 => unsafe { message::one(piece) }?,
+        _ => message::unfilled(piece),
+    };
+    match memory::receive(runtime, object, fd, &mut into, flags) {
+        Carried::Done(answer) => counts::receive(object, answer),
+        Carried::Moved => {
+            let mut message = header(piece, 1);
+            // SAFETY: the header is ours, its buffer is the application's.
+            unsafe { receive_message(runtime, object, fd, &mut message, flags) }
+        }
+    }
+}
+
+/// What follows a receive on a connection that an engine carried when it began.
+enum After {
+    /// Nothing.
+    Over,
+    /// The kernel has carried it since before anything was received.
+    Moved,
+    /// It wants all (MSG_WAITALL), has so much, and the rest is the kernel's.
+    Short(ssize_t),
+}
+
+#[inline]
+fn after_receive(
+    runtime: &'static Runtime,
+    object: &'static Object,
+    fd: c_int,
+    answer: &Answer<ssize_t>,
+    flags: c_int,
+) -> After {
+    match *answer {
+        Ok(got @ 1..) => {
+            if flags & libc::MSG_WAITALL != 0 && is_carried(object, fd) && carrier::may_wait(object, flags) {
+                return After::Short(got);
+            }
+            carrier::on_wire(runtime, object, fd, got as usize);
+            After::Over
+        }
+        Err(Stop::Kernel(_)) if is_carried(object, fd) => After::Moved,
+        _ => After::Over,
+    }
+}
+
+/// The rest of a receive that waits for all (MSG_WAITALL), `got` of which came from an engine.
+#[cold]
+unsafe fn the_rest(
+    runtime: &'static Runtime,
+    object: &'static Object,
+    fd: c_int,
+    got: ssize_t,
+    into: &Buffers<'_>,
+    flags: c_int,
+) -> Answer<ssize_t> {
+    if into.left() == 0 {
+        return Ok(got);
+    }
+    let mut pieces = [message::piece(core::ptr::null(), 0); PIECES];
+    let count = into.rest(&mut pieces);
+    let mut message = header(pieces.as_mut_ptr(), count);
+    // What stays in the kernel goes there whole, and waits there.
+    carrier::stays(object, Verdict::CallOfTheKernel);
+    // SAFETY: the application's buffers, as far as nothing was received.
+    let more = unsafe { (runtime.os.recvmsg)(fd, &raw mut message, flags) };
+    Ok(got + more.max(0))
+}
+
+/// Pieces of the application's buffers that take the rest of a receive.
+const PIECES: usize = 16;
+
+/// Receives on what the kernel carries, as long as it does.
+#[cold]
+unsafe fn carried(
+    runtime: &'static Runtime,
+    object: &'static Object,
+    fd: c_int,
+    message: &mut msghdr,
+    flags: c_int,
+) -> Answer<ssize_t> {
+    // SAFETY: the caller's message.
+    match unsafe { carrier::receive(runtime, object, fd, message, flags) } {
+        Carried::Done(answer) => answer,
+        // SAFETY: as above.
+        Carried::Moved => unsafe { receive_message(runtime, object, fd, message, flags) },
+    }
+}
+
+fn header(pieces: *mut iovec, count: usize) -> msghdr {
+    // SAFETY: all zeros is an empty message.
+    let mut message: msghdr = unsafe { core::mem::zeroed() };
+    message.msg_iov = pieces;
+    message.msg_iovlen = count as _;
+    message
+}
+
+/// recvmsg(2).
+pub unsafe fn recvmsg(fd: c_int, message: *mut msghdr, flags: c_int) -> Answer<ssize_t> {
+    let (runtime, object) = hearing_for(fd, flags)?;
+    if runtime.parameters.move_every != 0 {
+        carrier::shake(runtime, object, fd);
+    }
+    // SAFETY: the caller's message.
+    unsafe { receive_message(runtime, object, fd, message, flags) }
+}
+
+unsafe fn receive_message(
+    runtime: &'static Runtime,
+    object: &'static Object,
+    fd: c_int,
+    message: *mut msghdr,
+    flags: c_int,
+) -> Answer<ssize_t> {
+    message::check(message, 1)?;
+    // SAFETY: the application's message.
+    let message = unsafe { &mut *message };
+    match object.kind() {
+        Kind::Stream => {
+            // SAFETY: the application's iovecs.
+            let mut into = unsafe { message::buffers(message.msg_iov, message.msg_iovlen, libc::EMSGSIZE) }?;
+            let answer = counts::receive(object, tcp::recv(runtime, object, &mut into, flags));
+            let result = match after_receive(runtime, object, fd, &answer, flags) {
+                After::Over => answer?,
+                // SAFETY: as above.
+                After::Moved => return unsafe { carried(runtime, object, fd, message, flags) },
+                // SAFETY: as above.
+                After::Short(got) => unsafe { the_rest(runtime, object, fd, got, &into, flags) }?,
+            };
+            message.msg_namelen = 0;
+            message.msg_controllen = 0;
+            message.msg_flags = flags & libc::MSG_OOB;
+            Ok(result)
+        }
+        Kind::Memory => {
+            // SAFETY: as above.
+            let mut into = unsafe { message::buffers(message.msg_iov, message.msg_iovlen, libc::EMSGSIZE) }?;
+            match memory::receive(runtime, object, fd, &mut into, flags) {
+                Carried::Done(answer) => {
+                    let result = counts::receive(object, answer)?;
+                    message.msg_namelen = 0;
+                    message.msg_controllen = 0;
+                    message.msg_flags = 0;
+                    Ok(result)
+                }
+                // SAFETY: as above.
+                Carried::Moved => unsafe { receive_message(runtime, object, fd, message, flags) },
+            }
+        }
+        // SAFETY: as above.
+        Kind::Udp => counts::receive(object, unsafe { udp::recv(runtime, object, fd, message, flags) }),
+        // SAFETY: as above.
+        Kind::Carried | Kind::Moving => unsafe { carried(runtime, object, fd, message, flags) },
+        _ => kernel(),
+    }
+}
+
+/// recvmmsg(2). As in the kernel, the timeout is looked at after each message only.
+pub unsafe fn recvmmsg(
+    fd: c_int,
+    messages: *mut mmsghdr,
+    count: c_uint,
+    flags: c_int,
+    timeout: *mut timespec,
+) -> Answer<c_int> {
+    let (_, object) = hearing_for(fd, flags)?;
+    if object.kind() != Kind::Memory {
+        stays_if_carried(object);
+    }
+    let may_wait = flags & libc::MSG_DONTWAIT == 0 && !object.nonblocking.load(Ordering::Relaxed);
+    match object.kind() {
+        Kind::Stream if object.leg().is_some() => {}
+        Kind::Memory => {}
+        // Without legs one that waits does so message by message, since it may get them meanwhile.
+        Kind::Udp if object.leg().is_some() || may_wait => {}
+        _ => return kernel(),
+    }
+    // SAFETY: null or valid.
+    let deadline = unsafe { crate::wait::arguments::deadline(timeout) }?;
+    message::check(messages, count as usize)?;
+    let mut flags = flags;
+    let one_is_enough = flags & libc::MSG_WAITFORONE != 0;
+    flags &= !libc::MSG_WAITFORONE;
+    for i in 0..count.min(MESSAGES_MAX) {
+        // SAFETY: within the application's array.
+        let entry = unsafe { &mut *messages.add(i as usize) };
+        // SAFETY: as above.
+        match unsafe { recvmsg(fd, &raw mut entry.msg_hdr, flags) } {
+            Ok(got) => entry.msg_len = got as c_uint,
+            Err(stop) => return if i > 0 { Ok(i as c_int) } else { Err(stop) },
+        }
+        if one_is_enough {
+            flags |= libc::MSG_DONTWAIT;
+        }
+        if deadline.is_some_and(|deadline| sys::clock::now() >= deadline) {
+            return Ok(i as c_int + 1);
+        }
+    }
+    Ok(count.min(MESSAGES_MAX) as c_int)
+}
+
+/// readv(2).
+pub unsafe fn readv(fd: c_int, pieces: *const iovec, count: c_int) -> Answer<ssize_t> {
+    let (runtime, object) = hearing_for(fd, 0)?;
+    if runtime.parameters.move_every != 0 {
+        carrier::shake(runtime, object, fd);
+    }
+    if count < 0 {
+        return fail(libc::EINVAL);
+    }
+    match object.kind() {
+        Kind::Stream => {
+            // SAFETY: the application's iovecs.
+            let mut into = unsafe { message::buffers(pieces, count as usize, libc::EINVAL) }?;
+            let answer = counts::receive(object, tcp::recv(runtime, object, &mut into, 0));
+            if !matches!(after_receive(runtime, object, fd, &answer, 0), After::Moved) {
+                return answer;
+            }
+            let mut message = header(pieces.cast_mut(), count as usize);
+            // SAFETY: as above.
+            unsafe { carried(runtime, object, fd, &mut message, 0) }
+        }
+        Kind::Udp => {
+            let mut message = header(pieces.cast_mut(), count as usize);
+            // SAFETY: as above; receiving does not write to the iovecs themselves.
+            counts::receive(object, unsafe { udp::recv(runtime, object, fd, &mut message, 0) })
+        }
+        Kind::Carried | Kind::Moving | Kind::Memory => {
+            // SAFETY: the application's iovecs.
+            unsafe { message::buffers(pieces, count as usize, libc::EINVAL) }?;
+            let mut message = header(pieces.cast_mut(), count as usize);
+            // SAFETY: as above.
+            unsafe { receive_message(runtime, object, fd, &mut message, 0) }
+        }
+        _ => kernel(),
+    }
+}

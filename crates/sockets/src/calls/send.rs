@@ -1,0 +1,251 @@
+//! Sending: on whatever carries the socket, and what is left of a send on what carries it after a move.
+
+use super::whole::stays_if_carried;
+use super::{MESSAGES_MAX, is_carried, kernel, ours_for};
+use crate::address::{self, Named};
+use crate::answer::{Answer, Stop};
+use crate::carrier::{self, Carried};
+use crate::counts;
+use crate::errno::fail;
+use crate::extra::{self, abi::SEND_DUMMY};
+use crate::memory;
+use crate::message::{self, Buffers};
+use crate::object::{Kind, Object};
+use crate::runtime::Runtime;
+use crate::udp::ancillary::Asked;
+use crate::{tcp, udp};
+use libc::{c_int, c_uint, c_void, iovec, mmsghdr, msghdr, size_t, sockaddr, socklen_t, ssize_t};
+use stack::Source;
+use stats::Verdict;
+use std::net::SocketAddrV4;
+
+/// sendto(2); send(2) and write(2) are this without an address.
+#[inline]
+pub unsafe fn sendto(
+    fd: c_int,
+    buffer: *const c_void,
+    size: size_t,
+    flags: c_int,
+    address: *const sockaddr,
+    len: socklen_t,
+) -> Answer<ssize_t> {
+    let (runtime, object) = sender(fd, flags)?;
+    let piece = message::piece(buffer, size);
+    // SAFETY: the application's buffer.
+    let data = unsafe { message::one(&piece) }.and_then(Buffers::readable);
+    let mut data = data.or_else(|stop| nothing_to_send(runtime, object, stop, flags))?;
+    // SAFETY: the application's address.
+    let to = unsafe { destination(object, address, len, flags) }?;
+    transmit(runtime, object, fd, to, &mut data, flags, &Asked::default())
+}
+
+/// What is to be sent is not there. As on Linux, an error of the socket comes before that.
+#[cold]
+fn nothing_to_send<T>(
+    runtime: &'static Runtime,
+    object: &'static Object,
+    stop: Stop,
+    flags: c_int,
+) -> Answer<T> {
+    if stop != Stop::Errno(libc::EFAULT) {
+        return Err(stop);
+    }
+    match object.kind() {
+        Kind::Stream => drop(tcp::send(runtime, object, &mut &[][..], flags)?),
+        Kind::Udp if object.leg().is_none() => return kernel(),
+        Kind::Udp => udp::take_error(object)?,
+        _ => {}
+    }
+    Err(stop)
+}
+
+/// As [`ours_for`], for a send: a dummy send is never the kernel's, which would send it.
+#[inline]
+fn sender(fd: c_int, flags: c_int) -> Answer<(&'static Runtime, &'static Object)> {
+    match ours_for(fd, flags) {
+        Err(Stop::Kernel(_)) if flags & SEND_DUMMY != 0 => fail(libc::EINVAL),
+        known => known,
+    }
+}
+
+/// The address of a send: none, one of ours, or one that is the kernel's to judge.
+unsafe fn destination(
+    object: &Object,
+    address: *const sockaddr,
+    len: socklen_t,
+    flags: c_int,
+) -> Answer<Option<SocketAddrV4>> {
+    // A connection has one destination, whatever is said here.
+    let is_stream = match object.kind() {
+        Kind::Stream | Kind::Memory => true,
+        Kind::Carried | Kind::Moving => flags & libc::MSG_FASTOPEN == 0,
+        _ => false,
+    };
+    if address.is_null() || is_stream {
+        return Ok(None);
+    }
+    // SAFETY: the caller's contract.
+    match unsafe { address::read(address, len) } {
+        Named::Inet(to) => Ok(Some(to)),
+        _ if flags & SEND_DUMMY != 0 => fail(libc::EINVAL),
+        _ => kernel(),
+    }
+}
+
+#[inline]
+fn transmit(
+    runtime: &'static Runtime,
+    object: &'static Object,
+    fd: c_int,
+    to: Option<SocketAddrV4>,
+    data: &mut Buffers<'_>,
+    flags: c_int,
+    asked: &Asked,
+) -> Answer<ssize_t> {
+    if flags & SEND_DUMMY != 0 {
+        return extra::send(runtime, object, fd, to, data);
+    }
+    if runtime.parameters.move_every != 0 {
+        carrier::shake(runtime, object, fd);
+    }
+    deliver(runtime, object, fd, to, data, flags, asked)
+}
+
+/// Sends on whatever carries the socket. A connection may move meanwhile: what then is left of a send that waits for
+/// all to be taken goes to the other carrier.
+#[inline]
+fn deliver(
+    runtime: &'static Runtime,
+    object: &'static Object,
+    fd: c_int,
+    to: Option<SocketAddrV4>,
+    data: &mut Buffers<'_>,
+    flags: c_int,
+    asked: &Asked,
+) -> Answer<ssize_t> {
+    let wanted = data.remaining();
+    loop {
+        let before = data.remaining();
+        let answer = match object.kind() {
+            Kind::Stream => tcp::send(runtime, object, data, flags),
+            Kind::Udp => {
+                let answer = udp::send(runtime, object, fd, to, data, flags, asked);
+                if let Err(stop) = answer {
+                    counts::send_stopped(object, stop, data.remaining());
+                }
+                return answer;
+            }
+            Kind::Memory => match memory::send(runtime, object, fd, data, flags) {
+                Carried::Done(Ok(_)) => return Ok((wanted - data.remaining()) as ssize_t),
+                Carried::Done(_) if before < wanted => return Ok((wanted - before) as ssize_t),
+                Carried::Done(answer) => {
+                    return answer.inspect_err(|stop| counts::send_stopped(object, *stop, before));
+                }
+                Carried::Moved => continue,
+            },
+            Kind::Carried | Kind::Moving => {
+                match carrier::send(runtime, object, fd, data, flags, before == wanted) {
+                    Carried::Done(Ok(_))
+                        if data.remaining() > 0
+                            && carrier::may_wait(object, flags)
+                            && matches!(object.kind(), Kind::Stream | Kind::Memory) => {}
+                    Carried::Done(Ok(_)) => return Ok((wanted - data.remaining()) as ssize_t),
+                    Carried::Done(_) if before < wanted => return Ok((wanted - before) as ssize_t),
+                    Carried::Done(answer) => return answer,
+                    Carried::Moved => {}
+                }
+                continue;
+            }
+            _ if before < wanted => return Ok((wanted - before) as ssize_t),
+            _ => return kernel(),
+        };
+        match answer {
+            Ok(sent) if sent as usize == before => {
+                carrier::on_wire(runtime, object, fd, sent as usize);
+                return Ok(wanted as ssize_t);
+            }
+            Ok(_) if carrier::may_wait(object, flags) && is_carried(object, fd) => {}
+            Ok(sent) => {
+                carrier::on_wire(runtime, object, fd, sent as usize);
+                return Ok((wanted - data.remaining()) as ssize_t);
+            }
+            Err(Stop::Kernel(_)) if is_carried(object, fd) => {}
+            Err(_) if before < wanted => return Ok((wanted - before) as ssize_t),
+            Err(stop) => {
+                counts::send_stopped(object, stop, data.remaining());
+                return Err(stop);
+            }
+        }
+    }
+}
+
+/// sendmsg(2). Control messages other than udp/ancillary.rs knows choose what only the kernel can do.
+pub unsafe fn sendmsg(fd: c_int, message: *const msghdr, flags: c_int) -> Answer<ssize_t> {
+    let (runtime, object) = sender(fd, flags)?;
+    message::check(message, 1)?;
+    // SAFETY: the application's message.
+    let message = unsafe { &*message };
+    let asked = match message.msg_controllen {
+        0 => Asked::default(),
+        _ if flags & SEND_DUMMY != 0 => Asked::default(),
+        _ if matches!(object.kind(), Kind::Carried | Kind::Moving) => {
+            carrier::stays(object, Verdict::CallOfTheKernel);
+            match object.kind() {
+                Kind::Carried => return kernel(),
+                _ => Asked::default(),
+            }
+        }
+        _ if object.kind() != Kind::Udp => Asked::default(),
+        // SAFETY: the application's message.
+        _ => match unsafe { udp::ancillary::read(message) } {
+            Some(asked) => asked,
+            None => return kernel(),
+        },
+    };
+    // SAFETY: the application's iovecs and address.
+    let (mut data, to) = unsafe {
+        let data = message::buffers(message.msg_iov, message.msg_iovlen, libc::EMSGSIZE);
+        let data = data.and_then(Buffers::readable);
+        let data = data.or_else(|stop| nothing_to_send(runtime, object, stop, flags))?;
+        (data, destination(object, message.msg_name.cast(), message.msg_namelen, flags)?)
+    };
+    transmit(runtime, object, fd, to, &mut data, flags, &asked)
+}
+
+/// sendmmsg(2).
+pub unsafe fn sendmmsg(fd: c_int, messages: *mut mmsghdr, count: c_uint, flags: c_int) -> Answer<c_int> {
+    let (_, object) = sender(fd, flags)?;
+    if flags & SEND_DUMMY == 0 {
+        if object.kind() != Kind::Memory {
+            stays_if_carried(object);
+        }
+        let is_carried = object.leg().is_some() && matches!(object.kind(), Kind::Stream | Kind::Udp);
+        if !is_carried && object.kind() != Kind::Memory {
+            return kernel();
+        }
+    }
+    message::check(messages, count as usize)?;
+    for i in 0..count.min(MESSAGES_MAX) {
+        // SAFETY: within the application's array.
+        let entry = unsafe { &mut *messages.add(i as usize) };
+        // SAFETY: as above.
+        match unsafe { sendmsg(fd, &raw const entry.msg_hdr, flags) } {
+            Ok(sent) => entry.msg_len = sent as c_uint,
+            Err(_) if i > 0 => return Ok(i as c_int),
+            Err(stop) => return Err(stop),
+        }
+    }
+    Ok(count.min(MESSAGES_MAX) as c_int)
+}
+
+/// writev(2).
+pub unsafe fn writev(fd: c_int, pieces: *const iovec, count: c_int) -> Answer<ssize_t> {
+    let (runtime, object) = ours_for(fd, 0)?;
+    if count < 0 {
+        return fail(libc::EINVAL);
+    }
+    // SAFETY: the application's iovecs.
+    let data = unsafe { message::buffers(pieces, count as usize, libc::EINVAL) }.and_then(Buffers::readable);
+    let mut data = data.or_else(|stop| nothing_to_send(runtime, object, stop, 0))?;
+    transmit(runtime, object, fd, None, &mut data, 0, &Asked::default())
+}

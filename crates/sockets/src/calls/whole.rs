@@ -1,0 +1,98 @@
+//! Calls that go into the kernel whole where that carries the connection: sendfile and splice. What the kernel carries
+//! stays there afterwards.
+
+use super::{kernel, ours};
+use crate::answer::{Answer, Stop};
+use crate::carrier;
+use crate::counts;
+use crate::memory;
+use crate::message;
+use crate::object::{Kind, Object};
+use crate::runtime::{self, Runtime};
+use crate::tcp;
+use libc::{c_int, c_uint, size_t, ssize_t};
+use stats::Verdict;
+
+/// sendfile(2).
+pub unsafe fn sendfile64(out: c_int, input: c_int, offset: *mut i64, count: size_t) -> Answer<ssize_t> {
+    let (runtime, object) = ours(out)?;
+    if object.kind() != Kind::Memory {
+        stays_if_carried(object);
+    }
+    message::check_given(offset)?;
+    // SAFETY: null or valid.
+    let mut at = (!offset.is_null()).then(|| unsafe { offset.read_unaligned() });
+    let result = tcp::send_file(runtime, object, out, input, &mut at, count);
+    if let Some(at) = at {
+        // SAFETY: valid, since `at` came from it.
+        unsafe { offset.write_unaligned(at) };
+    }
+    after_whole(runtime, object, out, result)
+}
+
+/// A call that goes into the kernel whole, where that carries the connection, was made on one that an engine carries.
+fn after_whole(
+    runtime: &'static Runtime,
+    object: &'static Object,
+    fd: c_int,
+    answer: Answer<ssize_t>,
+) -> Answer<ssize_t> {
+    match answer {
+        Ok(moved @ 1..) => carrier::on_wire(runtime, object, fd, moved as usize),
+        Err(Stop::Kernel(_)) => stays_if_carried(object),
+        _ => {}
+    }
+    answer
+}
+
+/// splice(2). What no descriptor could do is the kernel's to refuse, of the shadow as of any socket.
+pub unsafe fn splice(
+    input: c_int,
+    input_offset: *mut i64,
+    output: c_int,
+    output_offset: *mut i64,
+    count: size_t,
+    flags: c_uint,
+) -> Answer<ssize_t> {
+    if !input_offset.is_null() || !output_offset.is_null() || count == 0 || flags & !SPLICE_FLAGS != 0 {
+        return kernel();
+    }
+    if let Some((runtime, object)) = stream(input)
+        && sys::pipe::is_pipe(output)
+    {
+        let splice = tcp::Splice { runtime, object, pipe: output, count, flags };
+        return after_whole(runtime, object, input, counts::receive(object, splice.receive()));
+    }
+    if let Some((runtime, object)) = stream(output)
+        && sys::pipe::is_pipe(input)
+    {
+        let answer = tcp::Splice { runtime, object, pipe: input, count, flags }.send();
+        return after_whole(runtime, object, output, answer);
+    }
+    kernel()
+}
+
+const SPLICE_FLAGS: c_uint =
+    libc::SPLICE_F_MOVE | libc::SPLICE_F_NONBLOCK | libc::SPLICE_F_MORE | libc::SPLICE_F_GIFT;
+
+/// A call that goes into the kernel whole: what the kernel carries stays there.
+#[inline]
+pub(super) fn stays_if_carried(object: &'static Object) {
+    if object.kind() == Kind::Memory
+        && let Some(runtime) = runtime::get()
+    {
+        return memory::leave(runtime, object, "a call that goes into the kernel whole");
+    }
+    if matches!(object.kind(), Kind::Carried | Kind::Moving) {
+        carrier::stays(object, Verdict::CallOfTheKernel);
+    }
+}
+
+/// The connection behind a descriptor.
+fn stream(fd: c_int) -> Option<(&'static Runtime, &'static Object)> {
+    let known = ours(fd).ok();
+    if let Some((_, object)) = known {
+        stays_if_carried(object);
+    }
+    known.filter(|(_, object)| object.kind() == Kind::Stream)
+}
