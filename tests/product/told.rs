@@ -180,7 +180,7 @@ fn what_the_kernel_alone_can_do_is_handled_as_the_user_said() {
     assert!(refused.stdout.contains("errno 22") && level(&refused, "ERROR"), "{}", refused.stderr);
     let aborted = set("3", MARK);
     assert!(!aborted.status.success() && level(&aborted, "ERROR"), "{}", aborted.stderr);
-    // SO_MAX_PACING_RATE: only the kernel paces. Without a limit there is nothing to pace.
+    // SO_MAX_PACING_RATE: only the kernel paces datagrams. Without a limit there is nothing to pace.
     assert!(set("2", "1 47 100000").stdout.contains("errno 22"));
     assert!(set("2", "1 47 4294967295").stdout.contains("set"));
 }

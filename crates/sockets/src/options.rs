@@ -228,10 +228,16 @@ fn set_layer(
                 let _ = offload::expel(runtime, object, Why::Unsupported);
             }
         }
-        // All bits set: no limit. The kernel paces, where it can.
-        (libc::SOL_SOCKET, libc::SO_MAX_PACING_RATE) if bytes.iter().any(|byte| *byte != u8::MAX) => {
-            return unsupported(runtime, object, level, name);
-        }
+        (libc::SOL_SOCKET, libc::SO_MAX_PACING_RATE) => match object.kind() {
+            Kind::TcpIdle | Kind::Listener | Kind::Stream => {
+                set_tcp(runtime, object, level, name, word, bytes);
+            }
+            // Datagrams are paced by the queueing discipline fq, which only the kernel's pass.
+            Kind::Udp | Kind::Memory if pacing_rate(bytes) != 0 => {
+                return unsupported(runtime, object, level, name);
+            }
+            _ => {}
+        },
         (libc::SOL_SOCKET, libc::SO_BINDTODEVICE | SO_BINDTOIFINDEX) => {
             return set_device(runtime, object, fd, level, name);
         }
@@ -317,6 +323,19 @@ fn span_of(bytes: &[u8]) -> u64 {
     seconds.saturating_mul(1_000_000_000).saturating_add(micros * 1000)
 }
 
+/// Bytes in a second; zero: no limit. An int or, as the kernel takes it too, a long with all bits set for no limit.
+fn pacing_rate(bytes: &[u8]) -> u64 {
+    let rate = match (bytes.first_chunk::<8>(), bytes.first_chunk::<4>()) {
+        (Some(long), _) => u64::from_ne_bytes(*long),
+        (None, Some(int)) => match u32::from_ne_bytes(*int) {
+            u32::MAX => u64::MAX,
+            rate => u64::from(rate),
+        },
+        (None, None) => u64::MAX,
+    };
+    if rate == u64::MAX { 0 } else { rate }
+}
+
 fn set_linger(object: &Object, bytes: &[u8]) {
     let word =
         |at: usize| bytes.get(at..at + 4).and_then(|b| b.try_into().ok()).map_or(0, i32::from_ne_bytes);
@@ -382,6 +401,7 @@ fn set_tcp(
             options.send_buffer = Some((value.max(0) as u32).max(2304));
         }
         (libc::SOL_SOCKET, libc::SO_RCVLOWAT) => options.receive_low_water = low_water(value),
+        (libc::SOL_SOCKET, libc::SO_MAX_PACING_RATE) => options.max_pacing_rate = pacing_rate(bytes),
         (libc::IPPROTO_IP, libc::IP_TOS) => options.tos = value as u8,
         (libc::IPPROTO_IP, libc::IP_TTL) => options.ttl = ttl(runtime, value),
         (libc::IPPROTO_IP, libc::IP_MTU_DISCOVER) => options.discover_mtu = value != libc::IP_PMTUDISC_DONT,
@@ -402,13 +422,7 @@ fn set_tcp(
             let by_sysctl = runtime.tcp_settings.options.not_sent_low_water;
             options.not_sent_low_water = if value == 0 { by_sysctl } else { value as u32 };
         }
-        (libc::IPPROTO_TCP, libc::TCP_CONGESTION) => {
-            // Others that the kernel knows (bbr, ...) are not had here: the nearest is the default.
-            options.congestion = match bytes.split(|byte| *byte == 0).next() {
-                Some(b"reno") => Congestion::NewReno,
-                _ => Congestion::Cubic,
-            };
-        }
+        (libc::IPPROTO_TCP, libc::TCP_CONGESTION) => options.congestion = congestion(bytes),
         _ => {}
     };
     {
@@ -428,6 +442,14 @@ fn set_tcp(
         }
         inner.hand_over(now);
         lane.note(inner, now.0);
+    }
+}
+
+/// Others that the kernel knows (bbr, ...) are not had here: the nearest is the default.
+fn congestion(name: &[u8]) -> Congestion {
+    match name.split(|byte| *byte == 0).next() {
+        Some(b"reno") => Congestion::NewReno,
+        _ => Congestion::Cubic,
     }
 }
 

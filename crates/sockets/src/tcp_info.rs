@@ -8,11 +8,22 @@ const LEN: usize = 280;
 /// Linux's TCP_INFINITE_SSTHRESH.
 const SSTHRESH_UNKNOWN: u32 = 0x7fff_ffff;
 
+fn micros(span: core::time::Duration) -> u32 {
+    span.as_micros().min(u128::from(u32::MAX)) as u32
+}
+
+fn millis(span: core::time::Duration) -> u32 {
+    span.as_millis().min(u128::from(u32::MAX)) as u32
+}
+
+/// As the kernel says that there is none.
+fn limit(rate: u64) -> u64 {
+    if rate == 0 { u64::MAX } else { rate }
+}
+
 /// The structure's bytes.
 pub(crate) fn bytes(info: &Info, state: State) -> [u8; LEN] {
     let mut out = [0u8; LEN];
-    let micros = |span: core::time::Duration| span.as_micros().min(u128::from(u32::MAX)) as u32;
-    let millis = |span: core::time::Duration| span.as_millis().min(u128::from(u32::MAX)) as u32;
     // TCPI_OPT_TIMESTAMPS 1, SACK 2, WSCALE 4, ECN 8, ECN_SEEN 16.
     let options = u8::from(info.timestamps)
         | u8::from(info.sack) << 1
@@ -58,8 +69,9 @@ pub(crate) fn bytes(info: &Info, state: State) -> [u8; LEN] {
     for (i, word) in words.iter().enumerate() {
         out[8 + 4 * i..12 + 4 * i].copy_from_slice(&word.to_ne_bytes());
     }
-    // 104: pacing_rate and max_pacing_rate (unlimited), then what was added over the years.
-    put64(&mut out, 104, &[u64::MAX, u64::MAX, info.bytes_acked, info.bytes_received]);
+    // 104: pacing_rate and max_pacing_rate, then what was added over the years.
+    let pace = limit(info.max_pacing_rate);
+    put64(&mut out, 104, &[pace, pace, info.bytes_acked, info.bytes_received]);
     let segments = [
         info.segs_out,
         info.segs_in,

@@ -184,6 +184,10 @@ pub(super) fn options(fd: c_int, from: &Options) -> sys::Result<Options> {
             0 => from.not_sent_low_water,
             set => set as u32,
         },
+        max_pacing_rate: match option(fd, SOL_SOCKET, libc::SO_MAX_PACING_RATE, u64::MAX)? {
+            u64::MAX => 0,
+            rate => rate,
+        },
         congestion: match name.split(|byte| *byte == 0).next() {
             Some(b"reno") => Congestion::NewReno,
             _ => from.congestion,

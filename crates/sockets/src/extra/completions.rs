@@ -122,7 +122,7 @@ impl Turn {
         let edges = self.object.extra().map_or(0, |extra| extra.edges.load(Ordering::Relaxed));
         let inner = self.lane.lock();
         let waits = match inner.stack.tcp_queued(self.id) {
-            Some(queued) => queued.receive > 0,
+            Some(queued) => queued.unread > 0,
             None => inner.stack.ready(self.id).has(Ready::IN),
         };
         edges != 0 || waits

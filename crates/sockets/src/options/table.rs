@@ -117,7 +117,7 @@ pub(super) const TABLE: &[Row] = &[
     row(SOL_SOCKET, libc::SO_LINGER, Layer).inherited(),
     row(SOL_SOCKET, libc::SO_LOCK_FILTER, Shadow),
     row(SOL_SOCKET, libc::SO_MARK, Kernel).inherited(),
-    row(SOL_SOCKET, libc::SO_MAX_PACING_RATE, Layer),
+    row(SOL_SOCKET, libc::SO_MAX_PACING_RATE, Layer).inherited(),
     row(SOL_SOCKET, libc::SO_MEMINFO, Shadow),
     row(SOL_SOCKET, libc::SO_NO_CHECK, Shadow),
     row(SOL_SOCKET, libc::SO_OOBINLINE, Engine).inherited(),

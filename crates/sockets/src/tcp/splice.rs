@@ -198,7 +198,7 @@ impl Between {
         let inner = &mut *guard;
         let mut look = |inner: &mut Inner| {
             if inner.stack.tcp_at_mark(id)
-                && inner.stack.tcp_queued(id).is_some_and(|queued| queued.receive > 0)
+                && inner.stack.tcp_queued(id).is_some_and(|queued| queued.unread > 0)
             {
                 return Err(Stuck::Mark);
             }

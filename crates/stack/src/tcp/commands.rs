@@ -83,6 +83,9 @@ impl<F: Frame> Stack<F> {
                 tcb.pushed |= tcb.options.nodelay;
                 tcb.output(cx);
             }
+            if tcb.options.max_pacing_rate != before.max_pacing_rate {
+                tcb.change_pace(cx);
+            }
             tcb.tell_room(cx);
             Fate::Stays
         });
@@ -105,7 +108,8 @@ impl<F: Frame> Stack<F> {
         able.map_or(0, |tcb| tcb.send_room())
     }
 
-    /// Bytes that can be received (SIOCINQ), bytes not yet acknowledged (SIOCOUTQ), bytes not yet sent (SIOCOUTQNSD).
+    /// Bytes that can be received (SIOCINQ) and all that arrived in order, bytes not yet acknowledged (SIOCOUTQ), bytes
+    /// not yet sent (SIOCOUTQNSD).
     pub fn tcp_queued(&self, id: SocketId) -> Option<Queued> {
         let tcb = self.tcb(id)?;
         // A FIN that is queued or unacknowledged counts, as the kernel's write_seq - snd_una does.
@@ -113,7 +117,8 @@ impl<F: Frame> Stack<F> {
             tcb.fin_queued && tcb.state() != State::Closed && !(tcb.fin_sent && tcb.outstanding() == 0),
         );
         Some(Queued {
-            receive: tcb.readable(),
+            receive: tcb.before_mark(),
+            unread: tcb.readable(),
             send: tcb.tx.len() + fin,
             unsent: tcb.unsent() as usize + usize::from(tcb.fin_queued && !tcb.fin_sent),
         })
@@ -182,6 +187,7 @@ impl<F: Frame> Tcb<F> {
             bytes_retrans: self.counts.bytes_retrans,
             dsack_dups: self.counts.dsack_dups,
             reord_seen: self.counts.reord_seen,
+            max_pacing_rate: self.options.max_pacing_rate,
             snd_wnd: self.snd_wnd,
             rcv_wnd: self.rcv_adv.distance_from(self.rcv_nxt).max(0) as u32,
             busy_time,

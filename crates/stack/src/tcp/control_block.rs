@@ -68,9 +68,11 @@ pub(crate) enum Timer {
     Keepalive,
     /// FIN-WAIT-2 of a closed socket.
     Linger,
+    /// Data waits for its turn (`pacing.rs`).
+    Pacing,
 }
 
-pub(crate) const TIMERS: usize = 4;
+pub(crate) const TIMERS: usize = 5;
 
 /// What `Timer::Retransmit` is about.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

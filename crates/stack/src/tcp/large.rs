@@ -27,7 +27,7 @@ impl<F: Frame> Tcb<F> {
         let network = self.control.window().saturating_sub(self.in_flight());
         let srtt = self.rtt.srtt().as_nanos().max(1) as u64;
         let burst = (u64::from(self.control.window()) * BURST_NS / srtt).min(u64::from(max)) as u32;
-        let bytes = unsent.min(receiver).min(network).min(burst.max(2 * room));
+        let bytes = unsent.min(receiver).min(network).min(burst.max(2 * room)).min(self.pace_allows(cx.now));
         (bytes / room).min((SEGMENTS_MAX - self.board.count()) as u32).max(1)
     }
 

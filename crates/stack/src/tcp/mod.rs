@@ -49,6 +49,7 @@ mod mtu_probe;
 mod open;
 mod options;
 pub(crate) mod output;
+mod pacing;
 mod rack;
 mod read;
 mod readiness;
@@ -195,6 +196,8 @@ pub struct Options {
     pub receive_low_water: u32,
     /// TCP_NOTSENT_LOWAT, bytes.
     pub not_sent_low_water: u32,
+    /// SO_MAX_PACING_RATE, bytes of payload in a second; zero: no limit.
+    pub max_pacing_rate: u64,
     /// TCP_CONGESTION.
     pub congestion: Congestion,
     /// SO_OOBINLINE.
@@ -236,6 +239,7 @@ impl Default for Options {
             send_buffer: None,
             receive_low_water: 1,
             not_sent_low_water: u32::MAX,
+            max_pacing_rate: 0,
             congestion: Congestion::Cubic,
             urgent_inline: false,
             tos: 0,
@@ -326,6 +330,7 @@ pub enum State {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
 pub struct Queued {
     pub receive: usize,
+    pub unread: usize,
     pub send: usize,
     pub unsent: usize,
 }
@@ -380,6 +385,8 @@ pub struct Info {
     pub bytes_retrans: u64,
     pub dsack_dups: u32,
     pub reord_seen: u32,
+    /// Zero: no limit.
+    pub max_pacing_rate: u64,
     pub snd_wnd: u32,
     pub rcv_wnd: u32,
     pub busy_time: Duration,

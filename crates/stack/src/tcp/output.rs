@@ -102,6 +102,9 @@ impl<F: Frame> Tcb<F> {
             if unsent == 0 && !fin {
                 break;
             }
+            if unsent > 0 && self.is_held_by_pace(cx) {
+                break;
+            }
             let len = match self.new_segment_len(unsent, room, fin, last) {
                 Next::Send(len) => len,
                 Next::Wait => break,
@@ -200,6 +203,9 @@ impl<F: Frame> Tcb<F> {
             }
             let beyond = !lost.start.before(self.snd_una + self.snd_wnd);
             if beyond && lost.start != self.snd_una {
+                return false;
+            }
+            if self.is_held_by_pace(cx) {
                 return false;
             }
             if !self.send_again(cx, lost.start, lost.len) {
@@ -439,6 +445,9 @@ impl<F: Frame> Tcb<F> {
             self.counts.data_segs_out = self.counts.data_segs_out.wrapping_add(count);
             self.acks.interactive |= self.acks.is_answer(cx.now.nanos_since(self.last_data_received));
             self.last_sent = cx.now;
+            if self.options.max_pacing_rate != 0 {
+                self.charge_to_pace(cx.now, len);
+            }
         }
     }
 }

@@ -33,6 +33,13 @@ impl<F: Frame> Stack<F> {
 }
 
 impl<F: Frame> Tcb<F> {
+    /// What reads find before they stop at the urgent mark; all, if that is not there yet (Linux's tcp_inq).
+    pub(crate) fn before_mark(&self) -> usize {
+        let ahead = self.urgent.mark.filter(|mark| !self.options.urgent_inline && *mark < self.rx.next());
+        let bound = ahead.and_then(|mark| mark.checked_sub(self.read_offset()));
+        self.readable().min(bound.map_or(usize::MAX, |bound| bound as usize))
+    }
+
     fn receive<O: Outlet>(
         &mut self,
         cx: &mut Cx<'_, O>,

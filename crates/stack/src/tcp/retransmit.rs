@@ -39,7 +39,9 @@ impl<F: Frame> Tcb<F> {
             if matches!(self.awaits, Awaits::Nothing | Awaits::Persist) {
                 self.arm_loss_timer(cx);
             }
-        } else if (self.unsent() > 0 || (self.fin_queued && !self.fin_sent)) && self.awaits == Awaits::Nothing
+        } else if (self.unsent() > 0 || (self.fin_queued && !self.fin_sent))
+            && self.awaits == Awaits::Nothing
+            && !self.awaits_turn()
         {
             self.arm_persist(cx);
         }
@@ -174,7 +176,8 @@ impl<F: Frame> Tcb<F> {
         self.forced = true;
         self.output(cx);
         self.forced = false;
-        if self.outstanding() > 0 || (self.unsent() == 0 && (!self.fin_queued || self.fin_sent)) {
+        let is_done = self.unsent() == 0 && (!self.fin_queued || self.fin_sent);
+        if self.outstanding() > 0 || is_done || self.awaits_turn() {
             return Fate::Stays;
         }
         let unanswered = self.last_ack_received < self.last_sent;

@@ -20,6 +20,8 @@ pub(crate) struct Seldom {
     pub(crate) timeouts_since: Option<Instant>,
     /// Time limited by the peer's window and by the send buffer, ns.
     pub(crate) limited: [u64; 2],
+    /// When all that was sent is paid for (`pacing.rs`).
+    pub(crate) paid_at: Instant,
     /// The owner's filter of what arrives (`lend.rs`).
     pub(crate) filter: Option<Filter>,
     /// Payload that was taken out whole and did not come back.

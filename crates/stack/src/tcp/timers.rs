@@ -18,7 +18,7 @@ pub(crate) fn expired<F: Frame>(stack: &mut Stack<F>, now: Instant, id: SocketId
 
 impl<F: Frame> Tcb<F> {
     fn on_timers<O: Outlet>(&mut self, cx: &mut Cx<'_, O>) -> Fate {
-        for timer in [Timer::Retransmit, Timer::DelayedAck, Timer::Keepalive, Timer::Linger] {
+        for timer in [Timer::Retransmit, Timer::DelayedAck, Timer::Keepalive, Timer::Linger, Timer::Pacing] {
             if self.deadline[timer as usize] > cx.now {
                 continue;
             }
@@ -48,6 +48,10 @@ impl<F: Frame> Tcb<F> {
             Timer::Keepalive => self.on_keepalive_timer(cx),
             // FIN-WAIT-2 of a closed socket: the peer does not close.
             Timer::Linger => self.finish(cx, None),
+            Timer::Pacing => {
+                self.output(cx);
+                Fate::Stays
+            }
         }
     }
 }

@@ -9,6 +9,7 @@ mod large;
 mod lend;
 mod loss;
 mod mtu_probe;
+mod pacing;
 mod robust;
 mod takeover;
 mod transfer;
