@@ -12,6 +12,7 @@ use crate::half_open;
 use crate::lane::Lane;
 use crate::object::{Kind, Object};
 use crate::runtime::Runtime;
+use crate::udp::multicast::Lookout;
 use core::sync::atomic::{AtomicBool, AtomicI32, AtomicU32, Ordering};
 use netlink::{Monitor, Update};
 use std::ffi::CString;
@@ -215,6 +216,7 @@ struct Worker {
     /// When a frame last came or went, as far as it knows.
     moved_at: u64,
     interval: u64,
+    lookout: Lookout,
     fds: Vec<sys::poll::pollfd>,
 }
 
@@ -242,6 +244,7 @@ impl Worker {
             buried_at: 0,
             moved_at: 0,
             interval: interval_ms * 1_000_000,
+            lookout: Lookout::default(),
             fds: Vec::new(),
         }
     }
@@ -296,6 +299,7 @@ impl Worker {
             let next = self.turn_lanes(now);
             let next = next.min(self.runtime.relays.relieve(self.runtime, now));
             self.runtime.relays.serve(self.runtime);
+            self.lookout.look(self.runtime, now);
             if now.saturating_sub(self.attended_at) >= ATTEND_NS {
                 self.attended_at = now;
                 counts::attend(self.runtime);
@@ -362,7 +366,6 @@ impl Worker {
         if logger::enabled(logger::Level::Finer) {
             describe_streams(now);
         }
-        crate::udp::multicast::recheck(self.runtime, now);
         for lane in self.runtime.lanes() {
             lane.sweep_orphans();
             let half_open = lane.try_lock().and_then(|mut inner| {

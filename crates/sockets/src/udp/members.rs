@@ -57,6 +57,27 @@ fn bound_sockets(table: &str) -> impl Iterator<Item = SocketAddrV4> + '_ {
     })
 }
 
+/// Who is bound to what and has joined what on this host, as far as the kernel tells.
+#[derive(Default, PartialEq, Eq)]
+pub(super) struct Audience {
+    bound: Vec<SocketAddrV4>,
+    joined: Vec<(u32, Ipv4Addr)>,
+}
+
+impl Audience {
+    pub(super) fn look() -> Audience {
+        let table = |path| sys::file::read_whole(path, TABLE_MAX).unwrap_or_default();
+        Audience {
+            bound: bound_sockets(&String::from_utf8_lossy(&table(c"/proc/net/udp"))).collect(),
+            joined: joined(&String::from_utf8_lossy(&table(c"/proc/net/igmp"))),
+        }
+    }
+
+    pub(super) fn has_joined_otherwise(&self, before: &Audience) -> bool {
+        self.joined != before.joined
+    }
+}
+
 /// Groups that somebody on this host has joined, by interface, as of a generation of routes.
 static JOINED: sys::Mutex<(u32, Vec<(u32, Ipv4Addr)>)> = sys::Mutex::new((0, Vec::new()));
 

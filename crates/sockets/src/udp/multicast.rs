@@ -2,12 +2,13 @@
 //!
 //! Every join is the kernel's too: it sends the IGMP reports and opens the interface's filter. A group is steered to us
 //! on one condition: nobody outside this process is bound to its port, since a packet that we take is not heard by
-//! anybody else. That is looked at anew every second; meanwhile the kernel's copy arrives at the shadow.
+//! anybody else. The kernel tells nobody of that, so the worker looks, as often as a hundredth of a processor allows;
+//! meanwhile the kernel's copy arrives at the shadow.
 //!
 //! Sends go out by the lane unless the sender wants its own host to hear them (IP_MULTICAST_LOOP, the default) and
 //! somebody on it has joined: only the kernel can make that copy.
 
-use super::members::{Bound, is_joined};
+use super::members::{Audience, Bound, is_joined};
 use crate::answer::{Answer, Why};
 use crate::counts;
 use crate::fd_table;
@@ -18,13 +19,17 @@ use crate::runtime::Runtime;
 use crate::wait::carrier;
 use config::Role;
 use core::net::Ipv4Addr;
-use core::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use core::sync::atomic::{AtomicBool, Ordering};
 use libc::c_int;
 use netlink::RouteQuery;
 use std::net::SocketAddrV4;
 
-/// How often it is looked who else has joined, nanoseconds.
+/// How often all sockets are looked at although nobody came or went, nanoseconds.
 const RECHECK_NS: u64 = 1_000_000_000;
+
+/// Pause between two looks at who is bound and has joined, nanoseconds, and how many times longer than the look it is.
+const LOOKS_NS: u64 = 5_000_000;
+const LOOKS_SHARE: u64 = 100;
 
 /// Somebody in this process has to do with groups.
 static ACTIVE: AtomicBool = AtomicBool::new(false);
@@ -390,14 +395,45 @@ pub(crate) fn way_out(
     Ok((lane, source))
 }
 
-/// Now and then, from the worker: who else has joined meanwhile?
-pub(crate) fn recheck(runtime: &'static Runtime, now: u64) {
-    static LAST: AtomicU64 = AtomicU64::new(0);
-    if !ACTIVE.load(Ordering::Relaxed) || now.saturating_sub(LAST.load(Ordering::Relaxed)) < RECHECK_NS {
-        return;
+/// The worker's look at who else is bound or has joined on this host.
+#[derive(Default)]
+pub(crate) struct Lookout {
+    /// What it saw last.
+    seen: Audience,
+    next_at: u64,
+    /// When it last went through all sockets, changed or not.
+    whole_at: u64,
+}
+
+impl Lookout {
+    /// Looks, if it is time to, and acts on what has changed.
+    pub(crate) fn look(&mut self, runtime: &'static Runtime, now: u64) {
+        if now < self.next_at || !ACTIVE.load(Ordering::Relaxed) {
+            return;
+        }
+        let whole = now.saturating_sub(self.whole_at) >= RECHECK_NS;
+        let audience = Audience::look();
+        if whole || audience.has_joined_otherwise(&self.seen) {
+            runtime.route_generation.fetch_add(1, Ordering::AcqRel);
+        }
+        if whole || audience != self.seen {
+            recheck(runtime);
+        }
+        if whole {
+            self.whole_at = now;
+        }
+        self.seen = audience;
+        self.next_at = pause_after(now, sys::clock::now());
     }
-    LAST.store(now, Ordering::Relaxed);
-    runtime.route_generation.fetch_add(1, Ordering::AcqRel);
+}
+
+/// When to look again after a look of this length.
+fn pause_after(began: u64, ended: u64) -> u64 {
+    ended + (ended.saturating_sub(began) * LOOKS_SHARE).max(LOOKS_NS)
+}
+
+/// Who else has joined meanwhile?
+fn recheck(runtime: &'static Runtime) {
     let bound = Bound::default();
     for fd in 0..fd_table::end() {
         let Some(object) = fd_table::socket(fd).filter(|object| object.kind() == Kind::Udp) else { continue };
@@ -418,6 +454,12 @@ pub(crate) fn recheck(runtime: &'static Runtime, now: u64) {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn looks_take_a_hundredth_of_a_processor_at_most() {
+        assert_eq!(pause_after(1000, 25_000), 25_000 + LOOKS_NS);
+        assert_eq!(pause_after(0, 3_000_000), 303_000_000);
+    }
 
     #[test]
     fn an_index_goes_before_an_address_in_a_membership() {
