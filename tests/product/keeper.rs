@@ -1,7 +1,5 @@
 //! The keeper: programs without privilege share an interface by it, and have connections moved.
 
-use std::path::PathBuf;
-use std::process::Command;
 use std::time::Duration;
 
 use rig::{Finished, Host, Options, Program, Protocol, Running, eventually};
@@ -51,26 +49,11 @@ print(count, 'answers')
 
 /// A keeper of the host's namespace, which admits nobody, and holds interfaces for a second.
 fn keeper(host: &Host) -> Running {
-    let program = host.program(sidestepd()).words(&format!("--user {NOBODY} --hold 1"));
+    let program =
+        host.program(tests::built("sidestepd", "sidestepd")).words(&format!("--user {NOBODY} --hold 1"));
     let keeper = program.any_cpu().start().unwrap();
     eventually("the keeper listens", || keeper.stderr().contains("listens at"));
     keeper
-}
-
-/// Beside the library, or as `cargo build` makes it.
-fn sidestepd() -> PathBuf {
-    let root = PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("../target");
-    let built = ["release", "debug"].map(|profile| root.join(profile).join("sidestepd"));
-    let newest = built
-        .iter()
-        .filter(|path| path.exists())
-        .max_by_key(|path| path.metadata().unwrap().modified().unwrap());
-    if let Some(newest) = newest {
-        return newest.clone();
-    }
-    let status = Command::new(env!("CARGO")).args(["build", "--quiet", "-p", "sidestepd"]).status().unwrap();
-    assert!(status.success());
-    built[1].clone()
 }
 
 fn late(world: &World, host: &Host, text: &str) -> Program {

@@ -85,6 +85,16 @@ pub fn compile(source: &str) -> Result<Executable> {
     Ok(Executable(executable))
 }
 
+/// A program of this workspace as `cargo build` makes it from the present sources.
+pub fn built(package: &str, program: &str) -> PathBuf {
+    let mut build = Command::new(env!("CARGO"));
+    build.args(["build", "--quiet", "-p", package, "--bin", program]).current_dir(folder());
+    run_tool(&mut build).expect("cargo build");
+    let target =
+        std::env::var_os("CARGO_TARGET_DIR").map_or_else(|| folder().join("../target"), PathBuf::from);
+    target.join("debug").join(program)
+}
+
 /// Waits until an XDP program is attached to the host's interface: whoever runs there is accelerated.
 pub fn wait_for_acceleration(host: &Host) {
     let what = format!("{} is accelerated", host.interface);

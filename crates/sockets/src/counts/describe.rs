@@ -5,6 +5,7 @@ use super::{judged, segment};
 use crate::address;
 use crate::carrier;
 use crate::fd_table;
+use crate::lane::{Inner, Lane};
 use crate::object::{Kind, Object};
 use crate::runtime::{self, Runtime};
 use core::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -79,10 +80,15 @@ fn number_of_kernels(state: u8) -> u64 {
     }
 }
 
+/// The lane, though a program that polls has it nearly always.
+fn soon(lane: &Lane) -> Option<sys::MutexGuard<'_, Inner>> {
+    lane.lock_until(sys::clock::now() + 1_000_000)
+}
+
 fn describe_udp(object: &'static Object, block: &Block) {
     let (mut packets, mut bytes, mut dropped, mut limit) = (0, 0, 0, 0);
     for (lane, id) in object.legs() {
-        let Some(inner) = lane.try_lock() else { return };
+        let Some(inner) = soon(lane) else { return };
         let queued = inner.stack.udp_queued(id).unwrap_or_default();
         packets += queued.packets as u64;
         bytes += queued.bytes as u64;
@@ -100,7 +106,7 @@ fn describe_udp(object: &'static Object, block: &Block) {
 
 fn describe_tcp(object: &'static Object, block: &Block) {
     let Some((lane, id)) = object.leg() else { return };
-    let Some(inner) = lane.try_lock() else { return };
+    let Some(inner) = soon(lane) else { return };
     block.lane.set(lane.slot as u64 + 1);
     if let Some(state) = inner.stack.tcp_state(id) {
         block.tcp_state.set(number(state));
@@ -210,7 +216,7 @@ pub(crate) fn attend(runtime: &Runtime) {
         describe(object);
     }
     for lane in runtime.lanes() {
-        if let Some(mut inner) = lane.try_lock() {
+        if let Some(mut inner) = soon(lane) {
             inner.publish();
         }
     }

@@ -177,7 +177,7 @@ impl Lane {
         self.inner.try_lock()
     }
 
-    /// Takes the lock, unless it stays held beyond `deadline`: at the process' end, see [`sys::Mutex::lock_until`].
+    /// Takes the lock, unless it stays held beyond `deadline`: see [`sys::Mutex::lock_until`].
     pub(crate) fn lock_until(&self, deadline: u64) -> Option<sys::MutexGuard<'_, Inner>> {
         self.inner.lock_until(deadline)
     }
