@@ -37,6 +37,11 @@ pub fn realtime() -> u64 {
     nanoseconds(rustix::time::clock_gettime(rustix::time::ClockId::Realtime))
 }
 
+/// Processor time that this process has used, all of its threads, in nanoseconds.
+pub fn process_time() -> u64 {
+    nanoseconds(rustix::time::clock_gettime(rustix::time::ClockId::ProcessCPUTime))
+}
+
 fn nanoseconds(time: rustix::time::Timespec) -> u64 {
     time.tv_sec as u64 * 1_000_000_000 + time.tv_nsec as u64
 }

@@ -8,6 +8,7 @@ mod hold;
 mod host;
 mod measure;
 mod params;
+mod perf;
 mod rules;
 mod run;
 mod top;
@@ -28,6 +29,7 @@ const SUBCOMMANDS: &[Subcommand] = &[
     Subcommand { command: run::command, run: run::run },
     Subcommand { command: rules::command, run: rules::run },
     Subcommand { command: params::command, run: params::run },
+    Subcommand { command: perf::command, run: perf::run },
     Subcommand { command: top::command, run: top::run },
     Subcommand { command: hold::command, run: hold::run },
     Subcommand { command: measure::ping_pong::command, run: measure::ping_pong::run },
@@ -37,7 +39,7 @@ const SUBCOMMANDS: &[Subcommand] = &[
 fn program() -> clap::Command {
     let program = clap::Command::new("sidestep")
         .version(env!("CARGO_PKG_VERSION"))
-        .about("Helps people who run programs under libvma.so")
+        .about("Helps people who run programs under libvma.so and libsdp.so")
         .after_help("`sidestep SUBCOMMAND --help` has the options; sidestep(1) is the manual.")
         .subcommand_required(true)
         .arg_required_else_help(true);

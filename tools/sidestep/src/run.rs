@@ -48,9 +48,10 @@ pub(crate) fn run(options: &ArgMatches) -> Result<ExitCode, String> {
     let (program, arguments) = words.split_first().ok_or("which program?")?;
     let path = checks::locate(Path::new(program))?;
     let library = options.get_one::<String>("library").map(PathBuf::from);
-    let library = library.map_or_else(installed, |given| {
-        given.canonicalize().map_err(|error| format!("{}: {error}", given.display()))
-    })?;
+    let library = library.map_or_else(
+        || installed("libvma.so"),
+        |given| given.canonicalize().map_err(|error| format!("{}: {error}", given.display())),
+    )?;
     let interfaces = options.get_one::<String>("interfaces").cloned();
     let findings = checks::all(&path, interfaces.as_deref());
     let stands = findings.iter().any(|finding| finding.stops);
@@ -85,13 +86,16 @@ pub(crate) fn run(options: &ArgMatches) -> Result<ExitCode, String> {
     Err(format!("{}: {}", path.display(), command.exec()))
 }
 
-/// The library beside this program: of a build, of a tarball, of a package; else the loader is asked by the name alone.
-fn installed() -> Result<PathBuf, String> {
+/// The library of that name beside this program: of a build, of a tarball, of a package; else the loader is asked by
+/// the name alone.
+pub(crate) fn installed(name: &str) -> Result<PathBuf, String> {
     let own = std::env::current_exe().map_err(|error| format!("who am I? {error}"))?;
     let folder = own.parent().unwrap_or(Path::new("/"));
-    let places = ["libvma.so", "../lib/libvma.so", "../lib/x86_64-linux-gnu/libvma.so", "../lib64/libvma.so"];
-    let found = places.iter().map(|place| folder.join(place)).find(|place| place.is_file());
-    Ok(found.and_then(|found| found.canonicalize().ok()).unwrap_or_else(|| PathBuf::from("libvma.so")))
+    let found = ["", "../lib", "../lib/x86_64-linux-gnu", "../lib64"]
+        .iter()
+        .map(|place| folder.join(place).join(name))
+        .find(|place| place.is_file());
+    Ok(found.and_then(|found| found.canonicalize().ok()).unwrap_or_else(|| PathBuf::from(name)))
 }
 
 fn json(program: &Path, library: &Path, findings: &[Finding]) -> serde_json::Value {

@@ -1,0 +1,142 @@
+//! `sidestep perf`: both ends of it, what disturbs them, and the table.
+
+use std::io::{BufRead, BufReader, Read, Write};
+use std::net::TcpStream;
+use std::path::Path;
+use std::process::{Child, Command, Output, Stdio};
+
+fn perf(words: &[&str]) -> Command {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_sidestep"));
+    command.arg("perf").args(words);
+    command
+}
+
+/// A server, and where it listens; ended with this.
+struct Server(Child, String);
+
+impl Server {
+    fn at(address: &str) -> Server {
+        let mut child = perf(&["serve", address]).stdout(Stdio::piped()).spawn().expect("sidestep runs");
+        let mut line = String::new();
+        BufReader::new(child.stdout.take().expect("a pipe")).read_line(&mut line).expect("a line");
+        let address = line.trim().strip_prefix("serving at ").expect("an address").to_owned();
+        Server(child, address)
+    }
+
+    fn json(&self, words: &[&str]) -> serde_json::Value {
+        let done = perf(words).args([&self.1, "--seconds", "1", "--json"]).output().expect("sidestep runs");
+        assert!(done.status.success(), "{words:?}: {}", text(&done));
+        serde_json::from_slice(&done.stdout).expect("JSON")
+    }
+}
+
+impl Drop for Server {
+    fn drop(&mut self) {
+        let _ = self.0.kill();
+        let _ = self.0.wait();
+    }
+}
+
+fn text(output: &Output) -> String {
+    String::from_utf8_lossy(&output.stdout).into_owned() + &String::from_utf8_lossy(&output.stderr)
+}
+
+fn number(value: &serde_json::Value, path: &str) -> f64 {
+    value.pointer(path).and_then(serde_json::Value::as_f64).unwrap_or_else(|| panic!("no {path} in {value}"))
+}
+
+#[test]
+fn each_test_counts_the_same_at_both_ends_and_the_kernel_has_carried_it() {
+    let server = Server::at("127.0.0.1:0");
+    let stream = server.json(&["stream", "--size", "5000"]);
+    assert!(number(&stream, "/bytes") > 0.0 && number(&stream, "/bytes") % 5000.0 == 0.0, "{stream}");
+    assert!(number(&stream, "/remote/service_demand_us") > 0.0, "{stream}");
+    let requests = server.json(&["rr", "--request", "100", "--response", "70000"]);
+    assert_eq!(number(&requests, "/bytes"), number(&requests, "/transactions") * 100.0);
+    assert!(number(&requests, "/round_trip_us/p50") <= number(&requests, "/round_trip_us/p99.9"));
+    for figures in [stream, requests] {
+        assert!(number(&figures, "/kernel_part") > 0.99, "{figures}");
+    }
+    let connections = server.json(&["crr", "--spin"]);
+    assert!(number(&connections, "/transactions") > 0.0 && connections["kernel_part"].is_null());
+}
+
+#[test]
+fn a_path_is_an_af_unix_socket_whose_file_goes_with_the_server() {
+    let path = std::env::temp_dir().join(format!("sidestep-perf-{}", std::process::id()));
+    let words = ["serve", path.to_str().unwrap(), "--once"];
+    let mut server = perf(&words).stdout(Stdio::null()).spawn().expect("sidestep runs");
+    while !path.exists() {
+        assert!(server.try_wait().unwrap().is_none(), "it has ended");
+        std::thread::yield_now();
+    }
+    let done = perf(&["rr", path.to_str().unwrap(), "--seconds", "1"]).output().expect("sidestep runs");
+    assert!(
+        text(&done).contains("TCP REQUEST/RESPONSE TEST") && !text(&done).contains("kernel"),
+        "{}",
+        text(&done)
+    );
+    assert!(server.wait().unwrap().success() && !path.exists());
+}
+
+#[test]
+fn strangers_do_not_stop_a_server() {
+    let server = Server::at("127.0.0.1:0");
+    let line = |words: &str| format!("{words:<128}").into_bytes();
+    let mut answers = Vec::new();
+    for said in [
+        b"GET / HTTP/1.0\r\n\r\n".to_vec(),
+        line("sidestep-perf 1 stream 0 0"),
+        line("sidestep-perf 1 rr 99999999999 1"),
+        line("sidestep-perf 2 rr 1 1"),
+        vec![0xff; 128],
+    ] {
+        let mut stranger = TcpStream::connect(&server.1).unwrap();
+        stranger.write_all(&said).unwrap();
+        stranger.shutdown(std::net::Shutdown::Write).unwrap();
+        let _ = stranger.read_to_end(&mut answers);
+    }
+    assert_eq!(answers, b"");
+    // Who leaves in the middle of connections for requests leaves no trace either.
+    let mut left = TcpStream::connect(&server.1).unwrap();
+    left.write_all(&line("sidestep-perf 1 crr 1 1")).unwrap();
+    left.read_exact(&mut [0; 128]).unwrap();
+    drop(left);
+    assert!(number(&server.json(&["rr"]), "/transactions") > 0.0);
+}
+
+#[test]
+fn what_cannot_be_is_said() {
+    for (words, said) in [
+        (&["rr", "127.0.0.1:1"][..], "127.0.0.1:1: Connection refused"),
+        (&["rr", "nowhere"], "'nowhere' is no IP address"),
+        (&["stream"], "whom? sidestep perf stream ADDRESS"),
+        (&["rr", "127.0.0.1:1", "--cpu", "100000"], "--cpu 100000: Invalid argument"),
+        (&["serve", "192.0.2.1"], "192.0.2.1:12865: Cannot assign"),
+    ] {
+        let done = perf(words).output().expect("sidestep runs");
+        assert_eq!(done.status.code(), Some(2), "{words:?}");
+        assert!(text(&done).contains(said), "{words:?}: {}", text(&done));
+    }
+}
+
+#[test]
+fn the_table_has_three_rows_of_which_only_the_last_leaves_the_kernel() {
+    let library = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../target/release/libsdp.so");
+    if !library.exists() {
+        rig::skip::skipped(
+            &rig::skip::test_name(),
+            "no target/release/libsdp.so: cargo build --release -p libsdp",
+        );
+        return;
+    }
+    let words = ["table", "--rounds", "1", "--json", "--library", library.to_str().unwrap()];
+    let done = perf(&words).output().expect("sidestep runs");
+    assert!(done.status.success(), "{}", text(&done));
+    let parts: serde_json::Value = serde_json::from_slice(&done.stdout).expect("JSON");
+    for part in parts.as_array().expect("two parts") {
+        let kernel: Vec<f64> = (0..3).map(|row| number(part, &format!("/rows/{row}/kernel_part"))).collect();
+        assert!(kernel[0] > 0.99 && kernel[1] > 0.99 && kernel[2] < 0.5, "{kernel:?} in {part}");
+    }
+    assert_eq!(number(&parts, "/0/rows/2/manual/0"), 6601.82);
+}
