@@ -129,3 +129,11 @@ fn kernel<T>() -> Answer<T> {
 fn is_carried(object: &'static Object, fd: c_int) -> bool {
     matches!(object.kind(), Kind::Carried | Kind::Moving) && fd_table::names(fd, object)
 }
+
+/// Whether a call that found no connection where it looked is to look again who carries it: it has moved since the
+/// count was `moves`, perhaps there and back. Its shadow would answer for a connection that it has not got.
+#[cold]
+fn has_moved(object: &'static Object, fd: c_int, moves: u32) -> bool {
+    let has_come_back = object.kind() == Kind::Stream && object.moves.load(Ordering::Acquire) != moves;
+    is_carried(object, fd) || has_come_back && fd_table::names(fd, object)
+}

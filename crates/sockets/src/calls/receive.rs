@@ -1,7 +1,7 @@
 //! Receiving: from an engine, from memory, from the kernel, or from whatever carries a connection after a move.
 
 use super::whole::stays_if_carried;
-use super::{MESSAGES_MAX, hearing_for, is_carried, kernel};
+use super::{MESSAGES_MAX, has_moved, hearing_for, kernel};
 use crate::answer::{Answer, Stop};
 use crate::carrier::{self, Carried};
 use crate::counts;
@@ -13,7 +13,6 @@ use crate::runtime::Runtime;
 use crate::{tcp, udp};
 use core::sync::atomic::Ordering;
 use libc::{c_int, c_uint, c_void, iovec, mmsghdr, msghdr, size_t, sockaddr, socklen_t, ssize_t, timespec};
-use stats::Verdict;
 
 /// recvfrom(2); recv(2) and read(2) are this without an address.
 #[inline]
@@ -37,8 +36,9 @@ pub unsafe fn recvfrom(
                 0 => unsafe { message::one(&piece) }?,
                 _ => message::unfilled(&piece),
             };
+            let moves = object.moves.load(Ordering::Acquire);
             let answer = counts::receive(object, tcp::recv(runtime, object, &mut into, flags));
-            match after_receive(runtime, object, fd, &answer, flags) {
+            match after_receive(runtime, object, fd, &answer, flags, moves) {
                 After::Over => answer,
                 After::Moved => {
                     let mut message = header(&mut piece, 1);
@@ -106,12 +106,13 @@ unsafe fn in_memory(
 enum After {
     /// Nothing.
     Over,
-    /// The kernel has carried it since before anything was received.
+    /// It moved before anything was received: the call begins anew.
     Moved,
-    /// It wants all (MSG_WAITALL), has so much, and the rest is the kernel's.
+    /// It wants all (MSG_WAITALL), has so much, and the rest comes by what carries it since.
     Short(ssize_t),
 }
 
+/// `moves`: of the socket, before it was received from.
 #[inline]
 fn after_receive(
     runtime: &'static Runtime,
@@ -119,16 +120,20 @@ fn after_receive(
     fd: c_int,
     answer: &Answer<ssize_t>,
     flags: c_int,
+    moves: u32,
 ) -> After {
     match *answer {
         Ok(got @ 1..) => {
-            if flags & libc::MSG_WAITALL != 0 && is_carried(object, fd) && carrier::may_wait(object, flags) {
+            if flags & libc::MSG_WAITALL != 0
+                && carrier::may_wait(object, flags)
+                && has_moved(object, fd, moves)
+            {
                 return After::Short(got);
             }
             carrier::on_wire(runtime, object, fd, got as usize);
             After::Over
         }
-        Err(Stop::Kernel(_)) if is_carried(object, fd) => After::Moved,
+        Err(Stop::Kernel(_)) if has_moved(object, fd, moves) => After::Moved,
         _ => After::Over,
     }
 }
@@ -149,10 +154,13 @@ unsafe fn the_rest(
     let mut pieces = [message::piece(core::ptr::null(), 0); PIECES];
     let count = into.rest(&mut pieces);
     let mut message = header(pieces.as_mut_ptr(), count);
-    // What stays in the kernel goes there whole, and waits there.
-    carrier::stays(object, Verdict::CallOfTheKernel);
     // SAFETY: the application's buffers, as far as nothing was received.
-    let more = unsafe { (runtime.os.recvmsg)(fd, &raw mut message, flags) };
+    let more = match unsafe { receive_message(runtime, object, fd, &raw mut message, flags) } {
+        // It stays in the kernel, and the call goes there whole.
+        // SAFETY: as above.
+        Err(Stop::Kernel(_)) => unsafe { (runtime.os.recvmsg)(fd, &raw mut message, flags) },
+        answer => answer.unwrap_or(0),
+    };
     Ok(got + more.max(0))
 }
 
@@ -208,8 +216,9 @@ unsafe fn receive_message(
         Kind::Stream => {
             // SAFETY: the application's iovecs.
             let mut into = unsafe { message::buffers(message.msg_iov, message.msg_iovlen, libc::EMSGSIZE) }?;
+            let moves = object.moves.load(Ordering::Acquire);
             let answer = counts::receive(object, tcp::recv(runtime, object, &mut into, flags));
-            let result = match after_receive(runtime, object, fd, &answer, flags) {
+            let result = match after_receive(runtime, object, fd, &answer, flags, moves) {
                 After::Over => answer?,
                 // SAFETY: as above.
                 After::Moved => return unsafe { carried(runtime, object, fd, message, flags) },
@@ -301,8 +310,9 @@ pub unsafe fn readv(fd: c_int, pieces: *const iovec, count: c_int) -> Answer<ssi
         Kind::Stream => {
             // SAFETY: the application's iovecs.
             let mut into = unsafe { message::buffers(pieces, count as usize, libc::EINVAL) }?;
+            let moves = object.moves.load(Ordering::Acquire);
             let answer = counts::receive(object, tcp::recv(runtime, object, &mut into, 0));
-            if !matches!(after_receive(runtime, object, fd, &answer, 0), After::Moved) {
+            if !matches!(after_receive(runtime, object, fd, &answer, 0, moves), After::Moved) {
                 return answer;
             }
             let mut message = header(pieces.cast_mut(), count as usize);

@@ -1,7 +1,7 @@
 //! Sending: on whatever carries the socket, and what is left of a send on what carries it after a move.
 
 use super::whole::stays_if_carried;
-use super::{MESSAGES_MAX, is_carried, kernel, ours_for};
+use super::{MESSAGES_MAX, has_moved, kernel, ours_for};
 use crate::address::{self, Named};
 use crate::answer::{Answer, Stop};
 use crate::carrier::{self, Carried};
@@ -14,6 +14,7 @@ use crate::object::{Kind, Object};
 use crate::runtime::Runtime;
 use crate::udp::ancillary::Asked;
 use crate::{tcp, udp};
+use core::sync::atomic::Ordering;
 use libc::{c_int, c_uint, c_void, iovec, mmsghdr, msghdr, size_t, sockaddr, socklen_t, ssize_t};
 use stack::Source;
 use stats::Verdict;
@@ -126,6 +127,7 @@ fn deliver(
     let wanted = data.remaining();
     loop {
         let before = data.remaining();
+        let moves = object.moves.load(Ordering::Acquire);
         let answer = match object.kind() {
             Kind::Stream => tcp::send(runtime, object, data, flags),
             Kind::Udp => {
@@ -148,7 +150,7 @@ fn deliver(
                     Carried::Done(Ok(_))
                         if data.remaining() > 0
                             && carrier::may_wait(object, flags)
-                            && matches!(object.kind(), Kind::Stream | Kind::Memory) => {}
+                            && object.moves.load(Ordering::Acquire) != moves => {}
                     Carried::Done(Ok(_)) => return Ok((wanted - data.remaining()) as ssize_t),
                     Carried::Done(_) if before < wanted => return Ok((wanted - before) as ssize_t),
                     Carried::Done(answer) => return answer,
@@ -164,12 +166,12 @@ fn deliver(
                 carrier::on_wire(runtime, object, fd, sent as usize);
                 return Ok(wanted as ssize_t);
             }
-            Ok(_) if carrier::may_wait(object, flags) && is_carried(object, fd) => {}
+            Ok(_) if carrier::may_wait(object, flags) && has_moved(object, fd, moves) => {}
             Ok(sent) => {
                 carrier::on_wire(runtime, object, fd, sent as usize);
                 return Ok((wanted - data.remaining()) as ssize_t);
             }
-            Err(Stop::Kernel(_)) if is_carried(object, fd) => {}
+            Err(Stop::Kernel(_)) if has_moved(object, fd, moves) => {}
             Err(_) if before < wanted => return Ok((wanted - before) as ssize_t),
             Err(stop) => {
                 counts::send_stopped(object, stop, data.remaining());

@@ -1,7 +1,7 @@
 //! Calls that go into the kernel whole where that carries the connection: sendfile and splice. What the kernel carries
 //! stays there afterwards.
 
-use super::{kernel, ours};
+use super::{has_moved, kernel, ours};
 use crate::answer::{Answer, Stop};
 use crate::carrier;
 use crate::counts;
@@ -10,6 +10,7 @@ use crate::message;
 use crate::object::{Kind, Object};
 use crate::runtime::{self, Runtime};
 use crate::tcp;
+use core::sync::atomic::Ordering;
 use libc::{c_int, c_uint, size_t, ssize_t};
 use stats::Verdict;
 
@@ -22,12 +23,28 @@ pub unsafe fn sendfile64(out: c_int, input: c_int, offset: *mut i64, count: size
     message::check_given(offset)?;
     // SAFETY: null or valid.
     let mut at = (!offset.is_null()).then(|| unsafe { offset.read_unaligned() });
-    let result = tcp::send_file(runtime, object, out, input, &mut at, count);
+    let result = where_it_is(object, out, || tcp::send_file(runtime, object, out, input, &mut at, count));
     if let Some(at) = at {
         // SAFETY: valid, since `at` came from it.
         unsafe { offset.write_unaligned(at) };
     }
     after_whole(runtime, object, out, result)
+}
+
+/// Makes the call anew where the connection moved away and came back before the call had done anything.
+fn where_it_is(
+    object: &'static Object,
+    fd: c_int,
+    mut call: impl FnMut() -> Answer<ssize_t>,
+) -> Answer<ssize_t> {
+    loop {
+        let moves = object.moves.load(Ordering::Acquire);
+        let answer = call();
+        let is_elsewhere = matches!(answer, Err(Stop::Kernel(_))) && has_moved(object, fd, moves);
+        if !is_elsewhere || object.kind() != Kind::Stream {
+            return answer;
+        }
+    }
 }
 
 /// A call that goes into the kernel whole, where that carries the connection, was made on one that an engine carries.
@@ -60,14 +77,15 @@ pub unsafe fn splice(
     if let Some((runtime, object)) = stream(input)
         && sys::pipe::is_pipe(output)
     {
-        let splice = tcp::Splice { runtime, object, pipe: output, count, flags };
-        return after_whole(runtime, object, input, counts::receive(object, splice.receive()));
+        let splice = || tcp::Splice { runtime, object, pipe: output, count, flags }.receive();
+        let answer = counts::receive(object, where_it_is(object, input, splice));
+        return after_whole(runtime, object, input, answer);
     }
     if let Some((runtime, object)) = stream(output)
         && sys::pipe::is_pipe(input)
     {
-        let answer = tcp::Splice { runtime, object, pipe: input, count, flags }.send();
-        return after_whole(runtime, object, output, answer);
+        let splice = || tcp::Splice { runtime, object, pipe: input, count, flags }.send();
+        return after_whole(runtime, object, output, where_it_is(object, output, splice));
     }
     kernel()
 }

@@ -74,12 +74,19 @@ pub(crate) fn wait_while_moving(object: &Object) {
 struct InFlight(&'static Object);
 
 impl InFlight {
-    /// `None`: the kernel does not carry it any more.
+    /// `None`: the kernel does not carry it any more. Who moves it, and may give up, is waited for.
     fn begin(object: &'static Object) -> Option<InFlight> {
-        object.in_flight.fetch_add(1, Ordering::SeqCst);
-        let begun = InFlight(object);
-        fence(Ordering::SeqCst);
-        (object.kind() == Kind::Carried).then_some(begun)
+        loop {
+            wait_while_moving(object);
+            object.in_flight.fetch_add(1, Ordering::SeqCst);
+            let begun = InFlight(object);
+            fence(Ordering::SeqCst);
+            match object.kind() {
+                Kind::Carried => return Some(begun),
+                Kind::Moving => {}
+                _ => return None,
+            }
+        }
     }
 }
 
@@ -88,6 +95,23 @@ impl Drop for InFlight {
         self.0.in_flight.fetch_sub(1, Ordering::SeqCst);
     }
 }
+
+/// Whether no call is in the kernel with the connection, which the caller made [`Kind::Moving`], so that none begins.
+/// Those that have begun do not block there, and are waited for: where two threads call all the time, one is always in
+/// a call. Not for ever: a signal handler may run on top of one, or have left it.
+pub(super) fn calls_are_over(object: &Object) -> bool {
+    let end = sys::clock::now() + CALLS_END_NS;
+    while object.in_flight.load(Ordering::SeqCst) != 0 {
+        if sys::clock::now() >= end {
+            return false;
+        }
+        sys::process::yield_now();
+    }
+    true
+}
+
+/// A call copies what a socket's buffer holds at the most, and may lose its processor meanwhile. Nanoseconds.
+const CALLS_END_NS: u64 = 4_000_000;
 
 /// What a call on a connection that the kernel carries came to.
 pub(crate) enum Carried {
@@ -113,13 +137,13 @@ pub(crate) unsafe fn receive(
         memory::before_call(runtime, object, fd);
         judge::before_call(runtime, object, fd);
     }
+    let moves = object.moves.load(Ordering::Acquire);
     if object.kind() != Kind::Carried {
         return Carried::Moved;
     }
     if has_to_stay(object) {
         return Carried::Done(Err(Stop::Kernel(Why::NotOurs)));
     }
-    let moves = object.moves.load(Ordering::Acquire);
     let look = || {
         let _in_flight = InFlight::begin(object)?;
         // SAFETY: the application's message.
@@ -218,7 +242,8 @@ fn wait(
     if !may_wait(object, flags) {
         return match look() {
             Some(answer) => Carried::Done(answer),
-            None if object.kind() != Kind::Carried => Carried::Moved,
+            // Nobody has looked.
+            None if object.moves.load(Ordering::Acquire) != moves => Carried::Moved,
             None => Carried::Done(fail(libc::EAGAIN)),
         };
     }

@@ -5,7 +5,7 @@
 //! looked at, in both directions together. Between the two limits a connection stays where it is, and each move back to
 //! the kernel doubles the calls that it takes to come to the wire again: one that is of both kinds settles.
 
-use super::carried::wait_while_moving;
+use super::carried::{calls_are_over, wait_while_moving};
 use super::holders;
 use super::to_wire::{self, Refusal};
 use crate::counts;
@@ -130,7 +130,8 @@ pub(super) fn before_call(runtime: &'static Runtime, object: &'static Object, fd
     let (calls, bytes) = object.traffic.seen();
     let is_due = match runtime.parameters.move_every {
         0 => calls >= object.price.load(Ordering::Relaxed).max(CALLS) && is_small(calls, bytes),
-        every => calls >= object.price.load(Ordering::Relaxed).max(every),
+        // Whatever an earlier try came to.
+        every => calls >= every && object.price.load(Ordering::Relaxed) != u32::MAX,
     };
     if is_due && runtime.parameters.carrier != Carrier::Kernel && holders::is_alone(object) {
         let opens = runtime.parameters.is_on_wire_at_once() || runtime.parameters.move_every != 0;
@@ -148,9 +149,9 @@ fn to_wire(runtime: &'static Runtime, object: &'static Object, fd: c_int, verdic
     object.claim_counts(fd);
     let seen = object.traffic.seen();
     let begun = sys::clock::now();
-    let refused = match object.in_flight.load(Ordering::SeqCst) {
-        0 => to_wire::to_wire(runtime, object, fd, opens).err(),
-        _ => Some(Refusal::Later(Verdict::InCall)),
+    let refused = match calls_are_over(object) {
+        true => to_wire::to_wire(runtime, object, fd, opens).err(),
+        false => Some(Refusal::Later(Verdict::InCall)),
     };
     let Some(refusal) = refused else {
         holders::leave(object);

@@ -1,5 +1,9 @@
 //! Reads a connection out of the kernel's socket by TCP_REPAIR, which sends nothing and changes nothing.
 //!
+//! The send queue is chosen last, and stays chosen. While it is, the kernel sends nothing new, though its softirqs (TCP
+//! small queues, timers) go on: else it could send what was read out as unsent, and no acknowledgment of that would
+//! ever be accepted by who goes on with the connection.
+//!
 //! What TCP_REPAIR cannot tell keeps a connection in the kernel, where it could matter: urgent data, ends that are
 //! under way, options of the socket that have no form here.
 
@@ -116,6 +120,10 @@ fn unread(fd: c_int, state: State) -> Result<(u32, Vec<u8>), Refusal> {
         set_option(fd, SOL_SOCKET, libc::SO_OOBINLINE, &(0 as c_int))?;
     }
     let bytes = shown?;
+    // A segment may have passed the filter before that was there.
+    if received(fd)? != next {
+        return Err(Refusal::Later(Verdict::Changing));
+    }
     let end = next.wrapping_sub(u32::from(state == State::CloseWait));
     Ok((end.wrapping_sub(bytes.len() as u32), bytes))
 }

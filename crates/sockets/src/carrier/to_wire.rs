@@ -192,9 +192,8 @@ fn take_out(
     let reuse = option(fd, SOL_SOCKET, libc::SO_REUSEADDR, 0 as c_int)?;
     keeper::set_repair(fd, 1)?;
     let found = read_out::read_out(fd, local, remote).and_then(|connection| {
-        let before = read_out::received(fd)?;
         connect(fd, &libc::sockaddr { sa_family: libc::AF_UNSPEC as u16, sa_data: [0; 14] })?;
-        if read_out::received(fd) != Ok(before) {
+        if read_out::received(fd) != Ok(connection.receive_next()) {
             logger::error!("fd {fd}: data came while the connection moved, and is lost: it ends");
         }
         if !accepted {

@@ -29,6 +29,7 @@ const TCP_REPAIR_OFF_NO_WP: c_int = -1;
 const TCP_REPAIR_WINDOW: c_int = 29;
 const TCP_RECV_QUEUE: c_int = 1;
 const TCP_SEND_QUEUE: c_int = 2;
+const TCP_NOTSENT_LOWAT: c_int = 25;
 /// asm-generic/socket.h.
 const SO_BUF_LOCK: c_int = 72;
 
@@ -107,7 +108,6 @@ fn take_out(runtime: &Runtime, object: &'static Object, fd: c_int, becomes: Kind
     if object.peek.behind().is_some() {
         let _ = set_option(fd, SOL_SOCKET, libc::SO_PEEK_OFF, &object.peek.get());
     }
-    object.drop_legs();
     if becomes == Kind::Carried {
         object.is_carried_again();
     }
@@ -117,7 +117,10 @@ fn take_out(runtime: &Runtime, object: &'static Object, fd: c_int, becomes: Kind
         // The kernel has the end of it in a form of its own, and looks that do not wait know no low water mark.
         object.price.store(u32::MAX, Ordering::Relaxed);
     }
+    // The kind first: a call that found neither an engine's connection nor the kernel's would wait in the kernel, where
+    // nobody could wake it.
     object.set_kind(becomes);
+    object.drop_legs();
     drop(guard);
     Some(Moved { lane, id, local: connection.local, remote: connection.remote })
 }
@@ -209,6 +212,11 @@ fn fill(fd: c_int, connection: &Handover) -> sys::Result<()> {
         tcp_option(fd, libc::TCP_REPAIR_QUEUE, queue)?;
         write(fd, bytes)?;
     }
+    // The rest is written when there is no way back.
+    let room = option(fd, SOL_SOCKET, libc::SO_SNDBUF, 0 as c_int)?;
+    if (room / 2).cast_unsigned() < (connection.sent.len() + connection.unsent.len()) as u32 {
+        return Err(libc::ENOBUFS);
+    }
     // Leaving repair mode acknowledges all.
     let acknowledged = receive_seq(connection).wrapping_add(connection.unread.len() as u32);
     // struct tcp_repair_window: snd_wl1, snd_wnd, max_window, rcv_wnd, rcv_wup.
@@ -225,7 +233,7 @@ fn fill(fd: c_int, connection: &Handover) -> sys::Result<()> {
 /// The kernel's from here: it asks the peer where it stands, and sends what waits.
 fn go_on(runtime: &Runtime, fd: c_int, connection: &Handover, before: Before) {
     leave(fd, TCP_REPAIR_OFF, before.reuse);
-    let _ = write(fd, &connection.unsent);
+    send_unsent(fd, &connection.unsent);
     let most = &runtime.tcp_settings;
     let [send, receive] = before.buffers;
     keep_bounds(fd, (libc::SO_SNDBUF, libc::SO_SNDBUFFORCE), send.max(bound(most.wmem[2])));
@@ -237,6 +245,20 @@ fn go_on(runtime: &Runtime, fd: c_int, connection: &Handover, before: Before) {
     if connection.is_write_ended() {
         let _ = shutdown(fd, libc::SHUT_WR);
     }
+}
+
+/// The bytes that no TCP has sent yet. There is room for them (`fill`), and no bound of the application's on what waits
+/// holds for what it has written already.
+fn send_unsent(fd: c_int, bytes: &[u8]) {
+    if bytes.is_empty() {
+        return;
+    }
+    let bound = option(fd, IPPROTO_TCP, TCP_NOTSENT_LOWAT, 0 as c_int);
+    let _ = tcp_option(fd, TCP_NOTSENT_LOWAT, -1);
+    if let Err(errno) = write(fd, bytes) {
+        logger::error!("fd {fd}: the kernel does not take all that was to be sent: errno {errno}");
+    }
+    let _ = tcp_option(fd, TCP_NOTSENT_LOWAT, bound.unwrap_or(0));
 }
 
 /// An IPsec policy that blocks the connection's packets refuses connect(2) as well; a connection that stands lives on

@@ -80,6 +80,13 @@ impl Handover {
     pub fn is_fin_received(&self) -> bool {
         matches!(self.state, State::CloseWait | State::Closing | State::LastAck)
     }
+
+    /// The number that the peer sends next (RCV.NXT).
+    pub fn receive_next(&self) -> u32 {
+        self.receive_seq
+            .wrapping_add(self.unread.len() as u32)
+            .wrapping_add(u32::from(self.is_fin_received()))
+    }
 }
 
 impl<F: Frame> Stack<F> {
