@@ -21,6 +21,7 @@ pub mod extra;
 pub mod os;
 
 mod address;
+mod capture;
 mod carrier;
 mod counts;
 mod device;

@@ -404,6 +404,7 @@ impl Runtime {
             Box::leak(Box::new(Lane::new(slot, &link, &self.addresses(), device, self)));
         self.lanes[slot].store(core::ptr::from_ref(lane).cast_mut(), Ordering::Release);
         self.lane_count.store(count.max(slot + 1), Ordering::Release);
+        crate::capture::attend_lane(self, lane, sys::clock::now());
         Ok(lane)
     }
 

@@ -32,6 +32,10 @@ pub struct Snapshot {
     groups: Vec<(u64, Ipv4Addr)>,
     /// What sockets without a block counted together.
     pub others: Socket,
+    /// The wish for copies of frames that stands, as `capture::Wish` has it; 0: none.
+    pub capture: u64,
+    /// Why the last one was not granted: errno.
+    pub capture_errno: u64,
     places: Places,
 }
 
@@ -100,6 +104,8 @@ impl Snapshot {
             sockets: blocks.into_iter().filter(|socket| socket.fd.value() != 0).collect(),
             groups,
             others,
+            capture: words(&bytes[HEADER + CAPTURE * 8..][..8])[0],
+            capture_errno: words(&bytes[HEADER + CAPTURE * 8 + 8..][..8])[0],
             places,
         })
     }
@@ -136,6 +142,9 @@ impl Snapshot {
     }
 }
 
+/// The place of the wish for copies among the words of the control block; why it was refused is behind it.
+const CAPTURE: usize = 4;
+
 /// Words of the control block that a reader writes; each is one 8-byte write into the file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Wish {
@@ -145,6 +154,8 @@ pub enum Wish {
     LogDetails(u32),
     /// Log the state of this descriptor, at this level.
     Dump(i32, i32),
+    /// Copy all frames, as `capture::Wish` says; 0: no more.
+    Capture(u64),
 }
 
 impl Wish {
@@ -156,6 +167,8 @@ impl Wish {
             Wish::LogLevel(wanted) => vec![at(0, level(wanted))],
             Wish::LogDetails(wanted) => vec![at(1, u64::from(wanted) + 1)],
             Wish::Dump(fd, wanted) => vec![at(3, level(wanted)), at(2, (i64::from(fd) + 1).max(0) as u64)],
+            // A new wish begins without the refusal of an old one.
+            Wish::Capture(word) => vec![at(CAPTURE + 1, 0), at(CAPTURE, word)],
         }
     }
 }

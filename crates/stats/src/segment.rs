@@ -47,6 +47,10 @@ pub struct Control {
     dump_fd: State,
     /// The level to log it at, plus 2.
     dump_level: State,
+    /// Wish for copies of all frames, as `capture::Wish` has it; 0: no wish. It stands until it is done with.
+    capture: State,
+    /// Why the last such wish was not granted: errno.
+    capture_errno: State,
 }
 
 impl Control {
@@ -56,6 +60,8 @@ impl Control {
             log_details: State::new(0),
             dump_fd: State::new(0),
             dump_level: State::new(0),
+            capture: State::new(0),
+            capture_errno: State::new(0),
         }
     }
 
@@ -73,6 +79,19 @@ impl Control {
     pub fn take_dump(&self) -> Option<(i32, i32)> {
         let fd = i32::try_from(self.dump_fd.take().checked_sub(1)?).ok()?;
         Some((fd, level(self.dump_level.value()).unwrap_or(3)))
+    }
+}
+
+impl Control {
+    /// What a reader wishes to have copied, as `capture::Wish` has it; 0: nothing.
+    pub fn capture(&self) -> u64 {
+        self.capture.value()
+    }
+
+    /// Done with this wish, unless there is another one already; errno: it was not granted.
+    pub fn end_capture(&self, wish: u64, errno: i32) {
+        self.capture_errno.set(errno.unsigned_abs().into());
+        self.capture.give(wish);
     }
 }
 

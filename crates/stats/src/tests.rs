@@ -164,7 +164,7 @@ fn memberships_beyond_the_room_are_counted() {
 #[test]
 fn wishes_reach_the_process_once() {
     let (memory, segment) = with(0, 0);
-    for wish in [Wish::LogLevel(-1), Wish::LogDetails(3), Wish::Dump(0, 5)] {
+    for wish in [Wish::LogLevel(-1), Wish::LogDetails(3), Wish::Dump(0, 5), Wish::Capture(9)] {
         for (at, word) in wish.writes() {
             let place = memory.at + at / 8;
             memory.words[place] = u64::from_ne_bytes(word);
@@ -176,6 +176,12 @@ fn wishes_reach_the_process_once() {
     assert_eq!(control.take_log_details(), Some(3));
     assert_eq!(control.take_dump(), Some((0, 5)));
     assert_eq!((control.take_log_details(), control.take_dump()), (None, None));
+    assert_eq!((control.capture(), control.capture()), (9, 9), "which stands until it is done with");
+    control.end_capture(8, 0);
+    assert_eq!(Snapshot::parse(&memory.bytes()).unwrap().capture, 9, "another one");
+    control.end_capture(9, 28);
+    let told = Snapshot::parse(&memory.bytes()).unwrap();
+    assert_eq!((told.capture, told.capture_errno), (0, 28));
 }
 
 #[test]

@@ -90,6 +90,8 @@ pub struct Device {
     /// Connections of processes that were killed.
     half_open: Vec<Flow>,
     watch: watch::Watch,
+    /// Where copies of all frames go, while somebody captures.
+    tap: Option<Box<capture::Writer>>,
 }
 
 /// A socket on one queue, the queue's rings, and the packet that is being put together from its descriptors.
@@ -135,6 +137,7 @@ impl Device {
     pub fn inherit(&mut self, child: &sys::InChild) -> Inherited {
         self.queues.clear();
         self.descriptors.clear();
+        self.tap = None;
         self.pool.arena.after_fork();
         Inherited::new(&self.shared, child)
     }
@@ -306,6 +309,11 @@ impl Device {
     /// The key of the cookies in those answers: SipHash-1-3 of what `bpf/syn_cookie.h` says.
     pub fn cookie_key(&self) -> [u8; 16] {
         self.shared.steering.flood.key()
+    }
+
+    /// From now on every frame is copied there; the answer is where they went until now.
+    pub fn set_tap(&mut self, tap: Option<Box<capture::Writer>>) -> Option<Box<capture::Writer>> {
+        core::mem::replace(&mut self.tap, tap)
     }
 
     /// What was sent since the device was opened.

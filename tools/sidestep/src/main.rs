@@ -2,6 +2,7 @@
 //! module; the rest of this file only finds the row.
 
 mod bugreport;
+mod capture;
 mod completions;
 mod doctor;
 mod hold;
@@ -31,6 +32,7 @@ const SUBCOMMANDS: &[Subcommand] = &[
     Subcommand { command: params::command, run: params::run },
     Subcommand { command: perf::command, run: perf::run },
     Subcommand { command: top::command, run: top::run },
+    Subcommand { command: capture::command, run: capture::run },
     Subcommand { command: hold::command, run: hold::run },
     Subcommand { command: measure::ping_pong::command, run: measure::ping_pong::run },
     Subcommand { command: completions::command, run: completions::run },

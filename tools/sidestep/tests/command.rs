@@ -186,3 +186,30 @@ fn what_stands_against_acceleration_is_told_without_starting_anything() {
     assert!(checks.contains(&"interfaces") && !checks.contains(&"program"), "{checks:?}");
     let _ = std::fs::remove_dir_all(folder);
 }
+
+#[test]
+fn a_capture_of_a_program_that_is_not_there_ends_with_an_empty_file() {
+    let folder = folder("capture");
+    let file = folder.join("packets.pcapng");
+    let (file, folder) = (file.to_string_lossy(), folder.to_string_lossy());
+    // No process has this number: pid_max is at most 2^22.
+    let words = ["capture", "--json", "-p", "4194305", "--directory", &folder, "-w", &file];
+    let output = sidestep(&words);
+    assert_eq!(output.status.code(), Some(0), "{}", text(&output.stderr));
+    let told: serde_json::Value = serde_json::from_slice(&output.stdout).expect("JSON");
+    assert_eq!((&told["captured"], &told["dropped"]), (&0.into(), &0.into()));
+    let written = std::fs::read(&*file).expect("a file");
+    assert_eq!(written[..4], [0x0a, 0x0d, 0x0d, 0x0a]);
+    let _ = std::fs::remove_dir_all(&*folder);
+}
+
+#[test]
+fn a_filter_that_is_wrong_is_told_before_anything_is_captured() {
+    let output = sidestep(&["capture", "-w", "/dev/null", "tcp", "prot", "1"]);
+    assert_eq!(output.status.code(), Some(2));
+    let told = text(&output.stderr);
+    assert!(told.contains("the filter \"tcp prot 1\":") || told.contains("a filter needs libpcap"), "{told}");
+    let output = sidestep(&["capture", "--directory", "/nonexistent", "-w", "/dev/null"]);
+    assert_eq!(output.status.code(), Some(2));
+    assert!(text(&output.stderr).contains("/nonexistent"), "{}", text(&output.stderr));
+}

@@ -9,7 +9,7 @@ use stats::segment::{FILE_PREFIX, file_name};
 use stats::{Snapshot, Wish};
 use std::fs::{File, OpenOptions};
 use std::io::Read;
-use std::os::unix::fs::{FileExt, OpenOptionsExt};
+use std::os::unix::fs::{FileExt, MetadataExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 
 /// A program's file.
@@ -91,6 +91,17 @@ impl Program {
         Ok(())
     }
 
+    /// Whether the file is one that a program has begun and not finished.
+    pub fn is_being_made(&self) -> bool {
+        let mut mark = [0; 8];
+        self.file.read_at(&mut mark, 0).is_ok() && mark == [0; 8]
+    }
+
+    /// Whose file it is.
+    pub fn owner(&self) -> std::io::Result<u32> {
+        Ok(self.file.metadata()?.uid())
+    }
+
     /// Whether the process is still there.
     pub fn lives(&self) -> bool {
         lives(self.pid)
@@ -123,19 +134,27 @@ pub fn of(folder: &Path, keep_dead: bool) -> Result<Vec<u32>, Failure> {
         let Some(pid) = number.and_then(|number| number.parse::<u32>().ok()) else { continue };
         if lives(pid) {
             pids.push(pid);
-        } else if !keep_dead && recognised(&entry.path()) {
+        } else if !keep_dead {
             // Another user's file stays: it is not ours to remove, and the next program of that number replaces it.
-            let _ = std::fs::remove_file(entry.path());
+            remove_left(&entry.path());
         }
     }
     pids.sort_unstable();
     Ok(pids)
 }
 
-/// Whether a file is what its name says.
+/// Removes what a dead process left, if it is a file of ours.
+pub fn remove_left(path: &Path) {
+    if recognised(path) {
+        let _ = std::fs::remove_file(path);
+    }
+}
+
+/// Whether a file is what its name says: statistics, or a ring of captured frames.
 fn recognised(path: &Path) -> bool {
     let mut mark = [0; 8];
-    open(path, false).is_ok_and(|mut file| file.read_exact(&mut mark).is_ok() && mark == *b"VMASTATS")
+    open(path, false).is_ok_and(|mut file| file.read_exact(&mut mark).is_ok())
+        && [*b"VMASTATS", *b"VMACAPT1"].contains(&mark)
 }
 
 /// The last part of the program's path.

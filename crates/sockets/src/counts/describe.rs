@@ -223,6 +223,7 @@ pub(crate) fn attend(runtime: &Runtime) {
     if runtime.parameters.cpu_usage_stats {
         publish_polled(sys::clock::now());
     }
+    crate::capture::attend(runtime);
     let control = segment().control();
     if let Some(level) = control.take_log_level() {
         logger::set_level(level);

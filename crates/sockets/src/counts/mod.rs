@@ -20,7 +20,7 @@ use core::sync::atomic::{AtomicI32, AtomicPtr, AtomicUsize, Ordering};
 use libc::ssize_t;
 use stats::segment::file_name;
 use stats::{About, Carrier, Segment, Socket as Block, Verdict, flag};
-use std::ffi::CString;
+use std::ffi::{CStr, CString};
 
 static NOWHERE: Segment = Segment::nowhere();
 static SEGMENT: AtomicPtr<Segment> = AtomicPtr::new(core::ptr::null_mut());
@@ -72,7 +72,7 @@ fn open(runtime: &Runtime) -> &'static Segment {
 
 /// Memory for the segment: the file that readers look for, else ordinary memory (VMA_STATS_FILE is written from it).
 fn memory(directory: &str, length: usize) -> Option<(NonNull<u8>, usize)> {
-    let file = if directory.is_empty() { Err(0) } else { make_file(directory, length) };
+    let file = if directory.is_empty() { Err(0) } else { make_own_file(directory, length) };
     let mapping = match file {
         Ok(file) => sys::memory::Mapping::shared(file.raw(), length, 0, false),
         Err(errno) => {
@@ -99,23 +99,33 @@ fn memory(directory: &str, length: usize) -> Option<(NonNull<u8>, usize)> {
     Some(place)
 }
 
-fn path(directory: &str) -> Option<CString> {
-    let name = file_name(sys::process::pid() as u32);
-    CString::new(format!("{}/{name}", directory.trim_end_matches('/'))).ok()
+/// A file beside the statistics. `None`: there is no such place.
+pub(crate) fn path(directory: &str, name: &str) -> Option<CString> {
+    (!directory.is_empty())
+        .then(|| CString::new(format!("{}/{name}", directory.trim_end_matches('/'))).ok())?
+}
+
+fn own_path(directory: &str) -> Option<CString> {
+    path(directory, &file_name(sys::process::pid() as u32))
+}
+
+fn make_own_file(directory: &str, length: usize) -> Result<sys::Fd, i32> {
+    let path = own_path(directory).ok_or(libc::EINVAL)?;
+    let file = make_file(&path, length, 0o644)?;
+    OWNER.store(sys::process::pid(), Ordering::Relaxed);
+    Ok(file)
 }
 
 /// A new file: what an earlier process of our number left is removed, and nobody's link is followed.
-fn make_file(directory: &str, length: usize) -> Result<sys::Fd, i32> {
-    let path = path(directory).ok_or(libc::EINVAL)?;
-    let _ = sys::file::unlink(&path);
+pub(crate) fn make_file(path: &CStr, length: usize, mode: u32) -> Result<sys::Fd, i32> {
+    let _ = sys::file::unlink(path);
     let flags = libc::O_RDWR | libc::O_CREAT | libc::O_EXCL | libc::O_NOFOLLOW;
-    let file = sys::file::open_briefly(&path, flags, 0o644)?;
+    let file = sys::file::open_briefly(path, flags, mode)?;
     // With its memory reserved: a full file system must not become a SIGBUS in somebody's program.
     if let Err(errno) = sys::file::reserve(file.raw(), length as u64) {
-        let _ = sys::file::unlink(&path);
+        let _ = sys::file::unlink(path);
         return Err(errno);
     }
-    OWNER.store(sys::process::pid(), Ordering::Relaxed);
     Ok(file)
 }
 
@@ -366,7 +376,7 @@ fn forget(range: core::ops::Range<i32>) {
 pub(crate) fn exiting(runtime: &Runtime) {
     describe::end(runtime);
     if OWNER.load(Ordering::Relaxed) == sys::process::pid()
-        && let Some(path) = path(&runtime.parameters.stats_shmem_dir)
+        && let Some(path) = own_path(&runtime.parameters.stats_shmem_dir)
     {
         let _ = sys::file::unlink(&path);
     }

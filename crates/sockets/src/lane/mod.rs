@@ -50,6 +50,8 @@ pub(crate) struct Lane {
     pub copies: bool,
     /// Its statistics.
     pub counts: &'static stats::Lane,
+    /// Who looks at its frames. Taken before the lane's own lock.
+    pub capture: sys::Mutex<Option<crate::capture::Running>>,
     inner: sys::Mutex<Inner>,
 }
 
@@ -135,6 +137,7 @@ impl Lane {
             gone: AtomicBool::new(false),
             copies: !device.is_zero_copy(),
             counts: block,
+            capture: sys::Mutex::new(None),
             inner: sys::Mutex::new(Inner {
                 device,
                 stack,
@@ -158,10 +161,8 @@ impl Lane {
                 runtime,
             }),
         };
-        let mut inner = lane.lock();
-        inner.learn_addresses(addresses);
-        inner.learn_reverse_path();
-        drop(inner);
+        lane.lock().learn_addresses(addresses);
+        lane.lock().learn_reverse_path();
         lane
     }
 

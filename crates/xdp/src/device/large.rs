@@ -11,6 +11,7 @@ use sys::{Fd, Result};
 
 use super::Device;
 use crate::interface::Interface;
+use capture::Direction;
 
 /// linux/if_packet.h: a virtio_net_hdr precedes each packet.
 const PACKET_VNET_HDR: i32 = 15;
@@ -101,6 +102,9 @@ impl Device {
                 self.transmit.counts.large += 1;
                 self.transmit.refused = 0;
                 self.transmit.counts.bytes += (bytes - how.len()) as u64;
+                if let Some(tap) = &mut self.tap {
+                    tap.packet(Direction::Out, core::iter::once(headers).chain(payload.iter().copied()));
+                }
                 true
             }
             Err(errno) => {

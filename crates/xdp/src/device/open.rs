@@ -90,6 +90,7 @@ impl Device {
             transmit: transmit::Transmit::new(frames, shared.may_cut()),
             half_open: Vec::new(),
             watch: watch::Watch::new(shared.interface.queues),
+            tap: None,
             shared,
         };
         device.fill_all();

@@ -4,6 +4,7 @@ use super::{Device, Queue};
 use crate::arena::{Arena, FRAME};
 use crate::if_xdp::{Desc, XDP_PKT_CONTD};
 use crate::pool::{Pool, RxFrame};
+use capture::Direction;
 
 /// Frames to receive before a fill ring is filled again: the price of the rings' lock is shared by so many.
 const FILL_BATCH: u32 = 64;
@@ -52,11 +53,20 @@ impl Device {
     pub fn next_packet(&mut self, tail: &mut Vec<RxFrame>) -> Option<RxFrame> {
         for _ in 0..self.queues.len() {
             if let Some(head) = self.queues[self.next_queue].next_packet(self.pool, self.lane, tail) {
+                if self.tap.is_some() {
+                    self.show_received(&head, tail);
+                }
                 return Some(head);
             }
             self.next_queue = if self.next_queue + 1 < self.queues.len() { self.next_queue + 1 } else { 0 };
         }
         None
+    }
+
+    #[cold]
+    fn show_received(&mut self, head: &RxFrame, tail: &[RxFrame]) {
+        let Some(tap) = &mut self.tap else { return };
+        tap.packet(Direction::In, core::iter::once(head).chain(tail).map(RxFrame::bytes));
     }
 
     /// Posts memory for what was received, once it is worth it, and wakes a driver that sleeps for want of it.

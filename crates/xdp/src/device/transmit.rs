@@ -6,6 +6,7 @@
 use super::Device;
 use crate::arena::FRAME;
 use crate::if_xdp::Desc;
+use capture::Direction;
 
 /// Completions that are worth taking the rings' lock for.
 const REAP_BATCH: u32 = 32;
@@ -95,10 +96,23 @@ impl Device {
     pub fn commit(&mut self, len: usize) {
         let Some(frame) = self.transmit.reserved.take() else { return };
         let len = len.min(FRAME) as u32;
+        if self.tap.is_some() {
+            self.show_sent(frame, len);
+        }
         self.queues[0].socket.tx.put(Desc { addr: u64::from(frame) * FRAME as u64, len, options: 0 });
         self.transmit.committed += 1;
         self.transmit.counts.frames += 1;
         self.transmit.counts.bytes += u64::from(len);
+    }
+
+    #[cold]
+    fn show_sent(&mut self, frame: u32, len: u32) {
+        let Some(tap) = &mut self.tap else { return };
+        // SAFETY: the frame is ours until it is in the ring, inside the arena, and was reserved with this length.
+        let bytes = unsafe {
+            core::slice::from_raw_parts(self.pool.arena.umem().add(frame as usize * FRAME), len as usize)
+        };
+        tap.packet(Direction::Out, core::iter::once(bytes));
     }
 
     /// Frames committed and not yet taken by the kernel. Not 0 after a kick: kick again soon.
