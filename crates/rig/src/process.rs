@@ -13,7 +13,7 @@ use std::time::{Duration, Instant};
 use crate::namespace::{check, enter};
 use crate::ports::has_port;
 use crate::two_hosts::Protocol;
-use crate::{Context, Error, Namespace, PATIENCE, POLL_INTERVAL, Result, cleanup};
+use crate::{Context, Error, Namespace, PATIENCE, POLL_INTERVAL, Result, cleanup, patience};
 
 /// What is to be started, and how.
 #[derive(Clone, Debug)]
@@ -238,6 +238,7 @@ impl Running {
         deadline: Duration,
         ready: impl Fn(&Running) -> bool,
     ) -> Result<()> {
+        let deadline = patience::for_program(deadline);
         let end = Instant::now() + deadline;
         while !ready(self) {
             if self.ended_within(POLL_INTERVAL)? && !ready(self) {
@@ -252,6 +253,7 @@ impl Running {
 
     /// Waits for its end alone: what it started may hold its output open. Its descriptors are closed then.
     pub fn wait_for_end(&mut self, deadline: Duration) -> Result<()> {
+        let deadline = patience::for_program(deadline);
         match self.ended_within(deadline)? {
             true => Ok(()),
             false => Err(self.error(&format!("still running after {deadline:?}"))),
@@ -260,6 +262,7 @@ impl Running {
 
     /// Waits for its end; past the deadline it is killed and that is an error.
     pub fn finish(mut self, deadline: Duration) -> Result<Finished> {
+        let deadline = patience::for_program(deadline);
         if !self.ended_within(deadline)? {
             return Err(self.error(&format!("still running after {deadline:?}")));
         }

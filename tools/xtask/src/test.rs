@@ -10,6 +10,7 @@
 use std::fs::File;
 use std::io::{BufRead, BufReader, IsTerminal, Write};
 use std::process::{Command, ExitCode, Stdio};
+use std::time::{Duration, Instant};
 
 use rig::{Context, Package, Result};
 
@@ -48,6 +49,9 @@ const SUITES: [Suite; 5] = [
     ("whole products", "-p tests", "--test-threads=1"),
 ];
 
+/// Test binaries that run longer are named at the end: whoever shortens the tests begins with them.
+const SLOW: Duration = Duration::from_secs(30);
+
 /// What was found in the output so far.
 #[derive(Default)]
 pub(crate) struct Tally {
@@ -58,6 +62,8 @@ pub(crate) struct Tally {
     pub(crate) unsteady: Vec<String>,
     /// Test binaries that did not build or died.
     pub(crate) broken: Vec<String>,
+    /// How long each test binary ran, its build not counted.
+    pub(crate) times: Vec<(Duration, String)>,
 }
 
 pub(crate) fn run(words: &[String]) -> Result<ExitCode> {
@@ -76,7 +82,7 @@ pub(crate) fn run(words: &[String]) -> Result<ExitCode> {
         return long::run(runs, filter.as_deref());
     }
     std::fs::create_dir_all(build::target()).context("target")?;
-    let log_path = build::target().join("x-test.log");
+    let log_path = build::target().join(if is_inert { "x-test-inert.log" } else { "x-test.log" });
     let skipped_path = build::target().join("x-test.skipped");
     let _ = std::fs::remove_file(&skipped_path);
     let log = File::create(&log_path).context(log_path.display())?;
@@ -141,12 +147,13 @@ impl Runner {
         let mut child = command.spawn().context("cargo test")?;
         // The command holds the pipe's writing ends; without this the reader would never see the end.
         command.stdout(Stdio::null()).stderr(Stdio::null());
-        let mut progress = Follow { binary: String::new(), binary_failed: false, shown: self.verbose };
+        let mut progress = Follow { shown: self.verbose, ..Follow::default() };
         for line in BufReader::new(reader).lines() {
             let line = line.unwrap_or_default();
             let _ = writeln!(self.log, "{line}");
             progress.line(&line, &mut self.tally);
         }
+        progress.binary_ends(&mut self.tally);
         let status = child.wait().context("cargo test")?;
         if !status.success() && self.tally.failed.is_empty() && self.tally.broken.is_empty() {
             self.tally.broken.push(format!("cargo test: {status}"));
@@ -182,9 +189,11 @@ pub(crate) fn test_name(full: &str) -> &str {
 }
 
 /// Where in cargo's output we are.
+#[derive(Default)]
 struct Follow {
     binary: String,
     binary_failed: bool,
+    begun: Option<Instant>,
     /// Everything, or only what failed.
     shown: bool,
 }
@@ -193,8 +202,10 @@ impl Follow {
     fn line(&mut self, line: &str, tally: &mut Tally) {
         let trimmed = line.trim();
         if let Some(rest) = trimmed.strip_prefix("Running ").or_else(|| trimmed.strip_prefix("Doc-tests ")) {
+            self.binary_ends(tally);
             self.binary = rest.split(" (").next().unwrap_or(rest).to_owned();
             self.binary_failed = false;
+            self.begun = Some(Instant::now());
             if std::io::stderr().is_terminal() {
                 eprint!("\r\x1b[K{}", self.binary);
             }
@@ -218,6 +229,12 @@ impl Follow {
             println!("{line}");
         }
     }
+
+    fn binary_ends(&mut self, tally: &mut Tally) {
+        if let Some(begun) = self.begun.take() {
+            tally.times.push((begun.elapsed(), self.binary.clone()));
+        }
+    }
 }
 
 /// `test name ... outcome`
@@ -237,6 +254,11 @@ fn summary(tally: &Tally, skipped: &[String], log: &std::path::Path, steady: boo
         eprint!("\r\x1b[K");
     }
     println!("\nall output: {}", log.display());
+    let mut times: Vec<_> = tally.times.iter().filter(|(time, _)| *time >= SLOW).collect();
+    times.sort_by(|one, other| other.cmp(one));
+    for (time, binary) in times {
+        println!("slow     {binary}: {} s", time.as_secs());
+    }
     let all_skipped: Vec<&String> = skipped.iter().chain(&tally.ignored).collect();
     for line in &all_skipped {
         println!("skipped  {}", line.replace('\t', ": "));
@@ -261,7 +283,7 @@ mod tests {
 
     fn tally(lines: &[&str]) -> Tally {
         let mut tally = Tally::default();
-        let mut follow = Follow { binary: String::new(), binary_failed: false, shown: false };
+        let mut follow = Follow::default();
         for line in lines {
             follow.line(line, &mut tally);
         }
