@@ -3,58 +3,16 @@
 use std::time::Duration;
 
 use rig::{Finished, Host, Options, Program, Protocol, Running, eventually};
+use serde_json::Value;
+use tests::keeper::{Keeper, NOBODY, interface, wait_for_lanes};
+use tests::talk::{CLIENT, SERVER, WAITS};
 use tests::{DEADLINE, World, assert_host_bypassed, wait_for_acceleration, wait_for_no_program, world};
 
 const PORT: u16 = 9880;
-/// An ordinary user.
-const NOBODY: u32 = 65_534;
 /// What the log says of a move.
 const MOVED: &str = "moved from the kernel to the wire";
-
-/// Echoes on one connection after the other, in a worker that gave up its user.
-const SERVER: &str = "\
-import os,socket,sys
-listener = socket.create_server((sys.argv[1], int(sys.argv[2])))
-if os.fork():
-    os.wait()
-os.setgroups([])
-os.setgid(65534)
-os.setuid(65534)
-while True:
-    peer, _ = listener.accept()
-    peer.settimeout(30)
-    while data := peer.recv(65536):
-        peer.sendall(data)
-    peer.close()
-";
-
-/// Questions and answers until a line comes from standard input.
-const CLIENT: &str = "\
-import select,socket,sys
-peer = socket.create_connection((sys.argv[1], int(sys.argv[2])), timeout=30)
-count = 0
-while not select.select([sys.stdin], [], [], 0)[0]:
-    for _ in range(10):
-        question = b'%d.' % count * (1 + count % 50)
-        peer.sendall(question)
-        answer = b''
-        while len(answer) < len(question):
-            piece = peer.recv(65536)
-            assert piece, 'the end'
-            answer += piece
-        assert answer == question
-        count += 1
-print(count, 'answers')
-";
-
-/// A keeper of the host's namespace, which admits nobody, and holds interfaces for a second.
-fn keeper(host: &Host) -> Running {
-    let program =
-        host.program(tests::built("sidestepd", "sidestepd")).words(&format!("--user {NOBODY} --hold 1"));
-    let keeper = program.any_cpu().start().unwrap();
-    eventually("the keeper listens", || keeper.stderr().contains("listens at"));
-    keeper
-}
+/// So many questions: until it is told to stop.
+const MANY: &str = "1000000000";
 
 fn late(world: &World, host: &Host, text: &str) -> Program {
     let program = host.program("/usr/bin/python3").words("-u -c").argument(text);
@@ -65,7 +23,7 @@ fn late(world: &World, host: &Host, text: &str) -> Program {
 fn serve(world: &World, port: u16) -> Running {
     let right = &world.hosts.right;
     let program = late(world, right, SERVER).environment("SIDESTEP_MOVE_EVERY", "50");
-    let mut server = program.words(&format!("{} {port}", right.address)).start().unwrap();
+    let mut server = program.words(&format!("{} {port} nobody", right.address)).start().unwrap();
     server.wait_for_port(Protocol::Tcp, port, DEADLINE).unwrap();
     server
 }
@@ -74,13 +32,13 @@ fn serve(world: &World, port: u16) -> Running {
 fn client(world: &World, port: u16) -> Running {
     let World { hosts, .. } = world;
     let program = hosts.left.program("/usr/bin/python3").words("-u -c").argument(CLIENT).any_cpu();
-    program.words(&format!("{} {port}", hosts.right.address)).piped().start().unwrap()
+    program.words(&format!("{} {port} {}", hosts.right.address, u32::MAX)).piped().start().unwrap()
 }
 
 #[test]
 fn a_worker_that_gave_up_its_user_has_connections_moved_to_the_wire_and_back() {
     let Some(world) = world(&Options::default()) else { return };
-    let keeper = keeper(&world.hosts.right);
+    let keeper = Keeper::start(&world.hosts.right, "");
     let server = serve(&world, PORT);
     let mut client = client(&world, PORT);
     // It can move there again only because it came back.
@@ -104,41 +62,16 @@ fn without_a_keeper_the_connections_of_such_a_worker_stay_in_the_kernel() {
     server.kill().unwrap();
 }
 
-/// Echoes on one connection after the other.
-const ECHO: &str = "\
-import socket,sys
-listener = socket.create_server((sys.argv[1], int(sys.argv[2])))
-while True:
-    peer, _ = listener.accept()
-    peer.settimeout(60)
-    while data := peer.recv(65536):
-        peer.sendall(data)
-    peer.close()
-";
-
-/// Says what it hears, after one question and answer.
-const WAITS: &str = "\
-import socket,sys
-peer = socket.create_connection((sys.argv[1], int(sys.argv[2])), timeout=60)
-peer.sendall(b'x')
-assert peer.recv(1) == b'x'
-print('connected', flush=True)
-try:
-    print(peer.recv(1))
-except ConnectionResetError:
-    print('reset')
-";
-
 /// An ordinary user's program with the server's address and a port; strict, so that it fails where it is not
 /// accelerated.
-fn ordinary(world: &World, host: &Host, text: &str, port: u16) -> Program {
+fn ordinary(world: &World, host: &Host, text: &str, port: u16, how: &str) -> Program {
     let program = host.program("/usr/bin/python3").words("-u -c").argument(text).user(NOBODY).any_cpu();
-    let program = program.words(&format!("{} {port}", world.hosts.right.address));
+    let program = program.words(&format!("{} {port} {how}", world.hosts.right.address));
     program.preload(Some(&world.library)).environment("VMA_TRACELEVEL", "debug").piped()
 }
 
 fn echo(world: &World, port: u16) -> Running {
-    let mut server = ordinary(world, &world.hosts.right, ECHO, port).start().unwrap();
+    let mut server = ordinary(world, &world.hosts.right, SERVER, port, "one").start().unwrap();
     server.wait_for_port(Protocol::Tcp, port, DEADLINE).unwrap();
     server
 }
@@ -152,11 +85,15 @@ fn stop(mut asking: Running) {
 fn programs_of_an_ordinary_user_share_an_interface_and_it_is_given_back_behind_them() {
     let Some(world) = world(&Options::default()) else { return };
     let World { hosts, .. } = &world;
-    let keepers = [keeper(&hosts.left), keeper(&hosts.right)];
+    let keepers = [Keeper::start(&hosts.left, ""), Keeper::start(&hosts.right, "")];
     for round in 0..2 {
         let before = [hosts.left.counters().unwrap(), hosts.right.counters().unwrap()];
         let servers = [2, 3].map(|at| echo(&world, PORT + at));
-        let asking = [2, 3].map(|at| ordinary(&world, &hosts.left, CLIENT, PORT + at).start().unwrap());
+        let held = wait_for_lanes(&hosts.right, 2);
+        let is_one =
+            |lane: &Value| lane["user"] == "nobody" && lane["program"] == "python3" && lane["flows"] != 0;
+        assert!(held["lanes"].as_array().unwrap().iter().all(is_one), "{held}");
+        let asking = [2, 3].map(|at| ordinary(&world, &hosts.left, CLIENT, PORT + at, MANY).start().unwrap());
         wait_for_acceleration(&hosts.left);
         std::thread::sleep(Duration::from_millis(300));
         asking.into_iter().for_each(stop);
@@ -175,7 +112,7 @@ fn programs_of_an_ordinary_user_share_an_interface_and_it_is_given_back_behind_t
 fn peers_of_a_killed_program_are_told_and_the_others_go_on_undisturbed() {
     let Some(world) = world(&Options::default()) else { return };
     let World { hosts, .. } = &world;
-    let keeper = keeper(&hosts.right);
+    let keeper = Keeper::start(&hosts.right, "");
     let (victim, survivor) = (echo(&world, PORT + 4), echo(&world, PORT + 5));
     let mut asking = client(&world, PORT + 5);
     let by_kernel = |port: u16| {
@@ -199,11 +136,54 @@ fn peers_of_a_killed_program_are_told_and_the_others_go_on_undisturbed() {
     keeper.kill().unwrap();
 }
 
+/// Takes datagrams until it is killed. Arguments: address and port.
+const SINK: &str = "\
+import socket,sys
+sink = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
+sink.bind((sys.argv[1], int(sys.argv[2])))
+print('bound', flush=True)
+while True:
+    sink.recv(100)
+";
+
+/// Sends so many datagrams. Arguments: address, port.
+const SOURCE: &str = "\
+import socket,sys
+source = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
+for at in range(600):
+    source.sendto(b'x' * 50, (sys.argv[1], int(sys.argv[2])))
+";
+
+#[test]
+fn packets_that_a_killed_program_had_not_read_leave_their_memory_to_the_others() {
+    let Some(world) = world(&Options::default()) else { return };
+    let World { hosts, .. } = &world;
+    let keeper = Keeper::start(&hosts.right, "");
+    let survivor = echo(&world, PORT + 9);
+    let posted = || interface(&hosts.right)["frames"]["posted"].as_u64().unwrap();
+    wait_for_lanes(&hosts.right, 1);
+    let before = posted();
+    for round in 0..4 {
+        let mut victim = ordinary(&world, &hosts.right, SINK, PORT + 10, "").start().unwrap();
+        victim.wait_for_output("bound", DEADLINE).unwrap();
+        wait_for_lanes(&hosts.right, 2);
+        victim.signal(libc::SIGSTOP).unwrap();
+        let source = hosts.left.program("/usr/bin/python3").words("-u -c").argument(SOURCE).any_cpu();
+        let source = source.words(&format!("{} {}", hosts.right.address, PORT + 10)).run(DEADLINE);
+        source.and_then(Finished::success).unwrap();
+        victim.kill().unwrap();
+        wait_for_lanes(&hosts.right, 1);
+        assert!(posted() <= before, "round {round}: {} of {before}", posted());
+    }
+    survivor.kill().unwrap();
+    keeper.kill().unwrap();
+}
+
 #[test]
 fn programs_outlive_their_keeper_and_a_new_one_serves_once_they_are_gone() {
     let Some(world) = world(&Options::default()) else { return };
     let World { hosts, .. } = &world;
-    let first = keeper(&hosts.right);
+    let first = Keeper::start(&hosts.right, "");
     let server = echo(&world, PORT + 6);
     let mut asking = client(&world, PORT + 6);
     std::thread::sleep(Duration::from_millis(100));
@@ -216,9 +196,9 @@ fn programs_outlive_their_keeper_and_a_new_one_serves_once_they_are_gone() {
     asking.finish(DEADLINE).and_then(Finished::success).unwrap();
     server.kill().unwrap();
     wait_for_no_program(&hosts.right);
-    let second = keeper(&hosts.right);
+    let second = Keeper::start(&hosts.right, "");
     let server = echo(&world, PORT + 7);
-    stop(ordinary(&world, &hosts.left, CLIENT, PORT + 7).preload(None).start().unwrap());
+    stop(ordinary(&world, &hosts.left, CLIENT, PORT + 7, MANY).preload(None).start().unwrap());
     server.kill().unwrap();
     second.kill().unwrap();
 }
@@ -227,10 +207,9 @@ fn programs_outlive_their_keeper_and_a_new_one_serves_once_they_are_gone() {
 fn workers_of_an_ordinary_users_server_have_lanes_of_their_own() {
     let Some(world) = world(&Options::default()) else { return };
     let World { hosts, .. } = &world;
-    let keeper = keeper(&hosts.right);
-    let text =
-        ECHO.replace("while True:\n    peer, _", "import os\nos.fork()\nos.fork()\nwhile True:\n    peer, _");
-    let mut server = ordinary(&world, &hosts.right, &text, PORT + 8).start().unwrap();
+    let keeper = Keeper::start(&hosts.right, "");
+    let text = SERVER.replace("while True:\n    peer, _", "os.fork()\nos.fork()\nwhile True:\n    peer, _");
+    let mut server = ordinary(&world, &hosts.right, &text, PORT + 8, "one").start().unwrap();
     server.wait_for_port(Protocol::Tcp, PORT + 8, DEADLINE).unwrap();
     let ask = || {
         let asking = (0..4).map(|_| client(&world, PORT + 8)).collect::<Vec<_>>();

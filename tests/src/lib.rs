@@ -3,6 +3,9 @@
 //! `api.rs` runs the programs of `api/` on the kernel (the oracle) and accelerated; `product/` has one file per
 //! promise of the product; `apps/` are programs as users write them.
 
+pub mod keeper;
+pub mod talk;
+
 use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::sync::atomic::{AtomicU32, Ordering};

@@ -9,10 +9,12 @@
 //!   Deafen     a TCP socket       done, or errno
 //!   Attach     any socket         the interface, as `xdp::Handout` describes it, or in words why not; its descriptors
 //!   Resolve    none               done, or errno
+//!   Status                        the keeper's state as JSON, in a file in memory
 //!   Join       one end of a pair  none: the other end is a connection of its own from then on, with the same rights
 //! ```
 //!
-//! Join is for the child of a fork, which has its parent's connection and could take its parent's answers from it.
+//! Status is answered to everybody, also to those who are told with Hello that they are not admitted. Join is for the
+//! child of a fork, which has its parent's connection and could take its parent's answers from it.
 
 /// Both sides have the same, or part.
 pub const VERSION: u16 = 1;
@@ -42,9 +44,12 @@ pub enum Kind {
     Attach = 5,
     /// Has the kernel look for a neighbour (ARP): IPv4 address [`Packet::detail`] on interface [`Packet::value`].
     Resolve = 6,
+    /// What does the keeper hold, for whom, and whom did it refuse?
+    Status = 7,
 }
 
-const KINDS: [Kind; 6] = [Kind::Hello, Kind::Repair, Kind::Join, Kind::Deafen, Kind::Attach, Kind::Resolve];
+const KINDS: [Kind; 7] =
+    [Kind::Hello, Kind::Repair, Kind::Join, Kind::Deafen, Kind::Attach, Kind::Resolve, Kind::Status];
 
 impl Kind {
     fn of(number: u16) -> Option<Kind> {

@@ -17,7 +17,7 @@
 //! that one frame; nothing else.
 
 use core::net::{Ipv4Addr, SocketAddrV4};
-use core::sync::atomic::{AtomicU32, AtomicU64, Ordering};
+use core::sync::atomic::{AtomicU32, AtomicU64, Ordering, compiler_fence};
 
 use sys::futex::{self, Scope};
 use sys::memory::{Mapping, sealed_memfd};
@@ -56,11 +56,27 @@ struct Header {
     died: [AtomicU32; LANES],
     /// Lanes whose process told its peers before it ended, a bit for each number.
     ended: AtomicU64,
+    /// What the holder of the rings is about to post, or 0: see [`Posting`].
+    posting: AtomicU64,
     /// Connections on their way from one process to another: local port, remote address, remote port.
     offers: [AtomicU64; OFFERS],
 }
 
 const _: () = assert!(size_of::<Header>() <= HEADER, "the header would lie over the table of owners");
+
+/// Frames that may be posted at a time.
+pub(crate) const POSTING_MAX: u32 = 0xffff;
+
+/// Frames on their way into a fill ring. Who holds the rings' lock notes them before they are marked as posted, and
+/// forgets them when the kernel sees them: so whoever takes the lock next knows of those that a killed process left in
+/// between.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Posting {
+    pub(crate) queue: u32,
+    /// The first one's position in the ring.
+    pub(crate) start: u32,
+    pub(crate) count: u32,
+}
 
 /// A mapped arena.
 #[derive(Debug)]
@@ -74,6 +90,13 @@ pub(crate) struct Arena {
     /// One end of a pair of sockets: its credentials (SO_PEERCRED) are those of the process that made the arena, and
     /// its network namespace is that of the interface.
     maker: Fd,
+}
+
+/// Frames by owner.
+pub(crate) struct Frames {
+    pub(crate) free: u32,
+    pub(crate) posted: u32,
+    pub(crate) of_lanes: [u32; LANES],
 }
 
 fn this_process() -> u32 {
@@ -133,6 +156,27 @@ impl Arena {
     /// Whether there is a lane whose process has not ended.
     pub(crate) fn is_used(&self) -> bool {
         self.header().lanes.iter().any(|process| process.load(Ordering::Acquire) != 0)
+    }
+
+    /// Who has lanes: their numbers and processes.
+    pub(crate) fn processes(&self) -> impl Iterator<Item = (u32, i32)> {
+        let lanes = (0..).zip(&self.header().lanes).skip(1);
+        let lanes = lanes.map(|(lane, process)| (lane, process.load(Ordering::Acquire) as i32));
+        lanes.filter(|(_, process)| *process != 0)
+    }
+
+    /// Whose the frames are.
+    pub(crate) fn count_frames(&self) -> Frames {
+        let mut frames = Frames { free: 0, posted: 0, of_lanes: [0; LANES] };
+        for frame in 0..self.frames {
+            let owner = self.owner(frame);
+            match frames.of_lanes.get_mut(owner as usize) {
+                _ if owner == FREE => frames.free += 1,
+                Some(lane) => *lane += 1,
+                None => frames.posted += 1,
+            }
+        }
+        frames
     }
 
     fn length(frames: u32) -> usize {
@@ -204,6 +248,29 @@ impl Arena {
         self.set_owner(frame, KERNEL);
     }
 
+    /// Marks frames as posted that are in a fill ring, and not shown to the kernel yet. Callers hold the lock.
+    pub(crate) fn begin_posting(&self, posting: Posting, frames: &[u32]) {
+        let Posting { queue, start, count } = posting;
+        let word = u64::from(queue + 1) << 48 | u64::from(count & POSTING_MAX) << 32 | u64::from(start);
+        self.header().posting.store(word, Ordering::Release);
+        // Whatever stops this process comes between two instructions: their order is all that counts.
+        compiler_fence(Ordering::SeqCst);
+        frames.iter().for_each(|frame| self.posted(*frame));
+    }
+
+    /// The kernel sees them. Callers hold the lock.
+    pub(crate) fn end_posting(&self) {
+        self.header().posting.store(0, Ordering::Release);
+    }
+
+    /// What a killed process was about to post. Callers hold the lock.
+    #[inline]
+    pub(crate) fn left_posting(&self) -> Option<Posting> {
+        let word = self.header().posting.load(Ordering::Relaxed);
+        let queue = ((word >> 48) as u32).checked_sub(1)?;
+        Some(Posting { queue, start: word as u32, count: (word >> 32) as u32 & POSTING_MAX })
+    }
+
     /// Takes up to `count` free frames for `lane`.
     pub(crate) fn take(&self, lane: u32, count: usize, into: &mut Vec<u32>) {
         for _ in 0..count {
@@ -211,6 +278,11 @@ impl Arena {
             self.set_owner(frame, lane);
             into.push(frame);
         }
+    }
+
+    /// Frames that are posted, and will never come out of a ring: those of them that are nobody else's are free.
+    pub(crate) fn take_back(&self, frames: impl Iterator<Item = u32>) {
+        self.give(frames.filter(|frame| self.owner(*frame) == KERNEL));
     }
 
     /// Takes a free frame that goes into a fill ring at once.
@@ -351,12 +423,14 @@ impl Arena {
         found
     }
 
-    /// Takes back what those left that were found dead a while ago. Callers hold the lock. How many lanes.
-    pub(crate) fn bury_dead(&self, now_s: u32) -> usize {
+    /// Takes back what those left that were found dead a while ago: `first` what is in the rings of this process, then
+    /// the frames that are its lane's. Callers hold the lock. How many lanes.
+    pub(crate) fn bury_dead(&self, now_s: u32, mut first: impl FnMut(i32)) -> usize {
         let mut buried = 0;
         for (lane, died) in self.header().died.iter().enumerate() {
             let since = died.load(Ordering::Relaxed);
             if since != 0 && now_s.saturating_sub(since) >= GRACE_S {
+                first(self.header().lanes[lane].load(Ordering::Acquire) as i32);
                 died.store(0, Ordering::Relaxed);
                 self.leave(lane as u32);
                 buried += 1;

@@ -1,5 +1,6 @@
 //! An interface under our program: opened, asked, steered. Packets are moved in `receive` and `transmit`.
 
+mod census;
 mod half_open;
 mod kept;
 mod large;
@@ -9,6 +10,7 @@ mod shared;
 mod transmit;
 mod watch;
 
+pub use census::Census;
 pub use half_open::{ByKernel, HalfOpen};
 pub use kept::{Handout, Kept, interface_name};
 pub use transmit::Sent;
@@ -157,7 +159,7 @@ impl Device {
     pub fn bury_dead(&mut self) {
         self.shared.owner.hear();
         if !self.shared.is_tended() {
-            self.half_open.extend(kept::bury(&self.shared));
+            self.half_open.extend(kept::bury(&self.shared, |_| {}));
         }
     }
 

@@ -41,7 +41,7 @@ mod steering;
 
 pub use arena::Locked;
 pub use device::{
-    ByKernel, Change, Device, HalfOpen, Handout, Inherited, Kept, Options, Sent, interface_name,
+    ByKernel, Census, Change, Device, HalfOpen, Handout, Inherited, Kept, Options, Sent, interface_name,
 };
 pub use pool::RxFrame;
 pub use refusal::Refusal;

@@ -147,6 +147,17 @@ impl<T: Copy> Ring<T> {
         self.own = self.own.wrapping_add(1);
     }
 
+    /// Where the next entry goes.
+    pub(crate) fn position(&self) -> u32 {
+        self.own
+    }
+
+    /// What was put at a position, whether it was published or not.
+    pub(crate) fn entry(&self, position: u32) -> T {
+        // SAFETY: the masked index is inside the ring; where nothing was put, there is a value of no meaning.
+        unsafe { self.entries.add((position & (self.size - 1)) as usize).read() }
+    }
+
     /// Shows the consumer what was put.
     #[inline]
     pub(crate) fn publish(&mut self) {

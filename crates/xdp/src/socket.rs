@@ -201,6 +201,18 @@ impl Socket {
         }
     }
 
+    /// The frames of packets that are in the receive ring of another process' socket, which takes no more.
+    pub(crate) fn unread(fd: &Fd, binding: Binding) -> Result<Vec<u32>> {
+        let mut rx = Self::map(fd.duplicate()?, binding)?.rx;
+        rx.reload(true);
+        let count = rx.filled();
+        // The process could write there.
+        if count > binding.rx_ring {
+            return Err(libc::EINVAL);
+        }
+        Ok((0..count).map(|_| (rx.take().addr / FRAME as u64) as u32).collect())
+    }
+
     /// Does the driver move packets without a copy?
     pub(crate) fn is_zero_copy(&self) -> bool {
         option(self.fd.raw(), SOL_XDP, XDP_OPTIONS, 0u32).unwrap_or(0) & XDP_OPTIONS_ZEROCOPY != 0

@@ -5,6 +5,7 @@ use std::collections::HashSet;
 
 use sys::{Fd, Result};
 
+use crate::arena::LANES;
 use crate::bpf;
 use crate::flood::Flood;
 
@@ -146,6 +147,12 @@ fn each_key(map: &Fd, entries_max: u32, mut each: impl FnMut(Key)) {
     }
 }
 
+/// Entries of the steering by lane.
+pub(crate) struct Flows {
+    pub(crate) all: u32,
+    pub(crate) of_lanes: [u32; LANES],
+}
+
 /// The program's maps on one interface.
 #[derive(Debug)]
 pub(crate) struct Steering {
@@ -198,6 +205,15 @@ impl Steering {
     /// Puts the AF_XDP socket of a lane on a queue into its slot.
     pub(crate) fn insert_socket(&self, lane: u32, queue: u32, socket: &Fd) -> Result<()> {
         bpf::map_update(&self.sockets, &(lane * self.queues + queue), &socket.raw())
+    }
+
+    /// The sockets of these lanes (a bit for each number) take no packet any more.
+    pub(crate) fn remove_sockets(&self, lanes: u64) {
+        for lane in (0..LANES as u32).filter(|&lane| has(lanes, lane as u8)) {
+            for queue in 0..self.queues {
+                let _ = bpf::map_delete(&self.sockets, &(lane * self.queues + queue));
+            }
+        }
     }
 
     /// The flow is one lane's.
@@ -264,6 +280,19 @@ impl Steering {
             }
         });
         connections
+    }
+
+    /// Entries, of all lanes and of each.
+    pub(crate) fn count(&self) -> Flows {
+        let mut flows = Flows { all: 0, of_lanes: [0; LANES] };
+        each_key(&self.flows, FLOWS_MAX, |key: Key| {
+            let Some(group) = bpf::map_lookup::<_, Group>(&self.flows, &key) else { return };
+            flows.all += 1;
+            for lane in [Part::Active, Part::Idle].into_iter().flat_map(|part| group.members(part)) {
+                flows.of_lanes[usize::from(lane) % LANES] += 1;
+            }
+        });
+        flows
     }
 
     /// TCP connections that lanes which are gone had not accepted yet. They are nobody's now.

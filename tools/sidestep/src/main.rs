@@ -12,6 +12,7 @@ mod params;
 mod perf;
 mod rules;
 mod run;
+mod status;
 mod top;
 
 use std::process::ExitCode;
@@ -33,6 +34,7 @@ const SUBCOMMANDS: &[Subcommand] = &[
     Subcommand { command: perf::command, run: perf::run },
     Subcommand { command: top::command, run: top::run },
     Subcommand { command: capture::command, run: capture::run },
+    Subcommand { command: status::command, run: status::run },
     Subcommand { command: hold::command, run: hold::run },
     Subcommand { command: measure::ping_pong::command, run: measure::ping_pong::run },
     Subcommand { command: completions::command, run: completions::run },

@@ -3,9 +3,11 @@
 use crate::interfaces::Held;
 use crate::listening::Listening;
 use crate::policy::{Policy, Who};
+use crate::refusals::Refusals;
 use crate::session;
+use crate::status::Told;
 use keeper::protocol::{Kind, Packet};
-use std::collections::HashMap;
+use std::collections::{BTreeMap, HashMap};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 use sys::Fd;
@@ -18,13 +20,17 @@ const LOOK: Duration = Duration::from_millis(250);
 const DYING: Duration = Duration::from_millis(500);
 /// How often interfaces are looked after.
 const TEND: Duration = Duration::from_secs(1);
-/// Users whose refusal is told: beyond, nothing is.
-const TOLD_MAX: usize = 256;
+/// Who is not admitted and may ask for the status: so many at a time.
+const STRANGERS: u32 = 16;
+
+/// Why somebody is refused.
+const NOT_ADMITTED: &str = "neither root nor named nor in a group that is";
+const TOO_MANY: &str = "as many clients as it takes, of this user or of all";
 
 /// How many clients there may be.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Limits {
-    pub(crate) of_all: u32,
+    pub(crate) of_all: usize,
     pub(crate) of_a_user: u32,
 }
 
@@ -39,16 +45,20 @@ pub(crate) struct Keeper {
     policy: Policy,
     limits: Limits,
     namespace: u64,
+    socket: String,
     held: Held,
+    refusals: Refusals,
+    told: Told,
     clients: Mutex<Clients>,
+    began: Instant,
 }
 
 #[derive(Default)]
 struct Clients {
-    all: u32,
+    /// Process and user of each, in the order in which they came.
+    all: BTreeMap<u64, (i32, u32)>,
     by_user: HashMap<u32, u32>,
-    /// Users who were told about in the log.
-    refused: Vec<u32>,
+    strangers: u32,
     /// When the last one left; `None`: there are some.
     empty_since: Option<Instant>,
 }
@@ -56,6 +66,7 @@ struct Clients {
 /// A client's place, as long as it is a client.
 pub(crate) struct Seat {
     keeper: Arc<Keeper>,
+    number: u64,
     user: u32,
 }
 
@@ -68,26 +79,41 @@ impl Seat {
 impl Drop for Seat {
     fn drop(&mut self) {
         let mut clients = self.keeper.clients();
-        clients.all -= 1;
+        clients.all.remove(&self.number);
         if let Some(count) = clients.by_user.get_mut(&self.user) {
             *count -= 1;
             if *count == 0 {
                 clients.by_user.remove(&self.user);
             }
         }
-        if clients.all == 0 {
+        if clients.all.is_empty() {
             clients.empty_since = Some(Instant::now());
         }
     }
 }
 
 impl Keeper {
-    pub(crate) fn new(policy: Policy, limits: Limits, held: Held) -> Result<Arc<Keeper>, String> {
+    pub(crate) fn new(
+        policy: Policy,
+        limits: Limits,
+        socket: String,
+        held: Held,
+    ) -> Result<Arc<Keeper>, String> {
         let probe = sys::socket::socket(libc::AF_INET, libc::SOCK_STREAM, 0);
         let namespace = probe.and_then(|socket| sys::socket::network_namespace(socket.raw()));
         let namespace = namespace.map_err(|_| "Linux 5.14 is needed (SO_NETNS_COOKIE)")?;
         let clients = Clients { empty_since: Some(Instant::now()), ..Clients::default() };
-        Ok(Arc::new(Keeper { policy, limits, namespace, held, clients: Mutex::new(clients) }))
+        Ok(Arc::new(Keeper {
+            policy,
+            limits,
+            namespace,
+            socket,
+            held,
+            refusals: Refusals::default(),
+            told: Told::default(),
+            clients: Mutex::new(clients),
+            began: Instant::now(),
+        }))
     }
 
     /// The network namespace whose keeper this is, as SO_NETNS_COOKIE has it.
@@ -100,12 +126,37 @@ impl Keeper {
         &self.held
     }
 
+    /// Those who were refused.
+    pub(crate) fn refusals(&self) -> &Refusals {
+        &self.refusals
+    }
+
+    /// What was told of it last.
+    pub(crate) fn told(&self) -> &Told {
+        &self.told
+    }
+
+    /// Where it listens.
+    pub(crate) fn socket(&self) -> &str {
+        &self.socket
+    }
+
+    /// Since when it runs.
+    pub(crate) fn began(&self) -> Instant {
+        self.began
+    }
+
+    /// Process and user of each client.
+    pub(crate) fn all_clients(&self) -> Vec<(i32, u32)> {
+        self.clients().all.values().copied().collect()
+    }
+
     /// Takes clients, until none has been there for as long as `linger`, if that is given.
     pub(crate) fn serve(self: &Arc<Keeper>, listening: Listening, linger: Option<Duration>) {
         let mut tended = Instant::now();
         loop {
             // A client may have an interface opened at any time.
-            let looks = linger.is_some() || self.clients().all > 0 || !self.held.is_empty();
+            let looks = linger.is_some() || !self.clients().all.is_empty() || !self.held.is_empty();
             let next = listening.next(looks.then_some(LOOK));
             if tended.elapsed() >= TEND {
                 self.held.tend();
@@ -123,7 +174,7 @@ impl Keeper {
             self.greet(connection);
             late = true;
         }
-        while late && self.clients().all > 0 {
+        while late && !self.clients().all.is_empty() {
             std::thread::sleep(LOOK);
         }
     }
@@ -137,8 +188,9 @@ impl Keeper {
         match Who::at(connection.raw()) {
             Ok(who) if self.policy.admits(&who) => self.admit(connection, who.user),
             Ok(who) => {
-                self.note_refused(&who);
+                self.note_refused(&who, NOT_ADMITTED);
                 refuse(&connection, libc::EACCES);
+                self.let_look(connection);
             }
             Err(_) => {}
         }
@@ -146,16 +198,38 @@ impl Keeper {
 
     /// Serves a client, in a thread of its own, as one of this user's.
     pub(crate) fn admit(self: &Arc<Keeper>, connection: Fd, user: u32) {
-        let Some(seat) = self.seat(user) else { return refuse(&connection, libc::EMFILE) };
+        let process = sys::socket::peer_process(connection.raw()).unwrap_or(0);
+        let Some(seat) = self.seat(process, user) else {
+            self.note_refused(&Who { process, user, groups: Vec::new() }, TOO_MANY);
+            return refuse(&connection, libc::EMFILE);
+        };
         let keeper = Arc::clone(self);
         // What does not start closes the connection, and gives the seat back.
         let body = move || {
             session::serve(&keeper, &connection, &seat);
             keeper.mourn(&connection);
         };
-        let thread = std::thread::Builder::new().name("client".to_owned()).stack_size(STACK).spawn(body);
-        if let Err(error) = thread {
+        if let Err(error) = start(body) {
             eprintln!("sidestepd: a client of user {user} is refused: {error}");
+        }
+    }
+
+    /// Who is not admitted may ask for the status, once and at once.
+    fn let_look(self: &Arc<Keeper>, connection: Fd) {
+        {
+            let mut clients = self.clients();
+            if clients.strangers >= STRANGERS {
+                return;
+            }
+            clients.strangers += 1;
+        }
+        let keeper = Arc::clone(self);
+        let body = move || {
+            session::let_look(&keeper, &connection);
+            keeper.clients().strangers -= 1;
+        };
+        if start(body).is_err() {
+            self.clients().strangers -= 1;
         }
     }
 
@@ -175,32 +249,32 @@ impl Keeper {
         self.held.tend();
     }
 
-    fn seat(self: &Arc<Keeper>, user: u32) -> Option<Seat> {
+    fn seat(self: &Arc<Keeper>, process: i32, user: u32) -> Option<Seat> {
         let mut clients = self.clients();
         let of_user = clients.by_user.get(&user).copied().unwrap_or(0);
-        if clients.all >= self.limits.of_all || of_user >= self.limits.of_a_user {
+        if clients.all.len() >= self.limits.of_all || of_user >= self.limits.of_a_user {
             return None;
         }
-        clients.all += 1;
+        let number = clients.all.last_key_value().map_or(0, |(last, _)| last + 1);
+        clients.all.insert(number, (process, user));
         clients.by_user.insert(user, of_user + 1);
         clients.empty_since = None;
-        Some(Seat { keeper: Arc::clone(self), user })
+        Some(Seat { keeper: Arc::clone(self), number, user })
     }
 
-    fn note_refused(&self, who: &Who) {
-        let mut clients = self.clients();
-        if clients.refused.len() < TOLD_MAX && !clients.refused.contains(&who.user) {
-            clients.refused.push(who.user);
-            let Who { process, user, .. } = who;
-            eprintln!(
-                "sidestepd: process {process} of user {user} is refused: neither root nor named nor in a group that is"
-            );
+    fn note_refused(&self, who: &Who, why: &str) {
+        if self.refusals.note(who, why) {
+            eprintln!("sidestepd: process {} of user {} is refused: {why}", who.process, who.user);
         }
     }
 
     fn clients(&self) -> MutexGuard<'_, Clients> {
         self.clients.lock().unwrap_or_else(PoisonError::into_inner)
     }
+}
+
+fn start(body: impl FnOnce() + Send + 'static) -> std::io::Result<()> {
+    std::thread::Builder::new().name("client".to_owned()).stack_size(STACK).spawn(body).map(drop)
 }
 
 /// Says why, as the answer to the Hello that is coming or has come.

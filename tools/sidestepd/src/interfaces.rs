@@ -9,7 +9,7 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 use sys::Fd;
 use wire::half_open::opening;
-use xdp::{HalfOpen, Handout, Kept, Options};
+use xdp::{Census, HalfOpen, Handout, Kept, Options};
 
 /// What opening interfaces takes: CAP_NET_ADMIN, CAP_NET_RAW, CAP_IPC_LOCK, CAP_PERFMON, CAP_BPF.
 pub(crate) const CAPABILITIES: u64 = 1 << 12 | 1 << 13 | 1 << 14 | 1 << 38 | 1 << 39;
@@ -52,8 +52,8 @@ impl Held {
         Held { settings, all: Mutex::new(HashMap::new()) }
     }
 
-    /// A lane on an interface, which is opened for it if need be. An error is for the program's log.
-    pub(crate) fn attach(&self, index: u32) -> Result<Given, String> {
+    /// A lane for a process on an interface, which is opened for it if need be. An error is for the program's log.
+    pub(crate) fn attach(&self, index: u32, process: i32) -> Result<Given, String> {
         let (monitor, has_policies) = policies().map_err(|errno| format!("IPsec policies: errno {errno}"))?;
         let mut all = self.all();
         let name = xdp::interface_name(index).map_err(|_| "no such interface".to_owned())?;
@@ -66,7 +66,7 @@ impl Held {
             }
         };
         one.used = Instant::now();
-        let handout = one.kept.hand_out().map_err(|refusal| refusal.to_string())?;
+        let handout = one.kept.hand_out(process).map_err(|refusal| refusal.to_string())?;
         Ok(Given { handout, monitor, has_policies })
     }
 
@@ -82,6 +82,18 @@ impl Held {
         let options =
             Options { frames: self.settings.frames, tx_ring: 2048, answer_mss: mss, ..Options::default() };
         Kept::open(name, &options).map_err(|refusal| refusal.to_string())
+    }
+
+    /// How they are held.
+    pub(crate) fn settings(&self) -> &Settings {
+        &self.settings
+    }
+
+    /// Each with its name, as it is used at the moment.
+    pub(crate) fn census(&self) -> Vec<(String, Census)> {
+        let mut all: Vec<_> = self.all().values().map(|one| (one.name.clone(), one.kept.census())).collect();
+        all.sort_by(|one, other| one.0.cmp(&other.0));
+        all
     }
 
     /// Whether there are any.

@@ -5,14 +5,17 @@
 //! socket that somebody holds) stops only himself.
 //!
 //! Reading order: `clients.rs` (who is there, how many, until when), `session.rs` (one client), `repair.rs` (what is
-//! done for it), `policy.rs` (who may), `listening.rs` (where it listens).
+//! done for it), `policy.rs` (who may), `refusals.rs` (who was refused), `status.rs` (what is told of it all),
+//! `listening.rs` (where it listens).
 
 mod clients;
 mod interfaces;
 mod listening;
 mod policy;
+mod refusals;
 mod repair;
 mod session;
+mod status;
 
 use clap::{Arg, ArgAction, Command, value_parser};
 use clients::{Keeper, Limits};
@@ -89,7 +92,8 @@ fn run(options: &clap::ArgMatches) -> Result<(), String> {
     let policy = Policy::new(words("user"), words("group"))?;
     let listening = Listening::begin(options.get_one::<String>("socket").map(String::as_str))?;
     let linger = options.get_one::<u64>("linger").map(|seconds| Duration::from_secs(*seconds));
-    let keeper = Keeper::new(policy, Limits::default(), Held::new(settings(options)?))?;
+    let socket = listening.path().to_owned();
+    let keeper = Keeper::new(policy, Limits::default(), socket, Held::new(settings(options)?))?;
     let files = libc::RLIMIT_NOFILE as i32;
     if let Ok(limit) = sys::process::limit(files) {
         let _ = sys::process::set_limit(files, sys::process::Limit { soft: limit.hard, ..limit });

@@ -65,6 +65,31 @@ impl Who {
     }
 }
 
+/// What a process is called; empty if it is gone.
+pub(crate) fn program(process: i32) -> String {
+    let name = std::fs::read(format!("/proc/{process}/comm")).unwrap_or_default();
+    String::from_utf8_lossy(&name).trim_end().to_owned()
+}
+
+/// Whose a process is. `None`: it is gone.
+pub(crate) fn user_of(process: i32) -> Option<u32> {
+    let status = std::fs::read_to_string(format!("/proc/{process}/status")).ok()?;
+    let ids = status.lines().find_map(|line| line.strip_prefix("Uid:"))?;
+    ids.split_whitespace().nth(1)?.parse().ok()
+}
+
+/// A user's name, or the number where it has none in /etc/passwd.
+pub(crate) fn user_name(user: u32) -> String {
+    let text = std::fs::read_to_string("/etc/passwd").unwrap_or_default();
+    let number = user.to_string();
+    let of_line = |line: &str| {
+        let mut fields = line.split(':');
+        let name = fields.next()?;
+        (fields.nth(1) == Some(number.as_str())).then(|| name.to_owned())
+    };
+    text.lines().find_map(of_line).unwrap_or(number)
+}
+
 /// Of a name in a file whose lines are `name:x:number:...`, or that is a number itself.
 fn number(file: &Path, name: &str) -> Option<u32> {
     if let Ok(number) = name.parse() {

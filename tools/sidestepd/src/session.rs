@@ -1,7 +1,9 @@
 //! One client: its questions, one after the other, until it leaves or says what cannot be said.
 
 use crate::clients::{Keeper, Seat};
+use crate::policy::Who;
 use crate::repair::{self, Repairs};
+use crate::status;
 use keeper::protocol::{Kind, LEN, MORE_MAX, Packet, VERSION};
 use netlink::Netlink;
 use std::net::Ipv4Addr;
@@ -58,10 +60,10 @@ pub(crate) fn serve(keeper: &Arc<Keeper>, connection: &Fd, seat: &Seat) {
                 }
                 continue;
             }
-            (Kind::Attach, Some(socket)) if is_known => {
-                if !attach(keeper, connection, question, &socket) {
-                    return;
-                }
+            (Kind::Status, None) if is_known && tell_status(keeper, connection, question) => continue,
+            (Kind::Attach, Some(socket))
+                if is_known && attach(keeper, connection, seat, question, &socket) =>
+            {
                 continue;
             }
             (Kind::Deafen, Some(socket)) if is_known => {
@@ -93,14 +95,14 @@ fn wait_at_most(connection: &Fd, seconds: i64) {
 }
 
 /// Hands out an interface. False: the client did not get it.
-fn attach(keeper: &Keeper, connection: &Fd, question: Packet, socket: &Fd) -> bool {
-    // Descriptors that nobody takes are counted as ours by the kernel, which allows so many.
-    if !sys::socket::ask(connection.raw(), libc::TIOCOUTQ as u32).is_ok_and(|unread| unread <= UNREAD_MAX) {
+fn attach(keeper: &Keeper, connection: &Fd, seat: &Seat, question: Packet, socket: &Fd) -> bool {
+    if !reads_its_answers(connection) {
         return false;
     }
+    let process = sys::socket::peer_process(connection.raw()).unwrap_or(0);
     let is_here = sys::socket::network_namespace(socket.raw()) == Ok(keeper.namespace());
     let given = match is_here {
-        true => keeper.held().attach(question.value as u32),
+        true => keeper.held().attach(question.value as u32, process),
         false => Err("it is the keeper of another network namespace".to_owned()),
     };
     let (answer, more, descriptors) = match &given {
@@ -111,12 +113,48 @@ fn attach(keeper: &Keeper, connection: &Fd, question: Packet, socket: &Fd) -> bo
             (Packet { detail, ..question.answered(0) }, given.handout.description.as_slice(), descriptors)
         }
         Err(words) => {
+            keeper.refusals().note(&Who { process, user: seat.user(), groups: Vec::new() }, words);
             (question.answered(libc::EPERM), &words.as_bytes()[..words.len().min(MORE_MAX)], Vec::new())
         }
     };
     let bytes = [&answer.bytes(), more].concat();
     // Whoever asks one question at a time has room for the answer.
     sys::socket::send_descriptors(connection.raw(), &bytes, &descriptors) == Ok(bytes.len())
+}
+
+/// Somebody who is not admitted has been told so, and asks for the status, or not.
+pub(crate) fn let_look(keeper: &Keeper, connection: &Fd) {
+    wait_at_most(connection, 1);
+    for _ in [Kind::Hello, Kind::Status] {
+        let mut bytes = [0; LEN + 1];
+        let length = sys::socket::receive(connection.raw(), &mut bytes, 0).unwrap_or(0);
+        match Packet::read(&bytes[..length]).filter(|packet| !packet.is_answer) {
+            Some(Packet { kind: Kind::Hello, .. }) => {}
+            Some(question @ Packet { kind: Kind::Status, .. }) => {
+                tell_status(keeper, connection, question);
+                return;
+            }
+            _ => return,
+        }
+    }
+}
+
+/// False: the client did not get it.
+fn tell_status(keeper: &Keeper, connection: &Fd, question: Packet) -> bool {
+    if !reads_its_answers(connection) {
+        return false;
+    }
+    let (answer, file) = match status::file(keeper) {
+        Ok(file) => (question.answered(0), Some(file)),
+        Err(errno) => (question.answered(errno), None),
+    };
+    let descriptors: Vec<i32> = file.iter().map(Fd::raw).collect();
+    sys::socket::send_descriptors(connection.raw(), &answer.bytes(), &descriptors) == Ok(LEN)
+}
+
+/// Descriptors that nobody takes are counted as ours by the kernel, which allows so many.
+fn reads_its_answers(connection: &Fd) -> bool {
+    sys::socket::ask(connection.raw(), libc::TIOCOUTQ as u32).is_ok_and(|unread| unread <= UNREAD_MAX)
 }
 
 /// Whoever does not read what it asked for has it closed. False: it did not get it.

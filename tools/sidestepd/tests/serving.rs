@@ -260,20 +260,62 @@ fn nonsense_ends_the_connection_that_it_came_by_and_leaves_nothing() {
 fn who_is_neither_root_nor_named_nor_a_member_is_told_so() {
     let Some(daemon) = Daemon::start("policy", &["--user", "4711", "--group", "4712"]) else { return };
     let asks = |user: u32, group: u32| {
-        let (socket, mut client) = (tcp(), daemon.client());
-        let ask = || {
-            // SAFETY: no pointers but that to one group; of this thread only, as libc's functions are not.
-            unsafe {
-                assert_eq!(libc::syscall(libc::SYS_setgroups, 1, &raw const group), 0);
-                assert_eq!(libc::syscall(libc::SYS_setresuid, user, user, user), 0);
-            }
+        as_user(user, group, || {
+            let (socket, mut client) = (tcp(), daemon.client());
             [client.repair(socket.raw(), 0), client.repair(socket.raw(), 0)]
-        };
-        std::thread::scope(|scope| scope.spawn(ask).join().unwrap())
+        })
     };
     assert_eq!(asks(65_534, 65_534), [Err(Error::Denied); 2]);
     assert_eq!(asks(4711, 65_534), [Ok(()); 2]);
     assert_eq!(asks(4713, 4712), [Ok(()); 2]);
+}
+
+/// In a thread that is this user, of this group alone.
+fn as_user<T: Send>(user: u32, group: u32, body: impl FnOnce() -> T + Send) -> T {
+    let body = || {
+        // SAFETY: no pointers; of this thread only, as libc's functions are not.
+        unsafe {
+            assert_eq!(libc::syscall(libc::SYS_setgroups, 0, 0), 0);
+            assert_eq!(libc::syscall(libc::SYS_setresgid, group, group, group), 0);
+            assert_eq!(libc::syscall(libc::SYS_setresuid, user, user, user), 0);
+        }
+        body()
+    };
+    std::thread::scope(|scope| scope.spawn(body).join().unwrap())
+}
+
+fn status(daemon: &Daemon) -> Result<serde_json::Value, Error> {
+    let file = daemon.client().status()?;
+    let text = std::fs::read_to_string(format!("/proc/self/fd/{}", file.raw())).unwrap();
+    Ok(serde_json::from_str(&text).unwrap())
+}
+
+#[test]
+fn everybody_is_told_the_status_and_who_was_refused_is_in_it() {
+    let Some(daemon) = Daemon::start("status", &["--user", "4711"]) else { return };
+    let client = &mut daemon.client();
+    as_user(4711, 4711, || assert_eq!(client.repair(tcp().raw(), -1), Ok(())));
+    as_user(4712, 4712, || assert_eq!(daemon.client().repair(tcp().raw(), -1), Err(Error::Denied)));
+    for user in [0, 4711, 4712] {
+        let told = as_user(user, user, || status(&daemon)).unwrap();
+        assert_eq!(told["keeper"]["pid"], daemon.child.id());
+        let ours = |list: &serde_json::Value, user: u32| {
+            let mut all = list.as_array().unwrap().iter();
+            all.any(|one| one["uid"] == user && one["pid"] == std::process::id())
+        };
+        assert!(ours(&told["clients"], 4711), "{told}");
+        assert!(ours(&told["refused"], 4712), "{told}");
+        assert!(!ours(&told["clients"], 4712) && !ours(&told["refused"], 4711), "{told}");
+    }
+}
+
+#[test]
+fn strangers_who_ask_nothing_keep_nobody_from_asking() {
+    let Some(daemon) = Daemon::start("strangers", &["--user", "4711"]) else { return };
+    let idle: Vec<Fd> = as_user(4712, 4712, || (0..64).map(|_| raw(&daemon.socket).unwrap()).collect());
+    eventually("they are hung up on", || as_user(4713, 4713, || status(&daemon)).is_ok());
+    assert!(as_user(4711, 4711, || status(&daemon)).is_ok());
+    drop(idle);
 }
 
 /// Numbers that look random, the same in each run (xorshift).
@@ -289,9 +331,9 @@ impl Chance {
 
     /// A question with nothing wrong but its meaning, or one with wrong bytes, or noise of any length.
     fn message(&mut self) -> Vec<u8> {
-        const KINDS: [Kind; 6] =
-            [Kind::Hello, Kind::Repair, Kind::Join, Kind::Deafen, Kind::Attach, Kind::Resolve];
-        let kind = KINDS[self.below(6) as usize];
+        const KINDS: [Kind; 7] =
+            [Kind::Hello, Kind::Repair, Kind::Join, Kind::Deafen, Kind::Attach, Kind::Resolve, Kind::Status];
+        let kind = KINDS[self.below(7) as usize];
         let value = [0, 1, -1, i32::MAX, i32::MIN, self.below(1 << 32) as i32][self.below(6) as usize];
         let number = self.below(1 << 32) as u32;
         let mut bytes = Packet::question(kind, number, value).bytes().to_vec();

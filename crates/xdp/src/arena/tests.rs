@@ -36,9 +36,9 @@ fn frames_of_a_dead_process_are_taken_back_but_not_those_posted_to_the_kernel() 
     arena.header().lanes[lane as usize].store(NOBODY, Ordering::Relaxed);
     assert_eq!(arena.find_dead(), 1 << lane);
     assert_eq!(arena.find_dead(), 0, "found once");
-    assert_eq!(arena.bury_dead(seconds()), 0, "what it sent may still be the kernel's");
+    assert_eq!(arena.bury_dead(seconds(), |_| {}), 0, "what it sent may still be the kernel's");
     assert_ne!(arena.join().unwrap(), lane);
-    assert_eq!(arena.bury_dead(seconds() + GRACE_S), 1);
+    assert_eq!(arena.bury_dead(seconds() + GRACE_S, |_| {}), 1);
     let mut again = Vec::new();
     arena.take(arena.join().unwrap(), 10, &mut again);
     assert_eq!(again.len(), 9);

@@ -15,7 +15,7 @@ use crate::caps::Way;
 use crate::interface::{Interface, name_of};
 use crate::offloads::Offloads;
 use crate::owner::Owner;
-use crate::socket::{Anchor, af_xdp};
+use crate::socket::{Anchor, Socket, af_xdp};
 use crate::steering::Steering;
 use crate::{Flow, Mode, Refusal};
 
@@ -26,12 +26,30 @@ const VERSION: u32 = 1;
 /// Descriptors that all have: arena (2), link, program, maps (6).
 const COMMON: usize = 10;
 
+/// Handouts that one process may have: it may have failed to use some, or become another program.
+const HANDED_MAX: usize = 8;
+
 /// A held interface: see the module's page.
 pub struct Kept {
-    shared: Arc<Shared>,
+    pub(super) shared: Arc<Shared>,
     /// They own the queues' rings, and receive nothing.
     queues: Vec<Queue>,
     half_open: Vec<Flow>,
+    handed: Mutex<Vec<Handed>>,
+}
+
+/// The AF_XDP sockets of a process. What was in their rings when it died is to be had by them alone.
+struct Handed {
+    process: i32,
+    sockets: Vec<Fd>,
+}
+
+impl Handed {
+    /// The frames in the receive rings.
+    fn unread(&self, shared: &Shared) -> Vec<u32> {
+        let of = |(queue, socket)| Socket::unread(socket, shared.binding(queue)).unwrap_or_default();
+        (0..).zip(&self.sockets).flat_map(of).collect()
+    }
 }
 
 /// What a process is handed: who gets both can make an [`Inherited`] of them.
@@ -68,18 +86,25 @@ impl Kept {
         if shared.anchors().len() != queues.len() {
             return Err(Refusal::System { call: "bind(AF_XDP)", errno: libc::ENOBUFS });
         }
-        Ok(Kept { shared, queues, half_open: Vec::new() })
+        Ok(Kept { shared, queues, half_open: Vec::new(), handed: Mutex::new(Vec::new()) })
     }
 
-    /// What a process needs for a lane of its own, EMFILE where there are more queues than a message has room for.
-    pub fn hand_out(&self) -> Result<Handout, Refusal> {
+    /// What a process needs for a lane of its own. EMFILE: there are more queues than a message has room for, or it has
+    /// asked too often.
+    pub fn hand_out(&self, process: i32) -> Result<Handout, Refusal> {
         let shared = &self.shared;
+        let many = Refusal::System { call: "sendmsg", errno: libc::EMFILE };
+        if self.handed.lock().iter().filter(|handed| handed.process == process).count() >= HANDED_MAX {
+            return Err(many);
+        }
         let mut own = Vec::new();
         for (queue, anchor) in (0..).zip(shared.anchors()) {
             let socket = af_xdp()?;
             anchor.bind(&socket, shared.binding(queue))?;
             own.push(socket);
         }
+        let sockets = own.iter().map(Fd::duplicate).collect::<sys::Result<Vec<Fd>>>();
+        let sockets = sockets.map_err(system("fcntl(F_DUPFD)"))?;
         if shared.may_cut()
             && let Ok(large) = large::open(&shared.interface, &self.queues[0].socket.fd)
         {
@@ -89,10 +114,11 @@ impl Kept {
         common.extend([shared.link.lock().raw(), shared.program.raw()]);
         common.extend(shared.steering.descriptors());
         common.extend(shared.anchors().iter().map(|anchor| anchor.fd.raw()));
-        match common.len() + own.len() <= sys::socket::DESCRIPTORS_MAX {
-            true => Ok(Handout { description: describe(shared), own, common }),
-            false => Err(Refusal::System { call: "sendmsg", errno: libc::EMFILE }),
+        if common.len() + own.len() > sys::socket::DESCRIPTORS_MAX {
+            return Err(many);
         }
+        self.handed.lock().push(Handed { process, sockets });
+        Ok(Handout { description: describe(shared), own, common })
     }
 
     /// Whether a process has a lane here.
@@ -104,9 +130,27 @@ impl Kept {
     /// their frames are taken back. Answers so many, at the most, of their connections whose peers are to be told.
     pub fn bury_dead(&mut self, most: usize) -> Option<HalfOpen> {
         self.shared.owner.hear();
-        self.half_open.extend(bury(&self.shared));
+        let (shared, handed) = (&self.shared, self.handed.lock());
+        let of = |process| handed.iter().filter(move |handed| handed.process == process);
+        let take_back = |process| {
+            shared.arena.take_back(of(process).flat_map(|handed| handed.unread(shared)));
+        };
+        self.half_open.extend(bury(shared, take_back));
+        drop(handed);
+        self.forget_gone();
         let rest = self.half_open.len().saturating_sub(most);
         HalfOpen::new(self.half_open.split_off(rest), &self.shared)
+    }
+}
+
+impl Kept {
+    /// Lets go of the sockets of processes that are gone, and whose lanes are.
+    fn forget_gone(&mut self) {
+        let arena = &self.shared.arena;
+        let has_lane = |process| arena.processes().any(|(_, other)| other == process);
+        let stays = |handed: &Handed| has_lane(handed.process) || sys::process::is_running(handed.process);
+        let gone: Vec<Handed> = self.handed.lock().extract_if(.., |handed| !stays(handed)).collect();
+        drop(gone);
     }
 }
 
@@ -116,9 +160,9 @@ impl Drop for Kept {
     }
 }
 
-/// Takes lanes of dead processes out of the steering, and frames of those that died a while ago back. Answers the
-/// connections of those that were killed.
-pub(super) fn bury(shared: &Shared) -> HashSet<Flow> {
+/// Takes lanes of dead processes out of the steering, and frames of those that died a while ago back, `first` those in
+/// their rings. Answers the connections of those that were killed.
+pub(super) fn bury(shared: &Shared, first: impl FnMut(i32)) -> HashSet<Flow> {
     let (arena, steering) = (&shared.arena, &shared.steering);
     let lock = arena.lock_rings();
     let dead = arena.find_dead();
@@ -127,7 +171,8 @@ pub(super) fn bury(shared: &Shared) -> HashSet<Flow> {
         steering.bury(dead & !killed);
     }
     let mut half_open = if killed != 0 { steering.bury(killed) } else { HashSet::new() };
-    arena.bury_dead(arena::seconds());
+    steering.remove_sockets(dead);
+    arena.bury_dead(arena::seconds(), first);
     drop(lock);
     if killed != 0 {
         half_open.extend(steering.forget_chosen(killed));

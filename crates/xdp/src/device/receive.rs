@@ -1,7 +1,7 @@
 //! Receiving: packets off the rings, memory back into them.
 
 use super::{Device, Queue};
-use crate::arena::{Arena, FRAME};
+use crate::arena::{Arena, FRAME, POSTING_MAX, Posting};
 use crate::if_xdp::{Desc, XDP_PKT_CONTD};
 use crate::pool::{Pool, RxFrame};
 use capture::Direction;
@@ -89,19 +89,25 @@ impl Device {
 
     fn fill(&mut self, index: usize) {
         self.gather(self.queues[index].taken as usize + SEND_RESERVE);
+        let arena = &self.pool.arena;
+        let guard = arena.lock_rings();
+        if let Some(left) = arena.left_posting() {
+            take_back(arena, &mut self.queues, left);
+        }
         let queue = &mut self.queues[index];
-        let guard = self.pool.arena.lock_rings();
         let ring = &mut queue.fill;
         ring.reload(false);
         let missing = self.post_max.saturating_sub(ring.waiting());
-        let mut posted = 0;
-        while posted < missing && self.free.len() > SEND_RESERVE {
-            let Some(frame) = self.free.pop() else { break };
-            self.pool.arena.posted(frame);
+        let posted = missing.min(POSTING_MAX).min(self.free.len().saturating_sub(SEND_RESERVE) as u32);
+        let stay = self.free.len() - posted as usize;
+        let posting = Posting { queue: index as u32, start: ring.position(), count: posted };
+        for &frame in &self.free[stay..] {
             ring.put(u64::from(frame) * FRAME as u64);
-            posted += 1;
         }
+        arena.begin_posting(posting, &self.free[stay..]);
+        self.free.truncate(stay);
         ring.publish();
+        arena.end_posting();
         drop(guard);
         // What could not be posted is still missing: the next turn tries again.
         queue.taken = missing - posted;
@@ -139,11 +145,12 @@ impl Queue {
         tail.clear();
         while self.socket.rx.filled() != 0 {
             let desc = self.socket.rx.take();
+            self.taken += 1;
+            let chunk = receive_chunk(pool, lane, &desc);
+            // Ours before it leaves the ring: who finds us dead has it from the one or from the other.
             if self.socket.rx.is_drained() {
                 self.socket.rx.release();
             }
-            self.taken += 1;
-            let chunk = receive_chunk(pool, lane, &desc);
             let goes_on = desc.options & XDP_PKT_CONTD != 0;
             if self.head.is_none() {
                 if !goes_on && chunk.is_some() {
@@ -162,6 +169,19 @@ impl Queue {
         }
         None
     }
+}
+
+/// Frees what a killed process was about to post, unless the kernel sees it. Callers hold the rings' lock.
+#[cold]
+fn take_back(arena: &Arena, queues: &mut [Queue], left: Posting) {
+    if let Some(Queue { fill, .. }) = queues.get_mut(left.queue as usize) {
+        fill.reload(false);
+        if fill.position() == left.start {
+            let frame = |at| (fill.entry(left.start.wrapping_add(at)) / FRAME as u64) as u32;
+            arena.take_back((0..left.count).map(frame));
+        }
+    }
+    arena.end_posting();
 }
 
 #[inline]

@@ -11,6 +11,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use super::*;
+use crate::arena::{FRAME, Posting};
 use crate::caps::{self, Way};
 use crate::interface::Interface;
 use crate::owner::Owner;
@@ -214,6 +215,34 @@ fn a_reader_that_holds_everything_starves_receiving_but_not_sending_and_recovers
         device.receive(64, |_, _| {});
         peer.send_to(b"again", (A, PORT)).unwrap();
         assert!(receive_until(&mut device, |head, _| &head[42..47] == b"again"));
+    });
+}
+
+#[test]
+fn what_a_killed_process_was_about_to_post_is_free_again_and_what_the_kernel_has_is_not() {
+    with_device_and_peer(|mut device, _| {
+        let arena = device.pool.arena.clone();
+        let posted = arena.count_frames().posted;
+        let mut frames = Vec::new();
+        arena.take(9, 64, &mut frames);
+        let start = {
+            let _lock = arena.lock_rings();
+            let ring = &mut device.queues[0].fill;
+            ring.reload(false);
+            let start = ring.position();
+            frames.iter().for_each(|frame| ring.put(u64::from(*frame) * FRAME as u64));
+            arena.begin_posting(Posting { queue: 0, start, count: 64 }, &frames);
+            start
+        };
+        assert_eq!(arena.count_frames().posted, posted + 64);
+        device.fill_all();
+        assert_eq!((arena.count_frames().posted, arena.left_posting()), (posted, None));
+        {
+            let _lock = arena.lock_rings();
+            arena.begin_posting(Posting { queue: 0, start: start.wrapping_sub(64), count: 64 }, &[]);
+        }
+        device.fill_all();
+        assert_eq!((arena.count_frames().posted, arena.left_posting()), (posted, None));
     });
 }
 

@@ -20,7 +20,7 @@ const BESIDE: [(&str, &[&str]); 11] = [
     ("sockperf", &[]),
     ("middlebox", &[]),
     ("vma-stats", &["stats", "config", "sys"]),
-    ("sidestep", &["capture", "xdp", "stats", "config", "sys", "vma-stats"]),
+    ("sidestep", &["capture", "keeper", "xdp", "stats", "config", "sys", "vma-stats"]),
     ("sidestepd", &["keeper", "xdp", "netlink", "wire", "config", "sys"]),
     ("xtask", &["rig", "config"]),
 ];

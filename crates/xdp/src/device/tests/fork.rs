@@ -146,7 +146,7 @@ fn forked_lanes_share_a_flow_and_the_frames_of_a_killed_one_are_taken_back() {
         {
             let _lock = arena.lock_rings();
             device.shared.steering.bury(arena.find_dead());
-            assert_eq!(arena.bury_dead(crate::arena::seconds() + 10), 2);
+            assert_eq!(arena.bury_dead(crate::arena::seconds() + 10, |_| {}), 2);
         }
         assert_eq!(device.flow_counters(udp_flow()), None, "nobody steers it any more");
         // What was posted, received and lost in a ring of the killed ones is at most a batch each.
