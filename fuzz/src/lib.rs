@@ -9,6 +9,7 @@
 mod config_text;
 mod icmp;
 mod input;
+mod keeper_talk;
 mod listener;
 mod memory;
 mod netlink_messages;
@@ -32,7 +33,7 @@ pub struct Target {
 }
 
 /// All targets.
-pub const TARGETS: [Target; 9] = [
+pub const TARGETS: [Target; 10] = [
     Target { name: "wire", run: wire_views::run },
     Target { name: "tcp", run: tcp::run },
     Target { name: "listener", run: listener::run },
@@ -42,4 +43,5 @@ pub const TARGETS: [Target; 9] = [
     Target { name: "config", run: config_text::run },
     Target { name: "netlink", run: netlink_messages::run },
     Target { name: "ring", run: ring::run },
+    Target { name: "keeper", run: keeper_talk::run },
 ];

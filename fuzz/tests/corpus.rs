@@ -72,6 +72,11 @@ fn shared_memory_survives_its_corpus_and_mutations_of_it() {
 }
 
 #[test]
+fn the_keepers_protocol_survives_its_corpus_and_mutations_of_it() {
+    replay("keeper", 20_000);
+}
+
+#[test]
 fn every_target_has_a_corpus_and_every_corpus_a_target() {
     let mut folders: Vec<String> = std::fs::read_dir(inputs::folder(""))
         .expect("the corpora")

@@ -4,5 +4,6 @@
 //! Reading order: [`protocol`] (what is said), [`place`] (where a keeper is found), [`client`].
 
 pub mod client;
+pub mod mutation;
 pub mod place;
 pub mod protocol;

@@ -16,6 +16,8 @@
 //! Status is answered to everybody, also to those who are told with Hello that they are not admitted. Join is for the
 //! child of a fork, which has its parent's connection and could take its parent's answers from it.
 
+use crate::mutation::planted;
+
 /// Both sides have the same, or part.
 pub const VERSION: u16 = 1;
 /// Length of a question, and of an answer without what is behind it.
@@ -101,6 +103,7 @@ impl Packet {
 
     /// `None`: that is no packet of this protocol. The version may be any.
     pub fn read(bytes: &[u8]) -> Option<Packet> {
+        let bytes = if planted!(AnyLength) { &bytes[..bytes.len().min(LEN)] } else { bytes };
         let bytes: &[u8; LEN] = bytes.try_into().ok()?;
         let half = |at: usize| u16::from_ne_bytes([bytes[at], bytes[at + 1]]);
         let word = |at: usize| u32::from_ne_bytes([bytes[at], bytes[at + 1], bytes[at + 2], bytes[at + 3]]);
