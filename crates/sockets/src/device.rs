@@ -64,7 +64,7 @@ pub(crate) fn open(runtime: &Runtime, link: &Link) -> Result<Device, Why> {
             && runtime.tell_now(why)
         {
             logger::warning!("{}: left to the kernel: {said}; and by itself: {refusal}", link.name);
-        } else if is_told_better_by(&refusal) && runtime.tell_now(why) {
+        } else if is_told_better_by(&refusal) && runtime.tells(why) && runtime.tell_now(why) {
             let advice = match options.mode {
                 Mode::Auto | Mode::Native if why == Why::DeviceFailed => {
                     "; SIDESTEP_XDP_MODE=generic needs nothing of the driver"
@@ -81,7 +81,7 @@ pub(crate) fn open(runtime: &Runtime, link: &Link) -> Result<Device, Why> {
 
 /// Whether the refusal knows more than the reason that it is counted as: who, which, how.
 fn is_told_better_by(refusal: &Refusal) -> bool {
-    matches!(why(refusal), Why::DeviceFailed | Why::QueueBusy | Why::ForeignProgram)
+    matches!(why(refusal), Why::DeviceFailed | Why::QueueBusy | Why::ForeignProgram | Why::NoPrivilege)
 }
 
 /// Whether nothing is accelerated, and no other interface of the host would be by itself: who runs a program under the
@@ -122,7 +122,7 @@ fn answer_mss(runtime: &Runtime, link: &Link) -> u16 {
 
 fn why(refusal: &Refusal) -> Why {
     match refusal {
-        Refusal::NoPrivilege => Why::NoPrivilege,
+        Refusal::NoPrivilege(_) => Why::NoPrivilege,
         Refusal::NoAfXdp => Why::NoAfXdp,
         Refusal::NotEthernet => Why::InterfaceNotChosen,
         Refusal::QueueBusy { .. } | Refusal::Owned { .. } => Why::QueueBusy,

@@ -4,6 +4,7 @@ use core::fmt;
 
 use crate::flood::{Answers, Flood};
 use crate::interface::Interface;
+use crate::privilege::Missing;
 use crate::query;
 use crate::steering::Steering;
 use crate::{Mode, Refusal};
@@ -70,7 +71,7 @@ pub(crate) fn cuts(interface: &Interface, way: Way) -> bool {
 pub fn privilege() -> Result<(), Refusal> {
     match sys::socket::socket(libc::AF_XDP, libc::SOCK_RAW, 0) {
         Ok(_) => {}
-        Err(libc::EPERM) => return Err(Refusal::NoPrivilege),
+        Err(libc::EPERM) => return Err(Refusal::not_permitted()),
         Err(libc::EAFNOSUPPORT) => return Err(Refusal::NoAfXdp),
         Err(errno) => return Err(Refusal::System { call: "socket(AF_XDP)", errno }),
     }
@@ -88,20 +89,12 @@ pub fn driver(interface: &str) -> Option<String> {
 
 pub(crate) fn program_refused(call: &'static str, errno: i32) -> Refusal {
     match errno {
-        libc::EPERM => Refusal::NoPrivilege,
+        libc::EPERM => Refusal::not_permitted(),
         // The verifier forbids those without it what our program does, and says the same as to a wrong program.
-        libc::EACCES if sys::process::capabilities().is_ok_and(|held| !may_read_memory(held)) => {
-            Refusal::NoPrivilege
-        }
+        libc::EACCES if Missing::now().has_perfmon() => Refusal::not_permitted(),
         libc::ENOMEM => Refusal::NoMemory,
         errno => Refusal::System { call, errno },
     }
-}
-
-/// Whether the verifier lets programs of whoever has these capabilities compute with addresses: CAP_PERFMON, or
-/// CAP_SYS_ADMIN.
-fn may_read_memory(held: u64) -> bool {
-    held & (1 << 38 | 1 << 21) != 0
 }
 
 pub(crate) fn find(name: &str) -> Result<Interface, Refusal> {
@@ -157,13 +150,6 @@ fn features(interface: &Interface) -> u64 {
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn perfmon_is_what_the_verifier_asks_for() {
-        let (net_admin, net_raw, bpf, perfmon) = (1 << 12, 1 << 13, 1 << 39, 1 << 38);
-        assert!(!may_read_memory(net_admin | net_raw | bpf));
-        assert!(may_read_memory(net_admin | net_raw | bpf | perfmon));
-    }
 
     #[test]
     fn unasked_no_driver_but_veth_is_attached_to() {

@@ -31,6 +31,7 @@ mod locking;
 mod offloads;
 mod owner;
 mod pool;
+mod privilege;
 mod program;
 pub mod query;
 mod refusal;
@@ -44,6 +45,7 @@ pub use device::{
     ByKernel, Census, Change, Device, HalfOpen, Handout, Inherited, Kept, Options, Sent, interface_name,
 };
 pub use pool::RxFrame;
+pub use privilege::Missing;
 pub use refusal::Refusal;
 pub use statistics::Statistics;
 pub use steering::{Flow, Part};

@@ -2,11 +2,13 @@
 
 use core::fmt;
 
+use crate::privilege::Missing;
+
 /// Why an interface cannot be accelerated. `Display` says what and what to do, in one line.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Refusal {
-    /// The process lacks CAP_NET_RAW, CAP_NET_ADMIN, CAP_BPF or CAP_PERFMON.
-    NoPrivilege,
+    /// The kernel does not permit it; what was missing then.
+    NoPrivilege(Missing),
     /// The kernel was built without AF_XDP.
     NoAfXdp,
     /// No interface of that name in this network namespace.
@@ -41,12 +43,17 @@ pub enum Refusal {
     },
 }
 
+impl Refusal {
+    /// Of this thread, as it is now.
+    pub(crate) fn not_permitted() -> Refusal {
+        Refusal::NoPrivilege(Missing::now())
+    }
+}
+
 impl fmt::Display for Refusal {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Refusal::NoPrivilege => f.write_str(
-                "not permitted; run as root, or grant cap_net_raw, cap_net_admin, cap_bpf, cap_perfmon and cap_ipc_lock",
-            ),
+            Refusal::NoPrivilege(missing) => write!(f, "not permitted: {missing}"),
             Refusal::NoAfXdp => f.write_str("this kernel has no AF_XDP; it needs CONFIG_XDP_SOCKETS"),
             Refusal::NoSuchInterface => f.write_str("no such interface in this network namespace"),
             Refusal::NotEthernet => {
@@ -72,7 +79,7 @@ impl fmt::Display for Refusal {
                 write!(f, "XDP program {id} is attached; detach it (ip link set dev NAME xdp off)")
             }
             Refusal::NoMemory => f.write_str(
-                "no memory for packets; raise RLIMIT_MEMLOCK (ulimit -l unlimited), or grant cap_ipc_lock",
+                "no memory for packets; raise RLIMIT_MEMLOCK (ulimit -l unlimited), or grant CAP_IPC_LOCK",
             ),
             Refusal::System { call, errno } => {
                 write!(f, "{call} failed with errno {errno}")?;

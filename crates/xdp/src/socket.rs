@@ -142,7 +142,7 @@ impl QueueRings {
 /// A socket that is not bound yet.
 pub(crate) fn af_xdp() -> core::result::Result<Fd, Refusal> {
     let fd = sys::socket::socket(libc::AF_XDP, libc::SOCK_RAW, 0).map_err(|errno| match errno {
-        libc::EPERM => Refusal::NoPrivilege,
+        libc::EPERM => Refusal::not_permitted(),
         libc::EAFNOSUPPORT => Refusal::NoAfXdp,
         errno => Refusal::System { call: "socket(AF_XDP)", errno },
     })?;
@@ -250,7 +250,7 @@ fn bind(
     let call = || sys::socket::bind(fd.raw(), &address);
     owner.map_or_else(call, |owner| owner.retry_busy(call)).map_err(|errno| match errno {
         libc::EBUSY => Refusal::QueueBusy { queue: binding.queue },
-        libc::EPERM => Refusal::NoPrivilege,
+        libc::EPERM => Refusal::not_permitted(),
         libc::ENODEV => Refusal::NoSuchInterface,
         errno => Refusal::System { call: "bind(AF_XDP)", errno },
     })
