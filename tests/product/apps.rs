@@ -29,7 +29,8 @@ fn run(name: &str, ways: &[(bool, bool)], strict: bool) {
         return;
     }
     for &(client, server) in ways {
-        let ends = Ends { library: &world.library, client, server, strict, environment: &[] };
+        let ends =
+            Ends { library: &world.library, client, server, strict, environment: &[], everywhere: &[] };
         let (figures, witness) = app.run(&world.hosts, ends, 1).unwrap_or_else(|error| panic!("{error}"));
         println!("{name}, {ends}: {:.0} {}", figures.rate, app.unit);
         if strict && app.bypasses && client {
@@ -49,6 +50,11 @@ fn redis_with_one_connection() {
 #[test]
 fn redis_with_fifty_connections() {
     runs("redis-50", &[BOTH]);
+}
+
+#[test]
+fn redis_with_requests_in_a_pipeline() {
+    runs("redis-pipeline", &[BOTH]);
 }
 
 #[test]

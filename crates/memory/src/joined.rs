@@ -205,6 +205,12 @@ impl Joined {
         self.hung_up.then(|| if self.connection.was_read_by_peer() { End::Eof } else { End::Reset })
     }
 
+    /// Whether the peer is gone and has not read all that went by the segment: the kernel would say ECONNRESET, also
+    /// where the peer had not begun to send by the segment itself.
+    pub fn was_left_unread(&self) -> bool {
+        self.hung_up && !self.connection.was_read_by_peer()
+    }
+
     /// Sends no more, as a FIN.
     pub fn shut(&mut self) {
         let ring = self.connection.shut();

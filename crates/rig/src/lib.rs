@@ -38,7 +38,7 @@ pub use patience::{PATIENCE, eventually, eventually_some};
 pub use process::{Finished, Program, Running};
 pub use requirements::{Missing, Requirements, is_root, requirements};
 pub use syn_flood::syn_flood;
-pub use two_hosts::{Host, Options, Protocol, Router, TwoHosts, two_hosts};
+pub use two_hosts::{Host, Options, Protocol, Router, TwoHosts, one_host, two_hosts};
 
 /// Programs started by the rig look for their port, their output or their end at this interval when the kernel has
 /// no event to offer (a port in `/proc/net/tcp` changes silently).

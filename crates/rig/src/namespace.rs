@@ -15,6 +15,8 @@ use crate::{Context, Error, Result};
 pub struct Namespace {
     name: String,
     handle: File,
+    /// It goes with this value.
+    is_own: bool,
 }
 
 impl Namespace {
@@ -28,7 +30,7 @@ impl Namespace {
         let path = format!("/run/netns/{name}");
         let handle = File::open(&path).context(format_args!("open {path}"));
         let namespace = match handle {
-            Ok(handle) => Namespace { name, handle },
+            Ok(handle) => Namespace { name, handle, is_own: true },
             Err(error) => {
                 cleanup::remove_namespace(&name);
                 return Err(error);
@@ -36,6 +38,12 @@ impl Namespace {
         };
         namespace.ip("link set lo up")?;
         Ok(namespace)
+    }
+
+    /// The same one again: it is gone when the first value is.
+    pub(crate) fn again(&self) -> Result<Namespace> {
+        let handle = self.handle.try_clone().context(&self.name)?;
+        Ok(Namespace { name: self.name.clone(), handle, is_own: false })
     }
 
     /// Its name in `/run/netns`.
@@ -78,7 +86,9 @@ impl Namespace {
 
 impl Drop for Namespace {
     fn drop(&mut self) {
-        cleanup::remove_namespace(&self.name);
+        if self.is_own {
+            cleanup::remove_namespace(&self.name);
+        }
     }
 }
 

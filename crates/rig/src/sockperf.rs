@@ -105,7 +105,7 @@ impl Witness {
 /// Ping-pong: latency and what the kernels saw.
 pub fn ping_pong(hosts: &TwoHosts, run: &Run<'_>) -> Result<(Latency, Witness)> {
     let (client, _, witness) = between(hosts, run, "ping-pong")?;
-    Ok((parse_latency(&client)?, witness))
+    Ok((Latency::read(&client)?, witness))
 }
 
 /// Throughput, counted at the receiver, and what the kernels saw.
@@ -145,25 +145,28 @@ fn program(host: &Host, side: Side<'_>, protocol: Protocol, words: &str) -> Prog
     }
 }
 
-fn parse_latency(text: &str) -> Result<Latency> {
-    if text.contains("No messages were received") {
-        return Err(Error::new("sockperf: no message came back from the server"));
+impl Latency {
+    /// Of a ping-pong: what the client printed.
+    pub fn read(text: &str) -> Result<Latency> {
+        if text.contains("No messages were received") {
+            return Err(Error::new("sockperf: no message came back from the server"));
+        }
+        let valid = after(text, "[Valid Duration]").ok_or_else(|| missing("valid duration", text))?;
+        let seconds = number(valid, "RunTime=")?;
+        let observations = number(valid, "ReceivedMessages=")? as u64;
+        let percentile = |label: &str| number(text, &format!("percentile {label} ="));
+        Ok(Latency {
+            p50: percentile("50.000")?,
+            p99: percentile("99.000")?,
+            p999: percentile("99.900").or_else(|_| number(text, "<MAX> observation ="))?,
+            max: number(text, "<MAX> observation =")?,
+            average: number(text, "avg-latency=")?,
+            observations,
+            rate: if seconds > 0.0 { observations as f64 / seconds } else { 0.0 },
+            dropped: number(text, "# dropped messages =")? as u64,
+            duplicated: number(text, "# duplicated messages =")? as u64,
+        })
     }
-    let valid = after(text, "[Valid Duration]").ok_or_else(|| missing("valid duration", text))?;
-    let seconds = number(valid, "RunTime=")?;
-    let observations = number(valid, "ReceivedMessages=")? as u64;
-    let percentile = |label: &str| number(text, &format!("percentile {label} ="));
-    Ok(Latency {
-        p50: percentile("50.000")?,
-        p99: percentile("99.000")?,
-        p999: percentile("99.900").or_else(|_| number(text, "<MAX> observation ="))?,
-        max: number(text, "<MAX> observation =")?,
-        average: number(text, "avg-latency=")?,
-        observations,
-        rate: if seconds > 0.0 { observations as f64 / seconds } else { 0.0 },
-        dropped: number(text, "# dropped messages =")? as u64,
-        duplicated: number(text, "# duplicated messages =")? as u64,
-    })
 }
 
 fn parse_throughput(client: &str, server: &str) -> Result<Throughput> {
@@ -205,7 +208,7 @@ sockperf: ---> percentile 50.000 =    7.507
 
     #[test]
     fn ping_pong_report_is_read() {
-        let latency = parse_latency(PING_PONG).unwrap();
+        let latency = Latency::read(PING_PONG).unwrap();
         assert_eq!((latency.p50, latency.p99, latency.p999), (7.507, 12.661, 19.399));
         assert_eq!((latency.observations, latency.dropped), (35000, 3));
         assert_eq!(latency.rate, 70000.0);
@@ -214,13 +217,13 @@ sockperf: ---> percentile 50.000 =    7.507
     #[test]
     fn too_few_observations_for_a_percentile_fall_back_to_the_maximum() {
         let text = PING_PONG.replace("percentile 99.900", "percentile 99.999");
-        assert_eq!(parse_latency(&text).unwrap().p999, 698.976);
+        assert_eq!(Latency::read(&text).unwrap().p999, 698.976);
     }
 
     #[test]
     fn silence_from_the_server_is_an_error_not_a_zero() {
         assert!(
-            parse_latency("sockperf: No messages were received from the server. Is the server down?")
+            Latency::read("sockperf: No messages were received from the server. Is the server down?")
                 .is_err()
         );
     }

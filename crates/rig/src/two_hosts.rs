@@ -79,15 +79,30 @@ pub struct TwoHosts {
 
 /// Builds two hosts. Needs root; see [`crate::requirements`].
 pub fn two_hosts(options: &Options) -> Result<TwoHosts> {
+    prepare();
+    match options.loss_permille {
+        None => joined(options),
+        Some(permille) => routed(options, permille),
+    }
+}
+
+/// One host as both: its programs, on two processors, talk over loopback. Needs root.
+pub fn one_host() -> Result<TwoHosts> {
+    prepare();
+    let (address, address6, interface) = (Ipv4Addr::LOCALHOST, Ipv6Addr::LOCALHOST, "lo");
+    let namespace = Namespace::create("alone")?;
+    let again = namespace.again()?;
+    let left = Host { namespace, address, address6, interface, cpu: processor(0) };
+    let right = Host { namespace: again, address, address6, interface, cpu: processor(1) };
+    Ok(TwoHosts { left, right, router: None })
+}
+
+fn prepare() {
     static ONCE: Once = Once::new();
     ONCE.call_once(|| {
         cleanup::on_signals();
         cleanup::remove_leftovers();
     });
-    match options.loss_permille {
-        None => joined(options),
-        Some(permille) => routed(options, permille),
-    }
 }
 
 fn joined(options: &Options) -> Result<TwoHosts> {
@@ -126,9 +141,12 @@ pub(crate) fn host(label: &str, address: Ipv4Addr, cpu: usize) -> Result<Host> {
     let namespace = Namespace::create(label)?;
     let last = u16::from(address.octets()[3]);
     let address6 = Ipv6Addr::new(0xfd77, 0, 0, 0, 0, 0, 0, last);
-    // A machine of one CPU still runs the tests.
-    let cpus = std::thread::available_parallelism().map_or(1, std::num::NonZero::get);
-    Ok(Host { namespace, address, address6, interface: INTERFACE, cpu: cpu % cpus })
+    Ok(Host { namespace, address, address6, interface: INTERFACE, cpu: processor(cpu) })
+}
+
+/// A machine of one CPU still runs the tests.
+fn processor(wanted: usize) -> usize {
+    wanted % std::thread::available_parallelism().map_or(1, std::num::NonZero::get)
 }
 
 pub(crate) fn join(options: &Options, one: (&Namespace, &str), other: (&Namespace, &str)) -> Result<()> {

@@ -95,11 +95,12 @@ pub(crate) fn read(product: Product, os: Os) -> Runtime {
     }
 }
 
-/// libsdp.so: no interface is ours. What concerns statistics is as with libvma.so.
+/// libsdp.so: no interface is ours. What concerns statistics, and how long calls poll, is as with libvma.so.
 fn of_sdp(os: Os, environment: &[(String, String)]) -> Runtime {
     let pairs = environment.iter().map(|(name, value)| (name.as_str(), value.as_str()));
     let (mut parameters, _) = Parameters::from_env(pairs.filter(|(name, _)| {
-        name.starts_with("VMA_STATS_") || matches!(*name, "SIDESTEP_MOVE_EVERY" | "SIDESTEP_LOCAL")
+        let others = ["VMA_RX_POLL", "VMA_SELECT_POLL", "SIDESTEP_MOVE_EVERY", "SIDESTEP_LOCAL"];
+        name.starts_with("VMA_STATS_") || others.contains(name)
     }));
     parameters.expand_pid(sys::process::pid() as u32);
     // There is no wire to move to.

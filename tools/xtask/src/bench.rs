@@ -18,6 +18,7 @@ mod floor;
 mod latency;
 mod loss;
 mod profiles;
+mod sdp;
 mod syn_flood;
 mod throughput;
 mod vma_tables;
@@ -51,7 +52,9 @@ pub(crate) fn run(words: &[String]) -> Result<ExitCode> {
     let count = arguments.number("--connections", if quick { 2000 } else { 100_000 })?;
     let library = arguments.value("--library")?;
     let what = arguments.word().unwrap_or_default();
-    let takes_names = ["apps", "profiles"].contains(&what.as_str());
+    let is_sdp = what == "sdp";
+    let programs = is_sdp && arguments.flag("--programs");
+    let takes_names = programs || ["apps", "profiles"].contains(&what.as_str());
     let names: Vec<String> =
         if takes_names { std::iter::from_fn(|| arguments.word()).collect() } else { Vec::new() };
     arguments.end()?;
@@ -66,6 +69,8 @@ pub(crate) fn run(words: &[String]) -> Result<ExitCode> {
         "extra" => &extra::run,
         "profiles" => &|plan| profiles::run(plan, &names),
         "syn-flood" => &syn_flood::run,
+        "sdp" if programs => &|plan| sdp::run_programs(plan, &names),
+        "sdp" => &sdp::run,
         other => {
             return Err(Error::new(format!("bench {other:?}: cargo x help lists them")));
         }
@@ -74,7 +79,8 @@ pub(crate) fn run(words: &[String]) -> Result<ExitCode> {
     build::warn_if_busy();
     rig::on_signals();
     rig::install(&[demo::SOCKPERF])?;
-    let plan = Plan { library: build::library(library)?, rounds, seconds, quick, mib, count };
+    let library = if is_sdp { build::libsdp(library)? } else { build::library(library)? };
+    let plan = Plan { library, rounds, seconds, quick, mib, count };
     measure(&plan)?;
     Ok(ExitCode::SUCCESS)
 }

@@ -28,14 +28,23 @@ pub(crate) fn run_cargo(words: &str) -> Result<()> {
     if status.success() { Ok(()) } else { Err(Error::new(format!("cargo {words} failed"))) }
 }
 
-/// The library to measure: the one given, or a fresh release build.
+/// libvma.so to measure: the one given, or a fresh release build.
 pub(crate) fn library(given: Option<String>) -> Result<PathBuf> {
+    given_or_built(given, "preload", "libvma.so")
+}
+
+/// libsdp.so, likewise.
+pub(crate) fn libsdp(given: Option<String>) -> Result<PathBuf> {
+    given_or_built(given, "libsdp", "libsdp.so")
+}
+
+fn given_or_built(given: Option<String>, package: &str, name: &str) -> Result<PathBuf> {
     let path = match given {
         Some(path) => PathBuf::from(path),
         None => {
-            eprintln!("building target/release/libvma.so");
-            run_cargo("build --quiet --release -p preload")?;
-            target().join("release/libvma.so")
+            eprintln!("building target/release/{name}");
+            run_cargo(&format!("build --quiet --release -p {package}"))?;
+            target().join("release").join(name)
         }
     };
     path.canonicalize().context(path.display())

@@ -38,7 +38,8 @@ cargo x <command> [options]
       [FILTER]         only tests whose name contains it
       --guests         instead: between virtual machines with Debian's kernels and emulated cards (root, about 15 minutes)
       --short          of those only what takes less than five minutes
-      --long           instead: event loops and what hung once, ten times each (root, about 20 minutes); [FILTER] as above
+      --long           instead: event loops and what hung once, ten times each, and 10 000 rounds of kill -9 under libsdp.so
+                       (root, about 25 minutes); [FILTER] as above
       --runs N         of those so many runs each
   bench latency        raw AF_XDP floor, kernel blocking and spinning, accelerated, mixed; table, and JSON in target/bench
   bench throughput     messages per second counted at the receiver; table, and JSON in target/bench
@@ -51,6 +52,8 @@ cargo x <command> [options]
   bench connections    memory and cost of a request with 10 and with 100 000 connections
       --connections N  with N instead of 100 000: as many as RLIMIT_NOFILE allows both ends
   bench syn-flood      200 000 SYNs from invented sources: memory, and how long others wait for a connection
+  bench sdp            two processes of one host: SDP, loopback, AF_UNIX, what memory allows; latency, streams, connections, CPU
+      --programs [NAME..]  instead: redis, memcached, nginx, PostgreSQL on 127.0.0.1, loopback against SDP
       --rounds N       interleaved rounds (default 3), --seconds N, --library PATH, --quick
   bench instructions   instructions per packet through the engine (callgrind), beside those of the last release
       --check          fail when a count grew by more than --tolerance N percent (default 3)

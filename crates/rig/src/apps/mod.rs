@@ -75,6 +75,8 @@ pub struct Ends<'l> {
     pub strict: bool,
     /// Variables of the server's programs, where it is accelerated.
     pub environment: &'l [(String, String)],
+    /// Variables of both sides' programs, where they are accelerated.
+    pub everywhere: &'l [(String, String)],
 }
 
 /// What a load generator said.
@@ -152,7 +154,9 @@ impl Stage<'_> {
             return program;
         }
         let carrier = std::env::var("SIDESTEP_CARRIER").unwrap_or_else(|_| "auto".to_owned());
-        program.may_fall_back().environment("SIDESTEP_CARRIER", carrier)
+        let program = program.may_fall_back().environment("SIDESTEP_CARRIER", carrier);
+        let everywhere = if accelerated { self.ends.everywhere } else { &[] };
+        everywhere.iter().fold(program, |program, (name, value)| program.environment(name, value))
     }
 
     /// Starts a server and waits until it listens.

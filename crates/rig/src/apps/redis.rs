@@ -21,7 +21,7 @@ const REDIS: App = App {
     beside: 0,
     large: false,
     goal: Some(2.0),
-    run: |stage| benchmark(stage, 1),
+    run: |stage| benchmark(stage, 1, ""),
 };
 
 pub(super) const APPS: &[App] = &[
@@ -30,7 +30,14 @@ pub(super) const APPS: &[App] = &[
         name: "redis-50",
         what: "redis-benchmark, 50 connections",
         goal: None,
-        run: |stage| benchmark(stage, 50),
+        run: |stage| benchmark(stage, 50, ""),
+        ..REDIS
+    },
+    App {
+        name: "redis-pipeline",
+        what: "redis-benchmark, 50 connections, 16 requests at a time",
+        goal: None,
+        run: |stage| benchmark(stage, 50, "-P 16"),
         ..REDIS
     },
     App {
@@ -62,19 +69,20 @@ fn server(stage: &Stage<'_>, program: Program, address: Ipv4Addr, more: &str) ->
 }
 
 /// As many requests as take about the run's seconds at the kernel's usual rate.
-fn load(stage: &Stage<'_>, connections: u32) -> Program {
-    let requests = if connections == 1 { 10_000 } else { 20_000 } * stage.seconds;
+fn load(stage: &Stage<'_>, connections: u32, more: &str) -> Program {
+    let pipelined = if more.is_empty() { 1 } else { 10 };
+    let requests = if connections == 1 { 10_000 } else { 20_000 } * stage.seconds * pipelined;
     let words = format!(
-        "-h {} -p {PORT} -n {requests} -c {connections} -t set,get -r 1000 --csv",
+        "-h {} -p {PORT} -n {requests} -c {connections} -t set,get -r 1000 --csv {more}",
         stage.hosts.right.address
     );
     stage.client("redis-benchmark").words(&words)
 }
 
-fn benchmark(stage: &Stage<'_>, connections: u32) -> Result<Figures> {
+fn benchmark(stage: &Stage<'_>, connections: u32, more: &str) -> Result<Figures> {
     let address = stage.hosts.right.address;
     let _server = server(stage, stage.server("redis-server"), address, "")?;
-    let said = stage.ask(&load(stage, connections))?.stdout;
+    let said = stage.ask(&load(stage, connections, more))?.stdout;
     let figures = parse::redis(&said, "GET")?;
     parse::redis(&said, "SET")?;
     large_value_comes_back(stage)?;
@@ -99,7 +107,7 @@ fn large_value_comes_back(stage: &Stage<'_>) -> Result<()> {
 fn snapshot(stage: &Stage<'_>) -> Result<Figures> {
     let address = stage.hosts.right.address;
     let server = server(stage, stage.server("redis-server"), address, "")?;
-    let load = load(stage, 10).start()?;
+    let load = load(stage, 10, "").start()?;
     // A second process of the host: on the kernel, while the first holds the interface's queue.
     let saved = cli(&stage.hosts.left, address, &["bgsave"])?;
     let said = load.finish(Duration::from_secs(stage.seconds.into()) + GRACE)?.success()?.stdout;

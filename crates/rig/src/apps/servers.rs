@@ -205,10 +205,9 @@ fn postgresql(stage: &Stage<'_>) -> Result<Figures> {
     while ready.run(super::GRACE)?.success().is_err() && Instant::now() < end {}
     let filling = pgbench(stage.hosts.left.program(binaries.join("pgbench")), "-i -q -s 1");
     stage.ask(&filling)?;
-    let loading = pgbench(
-        stage.client(&binaries.join("pgbench").to_string_lossy()),
-        &format!("-S -n -c 8 -T {}", stage.seconds),
-    );
+    // The server's user: memory joins processes of one user.
+    let client = as_user(stage.client("setpriv"), "postgres", "postgres").argument(binaries.join("pgbench"));
+    let loading = pgbench(client.directory(&stage.folder.0), &format!("-S -n -c 8 -T {}", stage.seconds));
     let said = stage.ask(&loading)?.stdout;
     let failed = parse::number(&said, "number of failed transactions:")?;
     if failed != 0.0 {

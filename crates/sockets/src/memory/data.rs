@@ -43,13 +43,7 @@ pub(crate) fn receive(
         let begun = into.clone();
         let is_shut = object.shut.load(Ordering::Relaxed) & 1 != 0;
         let got = locked(runtime, object, fd, now, |inner, tcp, news| {
-            let got = take(inner, tcp, into, flags, is_shut);
-            if !matches!(got, Got::End | Got::Error(_)) || !inner.part.receives {
-                return got;
-            }
-            // The bell may say that there is more, elsewhere.
-            news.add(inner.go_on(tcp, now, true));
-            if news.is_over.is_some() { Got::Moved } else { take(inner, tcp, into, flags, is_shut) }
+            take_or_hear(inner, tcp, now, into, flags, is_shut, news)
         })?;
         if flags & libc::MSG_PEEK != 0 {
             // Each look begins anew.
@@ -206,6 +200,36 @@ impl Failed for Put {
     const MOVED: Put = Put::Moved;
 }
 
+/// One look; where the kernel's socket says that it is over, the bell may say that there is more, elsewhere.
+fn take_or_hear(
+    inner: &mut Inner,
+    tcp: c_int,
+    now: u64,
+    into: &mut Buffers<'_>,
+    flags: c_int,
+    is_shut: bool,
+    news: &mut News,
+) -> Got {
+    let got = match take(inner, tcp, into, flags, is_shut) {
+        Got::End if inner.untold != 0 => Got::Error(core::mem::take(&mut inner.untold)),
+        got => got,
+    };
+    if !matches!(got, Got::End | Got::Error(_)) || !inner.part.receives {
+        return got;
+    }
+    news.add(inner.go_on(tcp, now, true));
+    let more = if news.is_over.is_some() { Got::Moved } else { take(inner, tcp, into, flags, is_shut) };
+    match (got, more) {
+        // The kernel tells an error once, and has just told it.
+        (Got::Error(errno), Got::Bytes(count)) => {
+            inner.untold = errno;
+            Got::Bytes(count)
+        }
+        (Got::Error(errno), _) => Got::Error(errno),
+        (_, more) => more,
+    }
+}
+
 fn take(inner: &mut Inner, tcp: c_int, into: &mut Buffers<'_>, flags: c_int, is_shut: bool) -> Got {
     let joined = match &mut inner.way {
         Way::Joined(joined) => joined,
@@ -217,6 +241,12 @@ fn take(inner: &mut Inner, tcp: c_int, into: &mut Buffers<'_>, flags: c_int, is_
         if flags & libc::MSG_PEEK == 0 {
             joined.received_by_socket(count as u64);
         }
+        let said = match said {
+            Got::End if joined.was_left_unread() && !core::mem::replace(&mut inner.told_reset, true) => {
+                Got::Error(libc::ECONNRESET)
+            }
+            said => said,
+        };
         if count == 0 || into.left() == 0 || joined.source() != Source::Segment || flags & libc::MSG_PEEK != 0
         {
             return said;

@@ -74,6 +74,8 @@ struct Inner {
     heard: u64,
     /// Bytes that the peer did not read here, and that went by the socket since.
     repaid: u64,
+    /// An error that the kernel's socket told, and that comes behind bytes of the segment; 0: none.
+    untold: i32,
     /// Has told its error (ECONNRESET).
     told_reset: bool,
     /// A send after the peer was gone has succeeded, as it does where the RST is still to come.

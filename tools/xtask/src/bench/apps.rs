@@ -162,7 +162,14 @@ fn row(plan: &Plan, cell: &Cell, kernel: &Cell) -> Vec<String> {
 }
 
 fn ends<'p>(plan: &'p Plan, cell: &Cell) -> Ends<'p> {
-    Ends { library: &plan.library, client: cell.way.0, server: cell.way.1, strict: false, environment: &[] }
+    Ends {
+        library: &plan.library,
+        client: cell.way.0,
+        server: cell.way.1,
+        strict: false,
+        environment: &[],
+        everywhere: &[],
+    }
 }
 
 /// What the product promises, against what was measured.

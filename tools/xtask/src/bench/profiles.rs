@@ -156,6 +156,7 @@ impl Row {
             server: accelerated,
             strict: false,
             environment,
+            everywhere: &[],
         };
         match self.load {
             Load::App(name) => {

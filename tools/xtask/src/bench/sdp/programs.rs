@@ -1,0 +1,160 @@
+//! `cargo x bench sdp --programs [NAME..]`: servers and clients that people run, on 127.0.0.1, by the kernel's
+//! loopback and under libsdp.so, interleaved; every answer is checked.
+
+use rig::apps::{App, Ends, Figures};
+use rig::{Error, Result};
+use serde_json::{Value, json};
+
+use super::World;
+use crate::bench::{Plan, median, save};
+use crate::progress::Progress;
+use crate::table::{Table, thousands};
+
+/// Those that talk over loopback in the first place, and what SDP owes them: times loopback's rate.
+const PROGRAMS: [(&str, f64); 10] = [
+    ("redis-1", 3.0),
+    ("redis-50", 0.95),
+    ("redis-pipeline", 0.95),
+    ("memcached-1", 0.95),
+    ("memcached-4", 0.95),
+    ("memcached-binary", 0.95),
+    ("nginx-keepalive", 0.95),
+    ("nginx-close", 0.95),
+    ("nginx-file", 0.95),
+    ("postgresql", 0.95),
+];
+
+/// A program one way.
+struct Cell {
+    app: &'static App,
+    goal: f64,
+    speaks_sdp: bool,
+    rounds: Vec<Figures>,
+    failure: Option<String>,
+}
+
+impl Cell {
+    fn rate(&self) -> f64 {
+        median(self.rounds.iter().map(|round| round.rate))
+    }
+
+    fn percentile(&self, of: impl Fn(&Figures) -> Option<f64>) -> f64 {
+        median(self.rounds.iter().filter_map(of))
+    }
+
+    fn name(&self) -> &'static str {
+        if self.speaks_sdp { "SDP" } else { "loopback" }
+    }
+}
+
+pub(in crate::bench) fn run(plan: &Plan, names: &[String]) -> Result<()> {
+    let mut cells = Vec::new();
+    for (name, goal) in chosen(names)? {
+        let app = App::by_name(name).ok_or_else(|| Error::new(format!("no app {name}")))?;
+        if let Err(missing) = app.install() {
+            eprintln!("{name} is left out: {missing}");
+            continue;
+        }
+        let cell = |speaks_sdp| Cell { app, goal, speaks_sdp, rounds: Vec::new(), failure: None };
+        cells.extend([false, true].map(cell));
+    }
+    let world = World::new(plan)?;
+    let everywhere = [
+        ("LIBSDP_CONFIG_FILE".to_owned(), world.rules.display().to_string()),
+        ("SIDESTEP_LOCAL".to_owned(), "shm".to_owned()),
+    ];
+    let mut progress = Progress::new(cells.len() * plan.rounds as usize);
+    for round in 1..=plan.rounds {
+        for cell in cells.iter_mut().filter(|cell| cell.failure.is_none()) {
+            progress.step(&format!("round {round}, {}, {}", cell.app.name, cell.name()));
+            let (client, server) = (cell.speaks_sdp, cell.speaks_sdp);
+            let ends = Ends {
+                library: &world.library,
+                client,
+                server,
+                strict: false,
+                environment: &[],
+                everywhere: &everywhere,
+            };
+            match cell.app.run(&world.hosts, ends, plan.seconds) {
+                Ok((figures, _)) => cell.rounds.push(figures),
+                Err(error) => cell.failure = Some(error.to_string()),
+            }
+        }
+    }
+    drop((progress, world));
+    show(plan, &cells);
+    save("sdp-programs", &cells.iter().map(as_json).collect())?;
+    match cells.iter().filter(|cell| cell.failure.is_some()).count() {
+        0 => Ok(()),
+        count => Err(Error::new(format!("{count} rows failed: see above"))),
+    }
+}
+
+fn chosen(names: &[String]) -> Result<Vec<(&'static str, f64)>> {
+    let known = || PROGRAMS.map(|(name, _)| name).join(" ");
+    let find = |name: &String| {
+        let found = PROGRAMS.into_iter().find(|(known, _)| known == name);
+        found.ok_or_else(|| Error::new(format!("no program {name:?}; there are {}", known())))
+    };
+    if names.is_empty() { Ok(PROGRAMS.to_vec()) } else { names.iter().map(find).collect() }
+}
+
+fn show(plan: &Plan, cells: &[Cell]) {
+    println!(
+        "Median of {} interleaved rounds of about {} s on 127.0.0.1; client on CPU 0, server on CPU 1. Every answer was \
+         checked.\n",
+        plan.rounds, plan.seconds
+    );
+    let shown = |value: f64| if value.is_nan() { "-".to_owned() } else { format!("{value:.0}") };
+    let mut table = Table::new(&["", "rate", "p50 µs", "p99 µs", "× loopback"]);
+    for pair in cells.chunks(2) {
+        let [loopback, sdp] = pair else { continue };
+        table.row(vec![format!("{}: {}, {}", loopback.app.name, loopback.app.what, loopback.app.unit)]);
+        for cell in [loopback, sdp] {
+            table.row(vec![
+                format!("  {}", cell.name()),
+                thousands(cell.rate() as u64),
+                shown(cell.percentile(|round| round.p50_us)),
+                shown(cell.percentile(|round| round.p99_us)),
+                format!("{:.2}", cell.rate() / loopback.rate()),
+            ]);
+        }
+        table.rule();
+    }
+    table.print();
+    for pair in cells.chunks(2) {
+        let [loopback, sdp] = pair else { continue };
+        for failure in [loopback, sdp].into_iter().filter_map(|cell| cell.failure.as_ref()) {
+            println!("\nFAILED {failure}");
+        }
+        let ratio = sdp.rate() / loopback.rate();
+        let verdict = if ratio >= sdp.goal { "reached" } else { "missed" };
+        println!("goal {verdict}: {} {ratio:.2} times loopback, wanted {}", sdp.app.name, sdp.goal);
+    }
+}
+
+fn as_json(cell: &Cell) -> Value {
+    let rounds = cell
+        .rounds
+        .iter()
+        .map(|round| json!({"rate": round.rate, "p50_us": round.p50_us, "p99_us": round.p99_us}));
+    json!({
+        "program": cell.app.name, "what": cell.app.what, "unit": cell.app.unit, "way": cell.name(),
+        "rate": cell.rate(), "failure": cell.failure, "rounds": rounds.collect::<Vec<_>>(),
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_program_is_one_of_the_rig_and_unknown_ones_are_refused_with_the_list() {
+        for (name, _) in chosen(&[]).unwrap() {
+            assert!(App::by_name(name).is_some(), "{name}");
+        }
+        let error = chosen(&["redis".to_owned()]).unwrap_err().to_string();
+        assert!(error.contains("redis-pipeline"), "{error}");
+    }
+}
