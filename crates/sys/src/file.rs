@@ -71,10 +71,15 @@ pub fn reserve(fd: i32, length: u64) -> Result<()> {
 
 /// Reads a file from its beginning into `buffer`; says how much of it fitted.
 pub fn read_to(path: &CStr, buffer: &mut [u8]) -> Result<usize> {
-    let fd = open_briefly(path, libc::O_RDONLY, 0)?;
+    let file = open_briefly(path, libc::O_RDONLY, 0)?;
+    fill(&file, buffer)
+}
+
+/// Reads on, to the end of the file or of the buffer.
+fn fill(file: &Fd, buffer: &mut [u8]) -> Result<usize> {
     let mut filled = 0;
     while filled < buffer.len() {
-        match crate::fd::read(fd.raw(), &mut buffer[filled..]) {
+        match crate::fd::read(file.raw(), &mut buffer[filled..]) {
             Ok(0) => break,
             Ok(got) => filled += got,
             Err(libc::EINTR) => {}
@@ -86,13 +91,22 @@ pub fn read_to(path: &CStr, buffer: &mut [u8]) -> Result<usize> {
 
 /// A whole file of at most `limit` bytes; a larger one is EFBIG.
 pub fn read_whole(path: &CStr, limit: usize) -> Result<Vec<u8>> {
-    let mut bytes = vec![0; limit + 1];
-    let length = read_to(path, &mut bytes)?;
-    if length > limit {
-        return Err(libc::EFBIG);
+    /// Most files are smaller: memory that nothing is read into costs time, too.
+    const FIRST: usize = 16 << 10;
+    let file = open_briefly(path, libc::O_RDONLY, 0)?;
+    let mut bytes = vec![0; FIRST.min(limit + 1)];
+    let mut filled = 0;
+    loop {
+        filled += fill(&file, &mut bytes[filled..])?;
+        if filled < bytes.len() {
+            bytes.truncate(filled);
+            return Ok(bytes);
+        }
+        if filled > limit {
+            return Err(libc::EFBIG);
+        }
+        bytes.resize((2 * filled).min(limit + 1), 0);
     }
-    bytes.truncate(length);
-    Ok(bytes)
 }
 
 /// Whether the process has a descriptor of this kind, as /proc/self/fd shows it ("anon_inode:[eventfd]").
@@ -141,5 +155,9 @@ mod tests {
         assert!(read_number(c"/proc/sys/net/core/rmem_max").unwrap() > 0);
         assert_eq!(read_number(c"/proc/sys/net/core/no_such"), Err(libc::ENOENT));
         assert_eq!(read_whole(c"/proc/self/status", 8), Err(libc::EFBIG));
+        let own = read_whole(c"/proc/self/exe", 1 << 30).unwrap();
+        assert_eq!(own, std::fs::read("/proc/self/exe").unwrap());
+        assert_eq!(read_whole(c"/proc/self/exe", own.len() - 1), Err(libc::EFBIG));
+        assert_eq!(read_whole(c"/proc/self/exe", own.len()).unwrap().len(), own.len());
     }
 }

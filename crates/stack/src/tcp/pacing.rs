@@ -4,13 +4,17 @@
 //!
 //! The rule is the generic cell rate algorithm (ITU-T I.371): what is sent moves `paid_at`, the moment at which all of
 //! it is paid for at the rate, and data may go while that is at most `TOLERANCE` ahead. The timer fires in the middle
-//! of the tolerance, so that it may be late by half of it without a loss of rate, and sends as much at once.
+//! of the tolerance, and sends as much at once. A thread that is late, since others have the processor, makes up for
+//! it: `paid_at` may be behind by as much as `LATE`.
 
 use super::control_block::{Cx, NEVER, Tcb, Timer};
 use crate::{Duration, Frame, Instant, Outlet};
 
 /// How far ahead of the rate data may go: the burst after silence, and what is sent per timer.
 const TOLERANCE: Duration = Duration::from_millis(2);
+
+/// How late the timer may be without a loss of rate. A longer silence is no lateness, and saves nothing up.
+const LATE: Duration = Duration::from_millis(10);
 
 impl<F: Frame> Tcb<F> {
     /// Whether data must wait because of the rate; a timer goes on then.
@@ -35,8 +39,8 @@ impl<F: Frame> Tcb<F> {
         if rate == 0 {
             return u32::MAX;
         }
-        let ahead = self.seldom.as_ref().map_or(Duration::ZERO, |seldom| seldom.paid_at.since(now));
-        let span = TOLERANCE.saturating_sub(ahead).as_nanos();
+        let paid_at = self.seldom.as_ref().map_or(now, |seldom| seldom.paid_at);
+        let span = (now + TOLERANCE).since(paid_from(paid_at, now)).as_nanos();
         (u128::from(rate) * span / 1_000_000_000).min(u128::from(u32::MAX)) as u32
     }
 
@@ -45,7 +49,7 @@ impl<F: Frame> Tcb<F> {
     pub(super) fn charge_to_pace(&mut self, now: Instant, len: u32) {
         let took = u128::from(len) * 1_000_000_000 / u128::from(self.options.max_pacing_rate);
         let seldom = self.seldom();
-        seldom.paid_at = seldom.paid_at.max(now) + Duration::from_nanos(took.min(LONGEST_NS) as u64);
+        seldom.paid_at = paid_from(seldom.paid_at, now) + Duration::from_nanos(took.min(LONGEST_NS) as u64);
     }
 
     /// Whether data waits for its turn.
@@ -60,6 +64,11 @@ impl<F: Frame> Tcb<F> {
         self.stop_timer(Timer::Pacing);
         self.output(cx);
     }
+}
+
+/// Where what goes now begins to be paid for.
+fn paid_from(paid_at: Instant, now: Instant) -> Instant {
+    if now.since(paid_at) > LATE { now } else { paid_at }
 }
 
 /// No packet waits for longer behind another one (an hour): a rate that has no use leaves a connection that still ends.

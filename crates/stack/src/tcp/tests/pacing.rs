@@ -58,6 +58,23 @@ fn no_stretch_of_time_sees_more_than_the_rate_and_two_milliseconds_of_it() {
 }
 
 #[test]
+fn a_timer_that_is_late_costs_no_rate() {
+    let rate = 20_000_000;
+    let (mut world, a, b) = paced(rate, true);
+    let mut got = 0;
+    for _ in 0..400 {
+        // Nobody looks for five milliseconds.
+        world.now = world.now + MS * 5;
+        while world.step(world.now) {}
+        while world.send(0, a, &[1; 65_536]).is_ok() {}
+        while let Ok(bytes) = world.recv(1, b, 65_536) {
+            got += bytes.len();
+        }
+    }
+    assert!(got as u64 > rate * 2 * 97 / 100, "{got} in two seconds");
+}
+
+#[test]
 fn what_is_sent_again_counts_and_waits_too() {
     let rate = 1_000_000;
     let (mut world, a, b) = paced(rate, false);
