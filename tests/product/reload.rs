@@ -73,6 +73,13 @@ fn apache_configuration(place: &str, folder: &str) -> String {
     )
 }
 
+fn puma_configuration(place: &str, _folder: &str) -> String {
+    format!(
+        "bind 'tcp://{place}'\nworkers 2\nthreads 1, 4\nenvironment 'none'\n\
+         app {{ |env| [200, {{ 'Content-Length' => '5' }}, ['small']] }}\n"
+    )
+}
+
 const NGINX: Server = Server {
     needs: Package { program: "/usr/sbin/nginx", package: "nginx-light" },
     configuration: nginx_configuration,
@@ -98,6 +105,14 @@ const APACHE: Server = Server {
     needs: Package { program: "/usr/sbin/apache2", package: "apache2-bin" },
     configuration: apache_configuration,
     words: "-DFOREGROUND -f {conf}",
+    signal: libc::SIGUSR1,
+};
+
+/// SIGUSR1 replaces one worker after the other.
+const PUMA: Server = Server {
+    needs: Package { program: "/usr/bin/puma", package: "puma" },
+    configuration: puma_configuration,
+    words: "-C {conf}",
     signal: libc::SIGUSR1,
 };
 
@@ -174,6 +189,12 @@ fn haproxy_replaces_its_worker_without_a_failed_request() {
 #[test]
 fn gunicorn_replaces_its_workers_without_a_failed_request() {
     reloads(&GUNICORN, &["auto", "wire"]);
+}
+
+/// On the wire at once a few may be reset: see `docs/differences.md`.
+#[test]
+fn puma_replaces_its_workers_without_a_failed_request() {
+    reloads(&PUMA, &["auto"]);
 }
 
 /// On the wire at once a few may be: see `docs/differences.md`.
