@@ -244,26 +244,26 @@ parameters! {
     progress_engine_wce_max: u32 = 10_000, in 1..=1_000_000 or nearest, env "VMA_PROGRESS_ENGINE_WCE_MAX" also "VMA_CQ_DRAIN_WCE_MAX", label "CQ Drain WCE (max)";
     /// Interrupt moderation.
     cq_moderation_enable: bool = true, env "VMA_CQ_MODERATION_ENABLE", label "CQ Interrupts Moderation",
-        unused "it would change the interface for all programs of the host: `sidestep doctor` says what to set by ethtool -C";
+        unused "an interrupt is the card's queue's, which all programs of the host share, not a ring's: `sidestep doctor` says what to set by ethtool -C";
     /// Packets per interrupt.
     cq_moderation_count: u32 = 48, env "VMA_CQ_MODERATION_COUNT", label "CQ Moderation Count",
-        unused "it would change the interface for all programs of the host: `sidestep doctor` says what to set by ethtool -C";
+        unused "an interrupt is the card's queue's, which all programs of the host share, not a ring's: `sidestep doctor` says what to set by ethtool -C";
     /// Microseconds per interrupt.
     cq_moderation_period_usec: u32 = 50, env "VMA_CQ_MODERATION_PERIOD_USEC", label "CQ Moderation Period (usec)",
-        unused "it would change the interface for all programs of the host: `sidestep doctor` says what to set by ethtool -C";
+        unused "an interrupt is the card's queue's, which all programs of the host share, not a ring's: `sidestep doctor` says what to set by ethtool -C";
     /// Largest packet count of adaptive moderation.
     cq_aim_max_count: u32 = 560, env "VMA_CQ_AIM_MAX_COUNT", label "CQ AIM Max Count",
-        unused "it would change the interface for all programs of the host: `sidestep doctor` says what to set by ethtool -C";
+        unused "an interrupt is the card's queue's, which all programs of the host share, not a ring's: `sidestep doctor` says what to set by ethtool -C";
     /// Longest period of adaptive moderation.
     cq_aim_max_period_usec: u32 = 250, env "VMA_CQ_AIM_MAX_PERIOD_USEC" also "VMA_CQ_AIM_MAX_PERIOD_US", label "CQ AIM Max Period (usec)",
-        unused "it would change the interface for all programs of the host: `sidestep doctor` says what to set by ethtool -C";
+        unused "an interrupt is the card's queue's, which all programs of the host share, not a ring's: `sidestep doctor` says what to set by ethtool -C";
     /// Interval of adaptive moderation.
     cq_aim_interval_msec: u32 = 250, env "VMA_CQ_AIM_INTERVAL_MSEC", label "CQ AIM Interval (msec)",
-        unused "it would change the interface for all programs of the host: `sidestep doctor` says what to set by ethtool -C";
+        unused "an interrupt is the card's queue's, which all programs of the host share, not a ring's: `sidestep doctor` says what to set by ethtool -C";
     /// Interrupts per second of adaptive moderation.
     cq_aim_interrupts_rate_per_sec: u32 = 5000, env "VMA_CQ_AIM_INTERRUPTS_RATE_PER_SEC",
         label "CQ AIM Interrupts Rate (per sec)",
-        unused "it would change the interface for all programs of the host: `sidestep doctor` says what to set by ethtool -C";
+        unused "an interrupt is the card's queue's, which all programs of the host share, not a ring's: `sidestep doctor` says what to set by ethtool -C";
     /// Packets taken in by one turn. The default is larger than VMA's 16: a turn takes a lock.
     cq_poll_batch_max: u32 = 256, in 1..=1024 or nearest, env "VMA_CQ_POLL_BATCH_MAX", label "CQ Poll Batch (max)";
     /// Keeps the receive queue full when buffers are short.
