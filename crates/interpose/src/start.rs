@@ -207,7 +207,7 @@ pub extern "C" fn ending() {
 
 /// The thread that ends the process; 0: none does.
 static ENDING: AtomicI32 = AtomicI32::new(0);
-/// When it had done so, for our part, in nanoseconds of our clock; 0: it has not.
+/// When that thread had told all peers, in nanoseconds of our clock; 0: it has not yet.
 static ENDED: AtomicU64 = AtomicU64::new(0);
 
 /// Whether another thread ends the process. Asked by each call before it returns to the application, or lets the kernel
@@ -217,7 +217,7 @@ pub(crate) fn is_ending() -> bool {
     ENDING.load(Relaxed) != 0
 }
 
-/// Until the process has ended for our part, and longer if the call `shows_end`.
+/// Waits until the ending thread has told all peers, and longer if the call `shows_end`.
 #[cold]
 pub(crate) fn stay(shows_end: bool) {
     /// Longer than any end takes.

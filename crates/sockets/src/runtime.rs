@@ -537,7 +537,7 @@ impl Runtime {
         crate::extra::after_fork(child);
     }
 
-    /// Before a fork: takes the locks that the child needs to find free, in the order of `lane/mod.rs`.
+    /// Before a fork: takes the locks that the child needs to find free, in the order of ARCHITECTURE.md.
     pub(crate) fn locks_for_fork(&self) -> ForkLocks<'_> {
         let relays = self.relays.fork_begins();
         let links = self.links.lock();

@@ -489,7 +489,7 @@ impl Worker {
     }
 }
 
-/// What every connection is about, for those who look for a stall.
+/// Logs the state of every connection at FINER, for whoever looks for the cause of a stall.
 fn describe_streams(now: u64) {
     for fd in 0..fd_table::end() {
         let Some((lane, id)) =

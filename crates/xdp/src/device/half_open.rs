@@ -19,7 +19,7 @@ impl HalfOpen {
         (!connections.is_empty()).then(|| HalfOpen { connections, by_kernel: ByKernel::open(shared) })
     }
 
-    /// Each once, with both sides.
+    /// The killed process's connections, each listed once, by the four-tuple.
     pub fn connections(&self) -> &[Flow] {
         &self.connections
     }
