@@ -108,6 +108,15 @@ fn programs_of_an_ordinary_user_share_an_interface_and_it_is_given_back_behind_t
     keepers.into_iter().for_each(|keeper| drop(keeper.kill().unwrap()));
 }
 
+/// By the kernel, a client that only waits.
+fn waits(world: &World, port: u16) -> Running {
+    let World { hosts, .. } = world;
+    let program = hosts.left.program("/usr/bin/python3").words("-u -c").argument(WAITS).any_cpu();
+    let mut waiting = program.words(&format!("{} {port}", hosts.right.address)).start().unwrap();
+    waiting.wait_for_output("connected", DEADLINE).unwrap();
+    waiting
+}
+
 #[test]
 fn peers_of_a_killed_program_are_told_and_the_others_go_on_undisturbed() {
     let Some(world) = world(&Options::default()) else { return };
@@ -115,20 +124,13 @@ fn peers_of_a_killed_program_are_told_and_the_others_go_on_undisturbed() {
     let keeper = Keeper::start(&hosts.right, "");
     let (victim, survivor) = (echo(&world, PORT + 4), echo(&world, PORT + 5));
     let mut asking = client(&world, PORT + 5);
-    let by_kernel = |port: u16| {
-        let program = hosts.left.program("/usr/bin/python3").words("-u -c").argument(WAITS).any_cpu();
-        program.words(&format!("{} {port}", hosts.right.address)).start().unwrap()
-    };
-    let mut waiting = by_kernel(PORT + 4);
-    waiting.wait_for_output("connected", DEADLINE).unwrap();
+    let waiting = waits(&world, PORT + 4);
     victim.kill().unwrap();
     let told = waiting.finish(DEADLINE).and_then(Finished::success).unwrap();
     assert!(told.stdout.contains("reset"), "{}", told.stdout);
     // Its port is free for another one.
     let successor = echo(&world, PORT + 4);
-    let mut again = by_kernel(PORT + 4);
-    again.wait_for_output("connected", DEADLINE).unwrap();
-    again.kill().unwrap();
+    waits(&world, PORT + 4).kill().unwrap();
     asking.tell("enough\n").unwrap();
     asking.finish(DEADLINE).and_then(Finished::success).unwrap();
     survivor.kill().unwrap();
@@ -176,6 +178,33 @@ fn packets_that_a_killed_program_had_not_read_leave_their_memory_to_the_others()
         assert!(posted() <= before, "round {round}: {} of {before}", posted());
     }
     survivor.kill().unwrap();
+    keeper.kill().unwrap();
+}
+
+#[test]
+fn a_new_keeper_takes_over_from_one_that_was_killed_and_no_connection_ends() {
+    let Some(world) = world(&Options::default()) else { return };
+    let World { hosts, .. } = &world;
+    let mut keeper = Keeper::start(&hosts.right, "");
+    let (survivor, victim) = (echo(&world, PORT + 11), echo(&world, PORT + 12));
+    let (asking, waiting) = (client(&world, PORT + 11), waits(&world, PORT + 12));
+    let mut newcomers = Vec::new();
+    for round in 0..3 {
+        keeper.kill().unwrap();
+        keeper = Keeper::start(&hosts.right, "");
+        // It is strict, and comes before the others have found the new keeper.
+        newcomers.push(echo(&world, PORT + 13 + round));
+        wait_for_lanes(&hosts.right, 3 + usize::from(round));
+        assert!(keeper.stderr().contains("taken over"), "{}", keeper.stderr());
+    }
+    victim.kill().unwrap();
+    let told = waiting.finish(DEADLINE).and_then(Finished::success).unwrap();
+    assert!(told.stdout.contains("reset"), "{}", told.stdout);
+    wait_for_lanes(&hosts.right, 4);
+    stop(asking);
+    newcomers.into_iter().for_each(|newcomer| drop(newcomer.kill().unwrap()));
+    survivor.kill().unwrap();
+    wait_for_no_program(&hosts.right);
     keeper.kill().unwrap();
 }
 

@@ -115,6 +115,11 @@ pub fn resolve(interface: u32, address: Ipv4Addr) -> Result<()> {
     CLIENT.lock().resolve(interface, address)
 }
 
+/// Hands an interface over that another keeper had handed out, which is gone.
+pub fn restore(interface: u32, description: &[u8], descriptors: &[i32]) -> Result<()> {
+    CLIENT.lock().restore(interface, description, descriptors)
+}
+
 /// Held while a process forks, so that the child finds no question half asked.
 pub fn fork_begins() -> MutexGuard<'static, Client> {
     CLIENT.lock()
@@ -187,7 +192,7 @@ impl Client {
     /// Its answer is taken with that to the first question.
     fn say_hello(&mut self) -> Result<()> {
         self.number = 1;
-        self.send(Packet::question(Kind::Hello, self.number, 0), &[])
+        self.send(Packet::question(Kind::Hello, self.number, 0), &[], &[])
     }
 
     /// See [`attach`].
@@ -196,7 +201,7 @@ impl Client {
         let question = self.question(Kind::Attach, interface as i32);
         let (mut more, mut descriptors) = (Vec::new(), Vec::new());
         let outcome = self
-            .send(question, &[socket])
+            .send(question, &[], &[socket])
             .and_then(|()| self.answer_to(question, LONG_PATIENCE_NS, &mut more, &mut descriptors));
         match outcome {
             Ok(Packet { value: 0, detail, .. }) => {
@@ -210,12 +215,29 @@ impl Client {
         }
     }
 
+    /// See [`restore`].
+    pub fn restore(&mut self, interface: u32, description: &[u8], descriptors: &[i32]) -> Result<()> {
+        // The connection may be the one to the keeper that is gone.
+        let mut outcome = Err(Error::Absent);
+        for _ in 0..2 {
+            self.failed = self.failed.filter(|(error, _)| *error != Error::Absent);
+            self.connected()?;
+            let question = self.question(Kind::Restore, interface as i32);
+            let sent = self.send(question, description, descriptors);
+            outcome = self.hear(question, sent);
+            if outcome != Err(Error::Absent) {
+                break;
+            }
+        }
+        outcome
+    }
+
     /// The keeper's state, as JSON in a file in memory.
     pub fn status(&mut self) -> Result<Fd> {
         self.connected()?;
         let question = self.question(Kind::Status, 0);
         let mut descriptors = Vec::new();
-        self.send(question, &[])?;
+        self.send(question, &[], &[])?;
         let answer = self.answer_to(question, LONG_PATIENCE_NS, &mut Vec::new(), &mut descriptors)?;
         match (answer.value, descriptors.pop()) {
             (0, Some(file)) => Ok(file),
@@ -230,10 +252,13 @@ impl Client {
     }
 
     fn ask(&mut self, question: Packet, descriptors: &[i32]) -> Result<()> {
+        let sent = self.send(question, &[], descriptors);
+        self.hear(question, sent)
+    }
+
+    fn hear(&mut self, question: Packet, sent: Result<()>) -> Result<()> {
         let nothing = (&mut Vec::new(), &mut Vec::new());
-        let outcome = self
-            .send(question, descriptors)
-            .and_then(|()| self.answer_to(question, PATIENCE_NS, nothing.0, nothing.1));
+        let outcome = sent.and_then(|()| self.answer_to(question, PATIENCE_NS, nothing.0, nothing.1));
         match outcome {
             Ok(Packet { value: 0, .. }) => Ok(()),
             Ok(Packet { value: errno, .. }) => Err(Error::Errno(errno)),
@@ -259,11 +284,16 @@ impl Client {
         self.connection.as_ref().map(Fd::raw).ok_or(Error::Absent)
     }
 
-    fn send(&self, question: Packet, descriptors: &[i32]) -> Result<()> {
+    /// `more` is behind it.
+    fn send(&self, question: Packet, more: &[u8], descriptors: &[i32]) -> Result<()> {
         let fd = self.raw()?;
+        let mut bytes = [0; LEN + MORE_MAX];
+        bytes[..LEN].copy_from_slice(&question.bytes());
+        let length = LEN + more.len().min(MORE_MAX);
+        bytes[LEN..length].copy_from_slice(&more[..length - LEN]);
         let deadline = sys::clock::monotonic() + PATIENCE_NS;
         loop {
-            match sys::socket::send_descriptors(fd, &question.bytes(), descriptors) {
+            match sys::socket::send_descriptors(fd, &bytes[..length], descriptors) {
                 Ok(_) => return Ok(()),
                 Err(libc::EINTR) if sys::clock::monotonic() < deadline => {}
                 Err(libc::EINTR | libc::EAGAIN) => return Err(Error::Silent),

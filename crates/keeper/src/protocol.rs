@@ -1,6 +1,6 @@
 //! What programs and the keeper say to each other: packets over a Unix socket of type SOCK_SEQPACKET, descriptors
-//! beside them (SCM_RIGHTS). Questions have one length; behind some answers there is more. A program asks, the keeper
-//! answers each question once, in order.
+//! beside them (SCM_RIGHTS). Questions have one length; behind Restore and some answers there is more. A program
+//! asks, the keeper answers each question once, in order.
 //!
 //! ```text
 //!   question   descriptor         answer
@@ -10,6 +10,7 @@
 //!   Attach     any socket         the interface, as `xdp::Handout` describes it, or in words why not; its descriptors
 //!   Resolve    none               done, or errno
 //!   Status                        the keeper's state as JSON, in a file in memory
+//!   Restore    those of Attach    done, or errno
 //!   Join       one end of a pair  none: the other end is a connection of its own from then on, with the same rights
 //! ```
 //!
@@ -48,10 +49,21 @@ pub enum Kind {
     Resolve = 6,
     /// What does the keeper hold, for whom, and whom did it refuse?
     Status = 7,
+    /// An interface that another keeper had handed out, which is gone: what it said is behind the question, and what it
+    /// passed is beside it.
+    Restore = 8,
 }
 
-const KINDS: [Kind; 7] =
-    [Kind::Hello, Kind::Repair, Kind::Join, Kind::Deafen, Kind::Attach, Kind::Resolve, Kind::Status];
+const KINDS: [Kind; 8] = [
+    Kind::Hello,
+    Kind::Repair,
+    Kind::Join,
+    Kind::Deafen,
+    Kind::Attach,
+    Kind::Resolve,
+    Kind::Status,
+    Kind::Restore,
+];
 
 impl Kind {
     fn of(number: u16) -> Option<Kind> {

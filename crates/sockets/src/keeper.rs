@@ -8,7 +8,7 @@ use keeper::client::{self, Attached, Error};
 use libc::{IPPROTO_TCP, c_int};
 use netlink::{Link, PolicyMonitor};
 use sys::socket::{attach_filter, set_option};
-use xdp::{Device, Inherited};
+use xdp::{Device, HandOver, Inherited};
 
 /// Sets TCP_REPAIR of a socket, which takes CAP_NET_ADMIN.
 pub(crate) fn set_repair(fd: c_int, value: c_int) -> sys::Result<()> {
@@ -50,6 +50,25 @@ pub(crate) fn attach(runtime: &Runtime, link: &Link) -> Result<Device, Option<St
     runtime.policies.begin_by(monitor, has_policies);
     logger::debug!("{}: by the keeper", link.name);
     Ok(device)
+}
+
+/// Now and then: the interface that a keeper handed out is handed over, where that one is gone and another one came.
+/// True: it has it.
+pub(crate) fn hand_over(interface: u32, what: &HandOver) -> bool {
+    match client::restore(interface, &what.description, &what.descriptors) {
+        Ok(()) => {
+            logger::debug!("the keeper (sidestepd) took over from one that is gone");
+            true
+        }
+        Err(Error::Absent) => false,
+        Err(error) => {
+            logger::once!(
+                Warning,
+                "the keeper that held an interface is gone, and the next one does not take over: {error}"
+            );
+            false
+        }
+    }
 }
 
 /// Has the kernel look for a neighbour. Without a keeper that may, it does when it has something to send there.

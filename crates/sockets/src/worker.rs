@@ -9,6 +9,7 @@
 use crate::counts;
 use crate::fd_table;
 use crate::half_open;
+use crate::keeper;
 use crate::lane::Lane;
 use crate::object::{Kind, Object};
 use crate::runtime::Runtime;
@@ -377,6 +378,9 @@ impl Worker {
                 inner.device.half_open(half_open::AT_ONCE)
             });
             half_open.iter().for_each(half_open::tell);
+            if bury {
+                hand_over(lane);
+            }
         }
     }
 
@@ -486,6 +490,16 @@ impl Worker {
                 inner.tell(now);
             }
         }
+    }
+}
+
+/// Gives a keeper that came after another one what that one handed out. It is asked without the lane's lock.
+fn hand_over(lane: &'static Lane) {
+    let what = lane.try_lock().and_then(|inner| Some((inner.device.index(), inner.device.to_hand_over()?)));
+    if let Some((index, what)) = what
+        && keeper::hand_over(index, &what)
+    {
+        lane.lock().device.handed_over();
     }
 }
 

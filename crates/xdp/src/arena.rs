@@ -58,6 +58,8 @@ struct Header {
     ended: AtomicU64,
     /// What the holder of the rings is about to post, or 0: see [`Posting`].
     posting: AtomicU64,
+    /// The keeper that looks after the arena, which may have ended; 0: none ever did.
+    keeper: AtomicU32,
     /// Connections on their way from one process to another: local port, remote address, remote port.
     offers: [AtomicU64; OFFERS],
 }
@@ -148,9 +150,26 @@ impl Arena {
         [self.file.raw(), self.maker.raw()]
     }
 
-    /// Whether the process that made it runs.
-    pub(crate) fn has_maker(&self) -> bool {
-        sys::socket::peer_process(self.maker.raw()).is_ok_and(sys::process::is_running)
+    /// The keeper that looks after it, or did until its end.
+    pub(crate) fn keeper(&self) -> i32 {
+        self.header().keeper.load(Ordering::Acquire) as i32
+    }
+
+    /// This process looks after it from now on.
+    pub(crate) fn keep(&self) {
+        self.header().keeper.store(this_process(), Ordering::Release);
+    }
+
+    /// Whether a keeper looks after it.
+    pub(crate) fn has_keeper(&self) -> bool {
+        let keeper = self.keeper();
+        keeper != 0 && sys::process::is_running(keeper)
+    }
+
+    /// Whether this descriptor is of the same memory.
+    pub(crate) fn is_in(&self, file: i32) -> bool {
+        let own = sys::identity::identity(self.file.raw());
+        own.is_ok_and(|own| sys::identity::identity(file) == Ok(own))
     }
 
     /// Whether there is a lane whose process has not ended.

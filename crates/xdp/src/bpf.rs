@@ -60,6 +60,44 @@ pub(crate) fn map_create(kind: u32, key: usize, value: usize, entries: u32, flag
     bpf_charged(0, &mut attributes).map(Fd::adopt)
 }
 
+/// What the kernel says of a map.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct MapInfo {
+    pub(crate) id: u32,
+    pub(crate) key: u32,
+    pub(crate) value: u32,
+}
+
+/// BPF_OBJ_GET_INFO_BY_FD of a map.
+pub(crate) fn map_info(map: &Fd) -> Result<MapInfo> {
+    // struct bpf_map_info: type, id, key_size, value_size, ...
+    let mut info = [0u32; 32];
+    object_info(map, &mut info)?;
+    Ok(MapInfo { id: info[1], key: info[2], value: info[3] })
+}
+
+/// The id of a program, and those of its maps.
+pub(crate) fn program_info(program: &Fd) -> Result<(u32, Vec<u32>)> {
+    /// Words of struct bpf_prog_info: of the number of maps, and of the address that their ids are written to.
+    const COUNT: usize = 13;
+    const IDS: usize = 14;
+    let mut ids = [0u32; 16];
+    let mut info = [0u32; 64];
+    let address = ids.as_mut_ptr() as u64;
+    info[COUNT] = ids.len() as u32;
+    (info[IDS], info[IDS + 1]) = (address as u32, (address >> 32) as u32);
+    object_info(program, &mut info)?;
+    let count = (info[COUNT] as usize).min(ids.len());
+    Ok((info[1], ids[..count].to_vec()))
+}
+
+fn object_info<const WORDS: usize>(of: &Fd, info: &mut [u32; WORDS]) -> Result<()> {
+    let address = info.as_mut_ptr() as u64;
+    let mut attributes =
+        [of.raw() as u32, size_of::<[u32; WORDS]>() as u32, address as u32, (address >> 32) as u32];
+    bpf(15, &mut attributes).map(drop)
+}
+
 /// BPF_MAP_LOOKUP_ELEM; `V` has exactly the size of the map's values.
 pub(crate) fn map_lookup<K: Copy, V: Copy + Default>(map: &Fd, key: &K) -> Option<V> {
     let mut value = V::default();

@@ -2,6 +2,7 @@
 
 mod census;
 mod half_open;
+mod handover;
 mod kept;
 mod large;
 mod open;
@@ -12,6 +13,7 @@ mod watch;
 
 pub use census::Census;
 pub use half_open::{ByKernel, HalfOpen};
+pub use handover::HandOver;
 pub use kept::{Handout, Kept, interface_name};
 pub use transmit::Sent;
 pub use watch::Change;

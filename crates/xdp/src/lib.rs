@@ -42,7 +42,8 @@ mod steering;
 
 pub use arena::Locked;
 pub use device::{
-    ByKernel, Census, Change, Device, HalfOpen, Handout, Inherited, Kept, Options, Sent, interface_name,
+    ByKernel, Census, Change, Device, HalfOpen, HandOver, Handout, Inherited, Kept, Options, Sent,
+    interface_name,
 };
 pub use pool::RxFrame;
 pub use privilege::Missing;

@@ -6,8 +6,8 @@ use std::collections::HashSet;
 use sys::{Fd, Result};
 
 use crate::arena::LANES;
-use crate::bpf;
 use crate::flood::Flood;
+use crate::{bpf, query};
 
 /// Flows that may be steered at a time, on one interface. A server with more connections than that is still served
 /// through its listeners' entries; the map's buckets take 4 MiB of the kernel's memory at this size.
@@ -180,6 +180,19 @@ impl Steering {
     pub(crate) fn received(descriptors: [Fd; 6], queues: u32) -> Result<Steering> {
         let [flows, chosen, fragments, sockets, record, proven] = descriptors;
         Ok(Steering { flows, chosen, fragments, sockets, queues, flood: Flood::received(record, proven)? })
+    }
+
+    /// Whether descriptors, in the order of [`Steering::descriptors`], are the maps of the program that is on the
+    /// interface, each in its place: nobody else than who had the privilege for it can have made those.
+    pub(crate) fn are_of(interface: u32, program: &Fd, maps: &[Fd; 6]) -> bool {
+        let Ok((id, of_program)) = bpf::program_info(program) else { return false };
+        let Ok(infos) = maps.iter().map(bpf::map_info).collect::<Result<Vec<_>>>() else { return false };
+        let (key, group) = (size_of::<Key>(), size_of::<Group>());
+        let shapes = [(key, group), (key, 4), FRAGMENTED, (4, 4)];
+        let shapes = shapes.map(|(key, value)| (key as u32, value as u32));
+        query::xdp_program(interface) == Some(id)
+            && infos.iter().all(|info| of_program.contains(&info.id))
+            && infos.iter().zip(shapes).all(|(info, shape)| (info.key, info.value) == shape)
     }
 
     /// By which another process has them.

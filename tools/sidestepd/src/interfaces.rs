@@ -9,13 +9,16 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 use sys::Fd;
 use wire::half_open::opening;
-use xdp::{Census, HalfOpen, Handout, Kept, Options};
+use xdp::{Census, HalfOpen, Handout, Kept, Options, Refusal};
 
 /// What opening interfaces takes: CAP_NET_ADMIN, CAP_NET_RAW, CAP_IPC_LOCK, CAP_PERFMON, CAP_BPF.
 pub(crate) const CAPABILITIES: u64 = 1 << 12 | 1 << 13 | 1 << 14 | 1 << 38 | 1 << 39;
 
 /// Connections whose peers are told at a time: to their firewalls a flood of such segments is an attack.
 const TOLD_AT_ONCE: usize = 500;
+
+/// Programs of a predecessor have come by then.
+const SETTLING: Duration = Duration::from_secs(4);
 
 /// How interfaces are held.
 pub(crate) struct Settings {
@@ -30,6 +33,7 @@ pub(crate) struct Settings {
 /// See the file's page.
 pub(crate) struct Held {
     settings: Settings,
+    began: Instant,
     all: Mutex<HashMap<u32, One>>,
 }
 
@@ -49,14 +53,15 @@ pub(crate) struct Given {
 
 impl Held {
     pub(crate) fn new(settings: Settings) -> Held {
-        Held { settings, all: Mutex::new(HashMap::new()) }
+        Held { settings, began: Instant::now(), all: Mutex::new(HashMap::new()) }
     }
 
     /// A lane for a process on an interface, which is opened for it if need be. An error is for the program's log.
     pub(crate) fn attach(&self, index: u32, process: i32) -> Result<Given, String> {
         let (monitor, has_policies) = policies().map_err(|errno| format!("IPsec policies: errno {errno}"))?;
-        let mut all = self.all();
         let name = xdp::interface_name(index).map_err(|_| "no such interface".to_owned())?;
+        self.await_predecessors(index);
+        let mut all = self.all();
         let one = match all.entry(index) {
             Entry::Occupied(held) => held.into_mut(),
             Entry::Vacant(free) => {
@@ -70,14 +75,48 @@ impl Held {
         Ok(Given { handout, monitor, has_policies })
     }
 
-    fn open(&self, name: &str) -> Result<Kept, String> {
+    /// A process hands over an interface that another keeper held, which is gone. Returns 0 or errno.
+    pub(crate) fn restore(&self, index: u32, description: &[u8], descriptors: Vec<Fd>, process: i32) -> i32 {
+        let Ok(name) = xdp::interface_name(index) else { return libc::ENODEV };
+        let mut all = self.all();
+        let restored = match all.entry(index) {
+            Entry::Occupied(held) => held.get().kept.join(description, &descriptors, process),
+            Entry::Vacant(free) => match self.is_wanted(&name) {
+                Err(_) => return libc::EPERM,
+                Ok(()) => Kept::restore(index, description, descriptors, process).map(|kept| {
+                    eprintln!("sidestepd: {name}: taken over from a keeper that is gone");
+                    free.insert(One { name, kept, used: Instant::now() });
+                }),
+            },
+        };
+        match restored {
+            Ok(()) => 0,
+            Err(Refusal::System { errno, .. }) => errno,
+            Err(_) => libc::EBUSY,
+        }
+    }
+
+    /// Whether an interface is one to hold.
+    fn is_wanted(&self, name: &str) -> Result<(), String> {
         match self.settings.interfaces.choice(name) {
-            Choice::Yes => {}
-            Choice::No => return Err(format!("{name} is not among its interfaces (--interfaces)")),
+            Choice::Yes => Ok(()),
+            Choice::No => Err(format!("{name} is not among its interfaces (--interfaces)")),
             Choice::Auto => xdp::caps::worth_it(name).map_err(|because| {
                 format!("{name} is not chosen by itself: {because} (sidestepd --interfaces {name})")
-            })?,
+            }),
         }
+    }
+
+    /// A keeper that has just begun may find programs of another one that is gone: they look for it once a second.
+    fn await_predecessors(&self, index: u32) {
+        let is_held = || self.all().contains_key(&index);
+        while self.began.elapsed() < SETTLING && xdp::query::xdp_program(index).is_some() && !is_held() {
+            std::thread::sleep(Duration::from_millis(20));
+        }
+    }
+
+    fn open(&self, name: &str) -> Result<Kept, String> {
+        self.is_wanted(name)?;
         let mss = mtu(name).saturating_sub(40).clamp(536, 65_495) as u16;
         let options =
             Options { frames: self.settings.frames, tx_ring: 2048, answer_mss: mss, ..Options::default() };

@@ -14,6 +14,9 @@ use sys::socket::option;
 /// Seconds in which a client is to say Hello: both ends of a joined connection may be ours.
 const HELLO_S: i64 = 5;
 
+/// More than a question can have, so that longer ones are seen to be.
+const LENGTH: usize = LEN + MORE_MAX + 1;
+
 /// What a client may have left unread, as the kernel counts it, when it asks for descriptors: a few answers.
 const UNREAD_MAX: i32 = 4096;
 
@@ -22,19 +25,19 @@ pub(crate) fn serve(keeper: &Arc<Keeper>, connection: &Fd, seat: &Seat) {
     let mut repairs = Repairs::default();
     let mut descriptors: Vec<Fd> = Vec::new();
     let mut is_known = false;
+    let mut bytes = [0; LENGTH];
     wait_at_most(connection, HELLO_S);
     loop {
-        // Longer than a packet, so that longer ones are seen to be.
-        let mut bytes = [0; LEN + 1];
         descriptors.clear();
-        let length = match sys::socket::receive_descriptors(connection.raw(), &mut bytes, &mut descriptors, 0)
-        {
-            Ok(length @ 1..) => length,
-            Err(libc::EINTR) => continue,
-            _ => return,
-        };
-        let question = Packet::read(&bytes[..length]).filter(|packet| !packet.is_answer);
-        let Some(question) = question else { return };
+        let Some((question, more)) = hear(connection, &mut bytes, &mut descriptors) else { return };
+        if question.kind == Kind::Restore && is_known {
+            let handed = core::mem::take(&mut descriptors);
+            let errno = keeper.held().restore(question.value as u32, more, handed, process(connection));
+            if !say(connection, question.answered(errno)) {
+                return;
+            }
+            continue;
+        }
         let passed = match descriptors.len() {
             1 => descriptors.pop(),
             _ => None,
@@ -88,6 +91,29 @@ pub(crate) fn serve(keeper: &Arc<Keeper>, connection: &Fd, seat: &Seat) {
     }
 }
 
+/// The next question, and what is behind it. `None`: the client has hung up, or said what is none.
+fn hear<'a>(
+    connection: &Fd,
+    bytes: &'a mut [u8; LENGTH],
+    descriptors: &mut Vec<Fd>,
+) -> Option<(Packet, &'a [u8])> {
+    let length = loop {
+        match sys::socket::receive_descriptors(connection.raw(), bytes, descriptors, 0) {
+            Ok(length @ 1..) => break length,
+            Err(libc::EINTR) => {}
+            _ => return None,
+        }
+    };
+    let (packet, more) = bytes[..length].split_at(length.min(LEN));
+    let question = Packet::read(packet).filter(|packet| !packet.is_answer)?;
+    (more.is_empty() || question.kind == Kind::Restore && more.len() <= MORE_MAX).then_some((question, more))
+}
+
+/// The one that has the other end, or made it.
+fn process(connection: &Fd) -> i32 {
+    sys::socket::peer_process(connection.raw()).unwrap_or(0)
+}
+
 /// 0: for ever.
 fn wait_at_most(connection: &Fd, seconds: i64) {
     let limit = libc::timeval { tv_sec: seconds, tv_usec: 0 };
@@ -99,7 +125,7 @@ fn attach(keeper: &Keeper, connection: &Fd, seat: &Seat, question: Packet, socke
     if !reads_its_answers(connection) {
         return false;
     }
-    let process = sys::socket::peer_process(connection.raw()).unwrap_or(0);
+    let process = process(connection);
     let is_here = sys::socket::network_namespace(socket.raw()) == Ok(keeper.namespace());
     let given = match is_here {
         true => keeper.held().attach(question.value as u32, process),

@@ -226,7 +226,8 @@ fn nonsense_ends_the_connection_that_it_came_by_and_leaves_nothing() {
     let event = sys::fd::eventfd().unwrap();
     let both = sys::socket::pair(libc::SOCK_SEQPACKET).unwrap();
     let sixteen = [event.raw(); 16];
-    let cases: [(&[u8], &[i32]); 8] = [
+    let restore = [Packet::question(Kind::Restore, 1, 1).bytes().as_slice(), &[0; 300]].concat();
+    let cases: [(&[u8], &[i32]); 9] = [
         (&[0; LEN], &[]),
         (&long, &[]),
         (&long[..LEN - 1], &[]),
@@ -235,6 +236,7 @@ fn nonsense_ends_the_connection_that_it_came_by_and_leaves_nothing() {
         (&hello.bytes(), &[event.raw()]),
         (&Packet::question(Kind::Join, 1, 0).bytes(), &[both.0.raw()]),
         (&repair, &sixteen),
+        (&restore, &sixteen),
     ];
     for (at, (bytes, passed)) in cases.into_iter().enumerate() {
         let connection = raw(&daemon.socket).unwrap();
@@ -310,6 +312,31 @@ fn everybody_is_told_the_status_and_who_was_refused_is_in_it() {
 }
 
 #[test]
+fn what_no_keeper_handed_out_is_not_taken_over() {
+    let Some(daemon) = Daemon::start("restore", &["--interfaces", "lo"]) else { return };
+    let mut client = daemon.client();
+    let memory = sys::memory::sealed_memfd(c"test", 1 << 20).unwrap();
+    let many: Vec<i32> = (0..12).map(|_| memory.raw()).collect();
+    let errno = |outcome| match outcome {
+        Err(Error::Errno(errno)) => errno,
+        other => panic!("{other:?}"),
+    };
+    assert_eq!(errno(client.restore(u32::MAX, &[], &[])), libc::ENODEV);
+    assert_eq!(errno(client.restore(1, &[], &many)), libc::EPROTO);
+    assert_eq!(errno(client.restore(1, &[0; 64], &many)), libc::EPROTO);
+    // As a keeper describes an interface of one queue: version, index, MTU, queues, their most, frames, rings.
+    let words = [1u32, 1, 1500, 1, 1, 256, 64, 64, 0, 0, 0, 0, 0, 0, 0, 0];
+    let description: Vec<u8> = words.into_iter().flat_map(u32::to_ne_bytes).collect();
+    assert_eq!(errno(client.restore(1, &description, &many[..11])), libc::EPROTO);
+    assert_eq!(
+        errno(client.restore(1, &description, &many)),
+        libc::EPERM,
+        "those are no maps of our program"
+    );
+    assert_eq!(client.repair(tcp().raw(), -1), Ok(()), "mistakes are forgiven");
+}
+
+#[test]
 fn strangers_who_ask_nothing_keep_nobody_from_asking() {
     let Some(daemon) = Daemon::start("strangers", &["--user", "4711"]) else { return };
     let idle: Vec<Fd> = as_user(4712, 4712, || (0..64).map(|_| raw(&daemon.socket).unwrap()).collect());
@@ -331,9 +358,17 @@ impl Chance {
 
     /// A question with nothing wrong but its meaning, or one with wrong bytes, or noise of any length.
     fn message(&mut self) -> Vec<u8> {
-        const KINDS: [Kind; 7] =
-            [Kind::Hello, Kind::Repair, Kind::Join, Kind::Deafen, Kind::Attach, Kind::Resolve, Kind::Status];
-        let kind = KINDS[self.below(7) as usize];
+        const KINDS: [Kind; 8] = [
+            Kind::Hello,
+            Kind::Repair,
+            Kind::Join,
+            Kind::Deafen,
+            Kind::Attach,
+            Kind::Resolve,
+            Kind::Status,
+            Kind::Restore,
+        ];
+        let kind = KINDS[self.below(8) as usize];
         let value = [0, 1, -1, i32::MAX, i32::MIN, self.below(1 << 32) as i32][self.below(6) as usize];
         let number = self.below(1 << 32) as u32;
         let mut bytes = Packet::question(kind, number, value).bytes().to_vec();

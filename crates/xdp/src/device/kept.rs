@@ -1,7 +1,7 @@
 //! An interface that is held for the lanes of any number of processes, by one that has none itself: the keeper. What a
 //! child of a fork inherits is handed out as descriptors, with AF_XDP sockets that are bound already.
 
-use core::sync::atomic::{AtomicBool, Ordering};
+use core::sync::atomic::{AtomicBool, AtomicI32, Ordering};
 use std::collections::HashSet;
 use std::sync::{Arc, OnceLock};
 
@@ -24,7 +24,7 @@ const WORDS: usize = 16;
 /// And the version of that.
 const VERSION: u32 = 1;
 /// Descriptors that all have: arena (2), link, program, maps (6).
-const COMMON: usize = 10;
+pub(super) const COMMON: usize = 10;
 
 /// Handouts that one process may have: it may have failed to use some, or become another program.
 const HANDED_MAX: usize = 8;
@@ -32,8 +32,9 @@ const HANDED_MAX: usize = 8;
 /// A held interface: see the module's page.
 pub struct Kept {
     pub(super) shared: Arc<Shared>,
-    /// They own the queues' rings, and receive nothing.
-    queues: Vec<Queue>,
+    /// They own the queues' rings, and receive nothing. None, if a keeper had them that is gone: the anchors keep the
+    /// rings.
+    _queues: Vec<Queue>,
     half_open: Vec<Flow>,
     handed: Mutex<Vec<Handed>>,
 }
@@ -86,7 +87,12 @@ impl Kept {
         if shared.anchors().len() != queues.len() {
             return Err(Refusal::System { call: "bind(AF_XDP)", errno: libc::ENOBUFS });
         }
-        Ok(Kept { shared, queues, half_open: Vec::new(), handed: Mutex::new(Vec::new()) })
+        Ok(Self::of(shared, queues))
+    }
+
+    pub(super) fn of(shared: Arc<Shared>, queues: Vec<Queue>) -> Kept {
+        shared.arena.keep();
+        Kept { shared, _queues: queues, half_open: Vec::new(), handed: Mutex::new(Vec::new()) }
     }
 
     /// What a process needs for a lane of its own. EMFILE: there are more queues than a message has room for, or it has
@@ -94,7 +100,7 @@ impl Kept {
     pub fn hand_out(&self, process: i32) -> Result<Handout, Refusal> {
         let shared = &self.shared;
         let many = Refusal::System { call: "sendmsg", errno: libc::EMFILE };
-        if self.handed.lock().iter().filter(|handed| handed.process == process).count() >= HANDED_MAX {
+        if self.has_enough(process) {
             return Err(many);
         }
         let mut own = Vec::new();
@@ -106,19 +112,27 @@ impl Kept {
         let sockets = own.iter().map(Fd::duplicate).collect::<sys::Result<Vec<Fd>>>();
         let sockets = sockets.map_err(system("fcntl(F_DUPFD)"))?;
         if shared.may_cut()
-            && let Ok(large) = large::open(&shared.interface, &self.queues[0].socket.fd)
+            && let Some(anchor) = shared.anchors().first()
+            && let Ok(large) = large::open(&shared.interface, &anchor.fd)
         {
             own.push(large);
         }
-        let mut common = shared.arena.descriptors().to_vec();
-        common.extend([shared.link.lock().raw(), shared.program.raw()]);
-        common.extend(shared.steering.descriptors());
-        common.extend(shared.anchors().iter().map(|anchor| anchor.fd.raw()));
+        let common = common(shared);
         if common.len() + own.len() > sys::socket::DESCRIPTORS_MAX {
             return Err(many);
         }
-        self.handed.lock().push(Handed { process, sockets });
+        self.has_handed(process, sockets);
         Ok(Handout { description: describe(shared), own, common })
+    }
+
+    /// These sockets are a process'.
+    pub(super) fn has_handed(&self, process: i32, sockets: Vec<Fd>) {
+        self.handed.lock().push(Handed { process, sockets });
+    }
+
+    /// Whether a process has as many as one may.
+    pub(super) fn has_enough(&self, process: i32) -> bool {
+        self.handed.lock().iter().filter(|handed| handed.process == process).count() >= HANDED_MAX
     }
 
     /// Whether a process has a lane here.
@@ -180,8 +194,17 @@ pub(super) fn bury(shared: &Shared, first: impl FnMut(i32)) -> HashSet<Flow> {
     half_open
 }
 
+/// The descriptors that all have, in order.
+pub(super) fn common(shared: &Shared) -> Vec<i32> {
+    let mut common = shared.arena.descriptors().to_vec();
+    common.extend([shared.link.lock().raw(), shared.program.raw()]);
+    common.extend(shared.steering.descriptors());
+    common.extend(shared.anchors().iter().map(|anchor| anchor.fd.raw()));
+    common
+}
+
 /// Words of this machine's byte order; the driver's name behind them.
-fn describe(shared: &Shared) -> Vec<u8> {
+pub(super) fn describe(shared: &Shared) -> Vec<u8> {
     let Interface { index, mac, mtu, queues, queues_max, driver, .. } = &shared.interface;
     let (options, way) = (&shared.options, shared.way);
     let flags = u32::from(shared.is_native())
@@ -207,7 +230,7 @@ fn describe(shared: &Shared) -> Vec<u8> {
 }
 
 /// What was described. `None`: that is no description.
-fn read(description: &[u8]) -> Option<(Interface, Options, Way, u32)> {
+pub(super) fn read(description: &[u8]) -> Option<(Interface, Options, Way, u32)> {
     let (words, driver) = description.split_at_checked(WORDS * 4)?;
     let word = |at: usize| {
         let at = at * 4;
@@ -239,7 +262,14 @@ fn read(description: &[u8]) -> Option<(Interface, Options, Way, u32)> {
 
 impl Inherited {
     /// What the keeper handed out. A device is [attached](super::Device::attach) to it once.
-    pub fn received(description: &[u8], mut descriptors: Vec<Fd>) -> Result<Inherited, Refusal> {
+    pub fn received(description: &[u8], descriptors: Vec<Fd>) -> Result<Inherited, Refusal> {
+        Shared::received(description, descriptors).map(|shared| Inherited { shared: Arc::new(shared) })
+    }
+}
+
+impl Shared {
+    /// What was handed out, or handed over.
+    pub(super) fn received(description: &[u8], mut descriptors: Vec<Fd>) -> Result<Shared, Refusal> {
         let (interface, options, way, frames) =
             read(description).ok_or(Refusal::System { call: "handed out", errno: libc::EPROTO })?;
         let queues = interface.queues as usize;
@@ -255,10 +285,11 @@ impl Inherited {
         let [file, maker, link, program, maps @ ..] = common;
         let steering = Steering::received(maps, interface.queues_max).map_err(system("mmap(flood)"))?;
         let arena = Arena::from_descriptors(file, maker, frames).map_err(system("mmap(arena)"))?;
+        let keeper = arena.keeper();
         let binding = |queue| super::shared::binding(&interface, &options, way, queue);
         let anchors = (0..).zip(anchors).map(|(queue, fd)| Anchor::received(fd, binding(queue)));
         let anchors = anchors.collect::<sys::Result<Vec<_>>>().map_err(system("mmap(AF_XDP)"))?;
-        let shared = Shared {
+        Ok(Shared {
             link: Mutex::new(link),
             program,
             native: AtomicBool::new(way.native),
@@ -275,15 +306,13 @@ impl Inherited {
             is_inherited: AtomicBool::new(true),
             large: OnceLock::from(large),
             spare: Mutex::new(Vec::new()),
-        };
-        Ok(Inherited { shared: Arc::new(shared) })
+            known_to: AtomicI32::new(keeper),
+        })
     }
-}
 
-impl Shared {
     /// Whether the keeper looks after lanes of the dead.
     pub(super) fn is_tended(&self) -> bool {
-        self.is_kept && self.is_inherited.load(Ordering::Relaxed) && self.arena.has_maker()
+        self.is_kept && self.is_inherited.load(Ordering::Relaxed) && self.arena.has_keeper()
     }
 }
 

@@ -4,7 +4,7 @@
 //! sockets are not part of it, and a child closes its copies of them at once: a socket that only a child still holds
 //! would take packets for nobody. The program stays attached until the last process that has this is gone.
 
-use core::sync::atomic::{AtomicBool, Ordering};
+use core::sync::atomic::{AtomicBool, AtomicI32, Ordering};
 use std::sync::{Arc, OnceLock};
 
 use sys::{Fd, Mutex};
@@ -48,6 +48,8 @@ pub(crate) struct Shared {
     pub(super) large: OnceLock<Option<Fd>>,
     /// Sockets not bound yet, made while the process may make them: workers drop their privilege.
     pub(super) spare: Mutex<Vec<Fd>>,
+    /// The keeper that has the sockets of this process.
+    pub(super) known_to: AtomicI32,
 }
 
 impl Shared {
@@ -76,6 +78,7 @@ impl Shared {
             is_inherited: AtomicBool::new(false),
             large: OnceLock::new(),
             spare: Mutex::new(Vec::new()),
+            known_to: AtomicI32::new(0),
         }
     }
 
