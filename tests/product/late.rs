@@ -83,6 +83,10 @@ def word():
 exchange(b'x')
 print('begun', flush=True)
 while (what := word()) != 'enough':
+    if what == 'mss':
+        info = peer.getsockopt(socket.IPPROTO_TCP, socket.TCP_INFO, 104)
+        print('mss', int.from_bytes(info[16:20], sys.byteorder), flush=True)
+        continue
     exchange(b'x' * (100 if what == 'small' else 1 << 16))
     print('done', flush=True)
 ";
@@ -131,6 +135,8 @@ fn each_socket_says_what_carries_it_since_when_and_why() {
     assert_eq!((socket.carrier_moves.value(), told.process.sockets_open.value()), (2, 0));
     assert_eq!(told.process.sockets_accelerated.value(), 1);
     assert!(socket.verdict_bytes.value() / socket.verdict_calls.value() >= 8192, "{socket:?}");
+    client.tell("mss\n").unwrap();
+    client.wait_for_output("mss 1448", DEADLINE).unwrap();
     client.tell("enough\n").unwrap();
     client.finish(DEADLINE).and_then(Finished::success).unwrap();
     server.kill().unwrap();

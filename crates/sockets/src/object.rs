@@ -86,6 +86,9 @@ pub(crate) struct Control {
     pub backlog: Option<u32>,
     /// The shadow has SO_REUSEADDR for its port's sake (`tcp/port.rs`): the application did not ask for it.
     pub port_shared: bool,
+    /// What was on its way when the connection went to the kernel, which does not tell that: the number behind it, and
+    /// when the first of it left.
+    pub on_way: Option<(u32, stack::Instant)>,
     /// The reason was counted and told already.
     pub told: bool,
 }

@@ -183,6 +183,12 @@ impl Relays {
         true
     }
 
+    /// As for a connection that moved: its flow was the engine's for a moment.
+    pub(crate) fn remember(&self, moved: Moved) {
+        self.busy.store(true, Ordering::Release);
+        self.state.lock().remember(moved);
+    }
+
     /// At the exit of the process: connections of children go to the kernel.
     pub(crate) fn leave_to_children(&self, runtime: &'static Runtime, patience: u64) {
         if self.are_busy()

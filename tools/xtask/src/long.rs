@@ -1,6 +1,6 @@
 //! `cargo x test --long`: programs that wait in every way there is, again and again, both ends accelerated and each
-//! alone. Whoever hangs is ended by its deadline, and fails; the table counts. Then 10 000 rounds of a test of which
-//! `cargo x test` has some.
+//! alone. Whoever hangs is ended by its deadline, and fails; the table counts. Then tests of which `cargo x test` has
+//! a shorter form: 10 000 rounds, or a connection that moves between the carriers a hundred thousand times.
 
 use std::process::ExitCode;
 
@@ -29,8 +29,9 @@ const PROGRAMS: [&str; 14] = [
     "redis-50",
 ];
 
-/// A test (its name is that of its file), what says how many rounds it has, and so many.
-const ROUNDS: (&str, &str, &str) = ("sdp_killed", "SIDESTEP_KILLED_ROUNDS", "10000");
+/// Tests (their names are those of their files), what says how long they are, and so long: rounds, MiB.
+const TESTS: [(&str, &str, &str); 2] =
+    [("sdp_killed", "SIDESTEP_KILLED_ROUNDS", "10000"), ("moves", "SIDESTEP_TRANSFER_MIB", "10240")];
 
 /// Client, server accelerated.
 const WAYS: [(bool, bool); 3] = [(true, true), (true, false), (false, true)];
@@ -42,9 +43,10 @@ pub(crate) fn run(runs: u32, filter: Option<&str>) -> Result<ExitCode> {
     let library = build::library(None)?;
     let chosen = PROGRAMS.iter().filter(|name| name.contains(filter.unwrap_or_default()));
     let apps: Vec<&App> = chosen.filter_map(|name| App::by_name(name)).collect();
-    let kills = ROUNDS.0.contains(filter.unwrap_or_default());
-    if apps.is_empty() && !kills {
-        return Err(Error::new(format!("no such program; there are {} {}", PROGRAMS.join(" "), ROUNDS.0)));
+    let tests = TESTS.iter().filter(|(name, ..)| name.contains(filter.unwrap_or_default()));
+    if apps.is_empty() && tests.clone().next().is_none() {
+        let names = TESTS.map(|(name, ..)| name).join(" ");
+        return Err(Error::new(format!("no such program; there are {} {names}", PROGRAMS.join(" "))));
     }
     let mut table = Table::new(&["", "both ends", "client", "server"]);
     let mut progress = Progress::new(apps.len() * WAYS.len() * runs as usize);
@@ -77,20 +79,17 @@ pub(crate) fn run(runs: u32, filter: Option<&str>) -> Result<ExitCode> {
         table.row(row);
     }
     drop(progress);
-    if kills {
-        failures.extend(in_rounds().err().map(|error| error.to_string()));
-    }
+    failures.extend(tests.filter_map(|test| in_full(test).err()).map(|error| error.to_string()));
     table.print();
     failures.iter().for_each(|failure| println!("\nFAILED {failure}"));
     Ok(if failures.is_empty() { ExitCode::SUCCESS } else { ExitCode::FAILURE })
 }
 
-/// The test of [`ROUNDS`], which says itself what it found.
-fn in_rounds() -> Result<()> {
-    let (test, variable, rounds) = ROUNDS;
+/// One of [`TESTS`], which says itself what it found.
+fn in_full((test, variable, length): &(&str, &str, &str)) -> Result<()> {
     build::run_cargo("build --quiet --release -p libsdp")?;
     let mut command = build::cargo();
-    command.args(["test", "-p", "tests", "--test", test, "--", "--nocapture"]).env(variable, rounds);
-    let status = command.status().context("cargo test")?;
-    if status.success() { Ok(()) } else { Err(Error::new(format!("{test}, {rounds} rounds: {status}"))) }
+    command.args(["test", "-p", "tests", "--test", test, "--", "--nocapture", "--test-threads", "1"]);
+    let status = command.env(variable, length).status().context("cargo test")?;
+    if status.success() { Ok(()) } else { Err(Error::new(format!("{test}, {variable}={length}: {status}"))) }
 }

@@ -68,6 +68,7 @@ pub(super) fn read_out(fd: c_int, local: Endpoint, remote: Endpoint) -> Result<H
         state,
         send_seq,
         sent,
+        sent_at: None,
         unsent,
         receive_seq,
         unread,

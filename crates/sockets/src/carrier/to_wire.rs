@@ -10,7 +10,7 @@ use super::read_out;
 use crate::address;
 use crate::answer::Why;
 use crate::keeper;
-use crate::lane::{Lane, Tx};
+use crate::lane::{Inner, Lane, Tx};
 use crate::object::{Kind, Object};
 use crate::offload;
 use crate::runtime::Runtime;
@@ -20,8 +20,8 @@ use config::Role;
 use core::sync::atomic::Ordering;
 use libc::{IPPROTO_TCP, SOL_SOCKET, c_int};
 use netlink::RouteQuery;
-use stack::Instant;
-use stack::tcp::Handover;
+use stack::tcp::{Handover, Options};
+use stack::{Instant, SocketId};
 use stats::Verdict;
 use std::net::SocketAddrV4;
 use sys::socket::{connect, option, set_option};
@@ -60,15 +60,13 @@ pub(crate) fn to_wire(
     let plain = Refusal::Never(Verdict::NotIpv4);
     let local = address::of_shadow(&runtime.os, fd).map_err(|_| plain)?;
     let remote = address::peer_of_shadow(&runtime.os, fd).ok_or(plain)?;
-    let accepted = object.control.lock().accepted;
-    let role = if accepted { Role::TcpServer } else { Role::TcpClient };
+    let role = if object.control.lock().accepted { Role::TcpServer } else { Role::TcpClient };
     offload::allowed(runtime, role, Some(local), Some(remote)).map_err(Refusal::Kernel)?;
     if !runtime.is_in_namespace(fd) {
         return Err(Refusal::Kernel(Why::Namespace));
     }
-    refuse_what_only_the_kernel_can(fd)?;
-    let options = read_out::options(fd, &runtime.tcp_settings.options)?;
-    let lane = lane(runtime, object, (local, remote), options.tos, opens)?;
+    let tos = option(fd, libc::IPPROTO_IP, libc::IP_TOS, 0 as c_int)?;
+    let lane = lane(runtime, object, (local, remote), tos as u8, opens)?;
     object.shadow_changed.store(true, Ordering::Relaxed);
 
     let mut guard = lane.lock();
@@ -78,46 +76,70 @@ pub(crate) fn to_wire(
     }
     let now = sys::clock::now();
     inner.turn(now);
-    epoll::take_from_kernel(&runtime.os, object);
-    carrier::moved(object);
     let flow = xdp::Flow { protocol: IPPROTO_TCP as u8, local, remote: Some(remote) };
-    let steered = inner.device.steer(flow).map_err(|_| Refusal::Later(Verdict::SteeringFull));
-    let result = steered.and_then(|()| {
-        let taken = Deaf::make(fd).and_then(|_deaf| take_out(fd, local, remote, accepted));
-        taken.inspect_err(|_| _ = inner.device.unsteer(flow))
-    });
-    let result = result.and_then(|connection| {
-        let begun = inner.stack.tcp_take_over(
-            Instant(now),
-            &connection,
-            &options,
-            object.token(),
-            &mut Tx(&mut inner.device),
-        );
-        begun.map_err(|_| {
-            // Nothing was said to the peer yet: the kernel goes on after all.
+    inner.device.steer(flow).map_err(|_| Refusal::Later(Verdict::SteeringFull))?;
+    let result = begin(runtime, object, fd, inner, (local, remote));
+    let mut left = None;
+    match &result {
+        Ok((id, options)) => {
+            let mut control = object.control.lock();
+            control.local = Some(local);
+            control.remote = Some(remote);
+            control.tcp = Some(Box::new(options.clone()));
+            control.flows = vec![(0, flow)];
+            object.add_leg(lane, *id);
+            drop(control);
+            object.receive_low_water.store(options.receive_low_water, Ordering::Relaxed);
+            object.set_kind(Kind::Stream);
+            inner.hand_over(Instant(now));
+            inner.tell(now);
+        }
+        Err(_) => {
+            // The kernel goes on after all, also with what came to our ring.
+            left = Some(tcp::Moved::not(lane, inner, local, remote));
+            inner.look_at_all(now);
             inner.device.unsteer(flow);
-            tcp::put_back(runtime, fd, &connection);
-            Refusal::Later(Verdict::EngineFull)
-        })
-    });
-    if let Ok(id) = result {
-        let mut control = object.control.lock();
-        control.local = Some(local);
-        control.remote = Some(remote);
-        control.tcp = Some(Box::new(options.clone()));
-        control.flows = vec![(0, flow)];
-        object.add_leg(lane, id);
-        drop(control);
-        object.receive_low_water.store(options.receive_low_water, Ordering::Relaxed);
-        object.set_kind(Kind::Stream);
-        inner.hand_over(Instant(now));
-        inner.tell(now);
+            inner.look_at_all(now);
+        }
     }
     lane.note(inner, now);
     drop(guard);
     carrier::changed(&runtime.os, object);
+    if let Some(left) = left {
+        runtime.relays.remember(left);
+    }
     result.map(|_| ())
+}
+
+/// The flow is steered to the lane: reads the connection out and has the engine go on with it. What was inside the
+/// kernel when the entry came, on its way to the socket, has the time that it takes to look at the options.
+fn begin(
+    runtime: &'static Runtime,
+    object: &'static Object,
+    fd: c_int,
+    inner: &mut Inner,
+    (local, remote): (SocketAddrV4, SocketAddrV4),
+) -> Result<(SocketId, Options), Refusal> {
+    refuse_what_only_the_kernel_can(fd)?;
+    let options = read_out::options(fd, &runtime.tcp_settings.options)?;
+    epoll::take_from_kernel(&runtime.os, object);
+    carrier::moved(object);
+    let accepted = object.control.lock().accepted;
+    let mut connection = Deaf::make(fd).and_then(|_deaf| take_out(fd, local, remote, accepted))?;
+    let is_of = |end: u32| (end.wrapping_sub(connection.send_seq) as i32) > 0;
+    connection.sent_at = object.control.lock().on_way.filter(|(end, _)| is_of(*end)).map(|(_, at)| at);
+    // Not the time before it was read out: the clock of timestamps would go back.
+    let now = Instant(sys::clock::now());
+    let begun =
+        inner.stack.tcp_take_over(now, &connection, &options, object.token(), &mut Tx(&mut inner.device));
+    match begun {
+        Ok(id) => Ok((id, options)),
+        Err(_) => {
+            // Nothing was said to the peer yet.
+            tcp::put_back(runtime, fd, &connection);
+            Err(Refusal::Later(Verdict::EngineFull))
+        }
+    }
 }
 
 /// The lane that the connection would be on. `opens`: its interface, too, if it must be.

@@ -15,6 +15,9 @@ use config::Parameters;
 use stack::tcp::Push;
 use stack::{Instant, Ready};
 
+/// Looks that empty the largest rings, where each takes in few.
+const LOOKS_MAX: u32 = 256;
+
 /// Frames that gather at the most before they are handed over.
 const GATHER_FRAMES_MAX: u32 = 32;
 
@@ -128,6 +131,16 @@ impl Inner {
         self.hand_over_unless_gathering(at);
         self.gather.sends = 0;
         self.tell(now);
+    }
+
+    /// As many looks as it takes until nothing is left that had arrived: none of it may find its flow forgotten.
+    pub(crate) fn look_at_all(&mut self, now: u64) {
+        for _ in 0..LOOKS_MAX {
+            self.look(now);
+            if !self.device.has_received() {
+                return;
+            }
+        }
     }
 
     /// What has arrived, for a call that is about to say or do something that depends on it: a window, an error. Where

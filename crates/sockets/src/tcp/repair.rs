@@ -11,7 +11,7 @@ use crate::address;
 use crate::answer::Why;
 use crate::counts;
 use crate::keeper;
-use crate::lane::Lane;
+use crate::lane::{Inner, Lane};
 use crate::object::{Kind, Object};
 use crate::offload;
 use crate::runtime::Runtime;
@@ -68,7 +68,7 @@ pub(crate) fn to_carried(runtime: &'static Runtime, object: &'static Object, fd:
 
 /// A connection that left the engine for nothing goes back into the kernel.
 pub(crate) fn put_back(runtime: &Runtime, fd: c_int, connection: &Handover) {
-    match restore(fd, connection) {
+    match restore(runtime, fd, connection) {
         Ok(before) => go_on(runtime, fd, connection, before),
         Err(errno) => logger::error!("fd {fd}: the kernel does not take its connection back: errno {errno}"),
     }
@@ -88,7 +88,7 @@ fn take_out(runtime: &Runtime, object: &'static Object, fd: c_int, becomes: Kind
     }
     let connection = inner.stack.tcp_describe(Instant(now), id)?;
     super::port::unshare(object, fd);
-    let before = match restore(fd, &connection) {
+    let before = match restore(runtime, fd, &connection) {
         Ok(before) => before,
         Err(errno) => {
             logger::debug!("fd {fd}: the kernel does not take the connection: errno {errno}");
@@ -98,11 +98,15 @@ fn take_out(runtime: &Runtime, object: &'static Object, fd: c_int, becomes: Kind
     inner.stack.tcp_handed_over(id);
     // Before the entry goes nearly all that waits, so that little is overtaken by what the kernel gets by itself from
     // then on.
-    inner.look(now);
-    for (_, flow) in core::mem::take(&mut object.control.lock().flows) {
-        inner.device.unsteer(flow);
-    }
-    inner.look(now);
+    inner.look_at_all(now);
+    let flows = {
+        let mut control = object.control.lock();
+        let end = connection.send_seq.wrapping_add(connection.sent.len() as u32);
+        control.on_way = connection.sent_at.map(|at| (end, at));
+        core::mem::take(&mut control.flows)
+    };
+    flows.into_iter().for_each(|(_, flow)| _ = inner.device.unsteer(flow));
+    inner.look_at_all(now);
     go_on(runtime, fd, &connection, before);
     lane.note(inner, now);
     if object.peek.behind().is_some() {
@@ -126,11 +130,21 @@ fn take_out(runtime: &Runtime, object: &'static Object, fd: c_int, becomes: Kind
 }
 
 impl Moved {
+    /// A connection that did not leave the kernel, though its flow was steered to the lane for a moment.
+    pub(crate) fn not(
+        lane: &'static Lane,
+        inner: &mut Inner,
+        local: SocketAddrV4,
+        remote: SocketAddrV4,
+    ) -> Moved {
+        Moved { lane, id: inner.stack.tcp_leave_flow(local, remote), local, remote }
+    }
+
     /// Nothing is under way to the engine any more: from now on the flow is as any other.
     pub(crate) fn end(&self) {
         let mut inner = self.lane.lock();
         // What was under way to us when the flow was given back.
-        inner.turn(sys::clock::now());
+        inner.look_at_all(sys::clock::now());
         inner.stack.tcp_forget_flow(self.id, self.local, self.remote);
     }
 }
@@ -139,24 +153,27 @@ impl Moved {
 struct Before {
     /// SO_REUSEADDR, which repair mode takes away.
     reuse: c_int,
-    /// SO_SNDBUF and SO_RCVBUF, in which there may have to be more room for a while.
-    buffers: [c_int; 2],
+    /// SO_SNDBUF, in which there may have to be more room for a while.
+    send_buffer: c_int,
 }
 
 /// The shadow becomes the connection, in repair mode, in which nothing is sent; `leave` ends it. In case of an error it
 /// is a socket without connection again.
-fn restore(fd: c_int, connection: &Handover) -> sys::Result<Before> {
+fn restore(runtime: &Runtime, fd: c_int, connection: &Handover) -> sys::Result<Before> {
     let has = |name| option(fd, SOL_SOCKET, name, 0 as c_int);
     let reuse = has(libc::SO_REUSEADDR)?;
-    let buffers = [has(libc::SO_SNDBUF)?, has(libc::SO_RCVBUF)?];
+    let send_buffer = has(libc::SO_SNDBUF)?;
+    let receive_buffer = has(libc::SO_RCVBUF)?.max(bound(runtime.tcp_settings.rmem[2]));
     keeper::set_repair(fd, 1)?;
     let restored = establish(fd, connection).and_then(|()| fill(fd, connection));
+    // Before a segment makes the kernel say something: it would offer the room that was made for what is unread.
+    keep_bounds(fd, (libc::SO_RCVBUF, libc::SO_RCVBUFFORCE), receive_buffer);
     if restored.is_err() {
         // In repair mode that tells the peer nothing.
         let _ = connect(fd, &libc::sockaddr { sa_family: libc::AF_UNSPEC as u16, sa_data: [0; 14] });
         leave(fd, TCP_REPAIR_OFF_NO_WP, reuse);
     }
-    restored.map(|()| Before { reuse, buffers })
+    restored.map(|()| Before { reuse, send_buffer })
 }
 
 fn leave(fd: c_int, how: c_int, reuse: c_int) {
@@ -198,6 +215,9 @@ fn establish(fd: c_int, connection: &Handover) -> sys::Result<()> {
         // An odd number would mean a clock of microseconds.
         set_option(fd, IPPROTO_TCP, libc::TCP_TIMESTAMP, &(now.wrapping_add(now & 1)))?;
     }
+    // By connect(2) the kernel took the MSS of a peer that says nothing, 536. What was agreed counts when it looks at
+    // the path or at the headers again, as it does when it is given IP options: such connections have none.
+    let _ = sys::socket::clear_option(fd, libc::IPPROTO_IP, libc::IP_OPTIONS);
     Ok(())
 }
 
@@ -234,10 +254,8 @@ fn fill(fd: c_int, connection: &Handover) -> sys::Result<()> {
 fn go_on(runtime: &Runtime, fd: c_int, connection: &Handover, before: Before) {
     leave(fd, TCP_REPAIR_OFF, before.reuse);
     send_unsent(fd, &connection.unsent);
-    let most = &runtime.tcp_settings;
-    let [send, receive] = before.buffers;
-    keep_bounds(fd, (libc::SO_SNDBUF, libc::SO_SNDBUFFORCE), send.max(bound(most.wmem[2])));
-    keep_bounds(fd, (libc::SO_RCVBUF, libc::SO_RCVBUFFORCE), receive.max(bound(most.rmem[2])));
+    let most = before.send_buffer.max(bound(runtime.tcp_settings.wmem[2]));
+    keep_bounds(fd, (libc::SO_SNDBUF, libc::SO_SNDBUFFORCE), most);
     // Whose FIN came is not known to the kernel, but reads end as if it were.
     if connection.read_shut || connection.is_fin_received() {
         let _ = shutdown(fd, libc::SHUT_RD);

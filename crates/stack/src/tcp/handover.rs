@@ -18,6 +18,9 @@ pub struct Handover {
     pub send_seq: u32,
     /// Bytes on their way, not acknowledged yet.
     pub sent: Vec<u8>,
+    /// When the first of `sent` left, as far as is known. The retransmission timer goes on from there: moves that come
+    /// more often than it expires would else put it off for ever.
+    pub sent_at: Option<Instant>,
     /// Bytes of the application that were not sent yet.
     pub unsent: Vec<u8>,
     /// Sequence number of the first byte of `unread`.
@@ -70,6 +73,9 @@ pub struct Pace {
     pub rttvar: Duration,
 }
 
+/// No socket's.
+const NOBODY: SocketId = SocketId { index: u32::MAX, generation: u32::MAX };
+
 impl Handover {
     /// Our side of the stream ends behind `unsent`.
     pub fn is_write_ended(&self) -> bool {
@@ -116,6 +122,16 @@ impl<F: Frame> Stack<F> {
         self.drop_tcb(id);
     }
 
+    /// What comes for this flow, of which the engine has no connection after all, is passed on likewise. For
+    /// [`Stack::tcp_forget_flow`].
+    pub fn tcp_leave_flow(&mut self, local: Endpoint, remote: Endpoint) -> SocketId {
+        let known = self.demux.tcp.flow(local, remote);
+        if known.is_none_or(|known| self.sockets.get(known).is_none()) {
+            self.demux.tcp.insert_flow(local, remote, NOBODY);
+        }
+        NOBODY
+    }
+
     /// Nothing comes any more for the flow of a connection that was handed over.
     pub fn tcp_forget_flow(&mut self, id: SocketId, local: Endpoint, remote: Endpoint) {
         self.demux.tcp.remove_flow(local, remote, id);
@@ -141,6 +157,7 @@ impl<F: Frame> Tcb<F> {
             remote: self.remote,
             state: self.state(),
             send_seq: self.snd_una.0,
+            sent_at: self.board.oldest().filter(|_| !sent.is_empty()),
             sent,
             unsent,
             receive_seq: (self.rcv_nxt - u32::from(self.fin_received) - unread.len() as u32).0,

@@ -157,6 +157,11 @@ impl Scoreboard {
         }
     }
 
+    /// When the first of what is on its way left, for the last time each.
+    pub(crate) fn oldest(&self) -> Option<Instant> {
+        self.sent.iter().map(|sent| sent.at).min()
+    }
+
     /// Everything before `una` arrived.
     pub(crate) fn acknowledge(&mut self, una: Seq, delivered: &mut Delivered) {
         while let Some(first) = self.sent.front_mut() {

@@ -5,7 +5,7 @@
 //! that they give no round trip (Karn), and a timestamp of the peer that is not known passes for older than all.
 
 use super::congestion::Control;
-use super::control_block::{Fate, TS_RECENT_UNKNOWN, Tcb};
+use super::control_block::{Awaits, Cx, Fate, TS_RECENT_UNKNOWN, Tcb, Timer};
 use super::handover::{Handover, Pace};
 use super::options::SynOptions;
 use super::receive::Hold;
@@ -56,6 +56,7 @@ impl<F: Frame> Stack<F> {
             tcb.start_keepalive(cx);
             cx.events.raise(cx.id, tcb.ready());
             tcb.output(cx);
+            tcb.resume_timer(cx, from);
             tcb.acknowledge(cx);
             Fate::Stays
         });
@@ -139,11 +140,12 @@ impl<F: Frame> Tcb<F> {
 
     /// What is on its way was sent.
     fn count_as_sent(&mut self, now: Instant, from: &Handover) {
+        let at = from.sent_at.unwrap_or(now).min(now);
         let whole = self.payload_max();
         let mut left = from.sent.len() as u32;
         while left > 0 {
             let len = left.min(whole);
-            self.board.push_doubtful(self.snd_nxt, len, now);
+            self.board.push_doubtful(self.snd_nxt, len, at);
             self.snd_nxt += len;
             left -= len;
         }
@@ -155,6 +157,15 @@ impl<F: Frame> Tcb<F> {
         }
         if self.outstanding() > 0 {
             self.stuck_since = Some(now);
+        }
+    }
+
+    /// The retransmission timer goes on.
+    fn resume_timer<O>(&mut self, cx: &mut Cx<'_, O>, from: &Handover) {
+        let Some(at) = from.sent_at.filter(|_| self.outstanding() > 0) else { return };
+        let due = Instant(at.0 + self.rtt.rto_ns()).max(cx.now);
+        if due < self.deadline[Timer::Retransmit as usize] && !planted!(NoRetransmissionTimer) {
+            self.await_at(cx, Awaits::Rto, due);
         }
     }
 }

@@ -94,3 +94,45 @@ fn a_pair_of_endpoints_that_is_in_use_is_not_taken_over() {
     assert_eq!(stack.tcp_take_over(now, &from, &options, 1, out), Err(crate::tcp::ConnectError::InUse));
     assert_eq!(world.state(0, a), Some(State::Established));
 }
+
+#[test]
+fn moves_do_not_put_off_what_is_to_be_sent_again() {
+    let mut world = World::new();
+    let (mut a, b) = world.pair();
+    // So that a round trip is known.
+    world.send(0, a, b"first").unwrap();
+    world.run(MS * 10);
+    assert_eq!(world.read_all(1, b), b"first");
+    let mut lost = 0;
+    world.fault = Box::new(move |from, _, frame| {
+        let is_first = from == 0 && payload_len(frame) > 0 && lost == 0;
+        lost += u32::from(is_first);
+        if is_first { Fault::Lose } else { Fault::Deliver }
+    });
+    world.send(0, a, b"second").unwrap();
+    let sent = world.now;
+    world.run(MS);
+    // Each of them sooner than a timer that began anew would expire, and a tail loss probe too.
+    while world.now < sent + MS * 400 {
+        a = world.take_over(0, a);
+        world.run(MS / 2);
+    }
+    assert_eq!(world.read_all(1, b), b"second");
+}
+
+#[test]
+fn what_comes_for_a_connection_that_stayed_in_the_kernel_is_passed_on_and_not_answered() {
+    let mut world = World::new();
+    let (a, b) = world.pair();
+    let (local, remote) = (world.hosts[0].stack.local(a).unwrap(), world.hosts[0].stack.remote(a).unwrap());
+    world.hosts[0].stack.tcp_handed_over(a);
+    world.hosts[0].stack.tcp_forget_flow(a, local, remote);
+    let nobody = world.hosts[0].stack.tcp_leave_flow(local, remote);
+    world.send(1, b, b"anybody?").unwrap();
+    world.run(MS * 50);
+    assert!(world.hosts[0].stack.take_for_kernel().is_some_and(|packet| packet.ends_with(b"anybody?")));
+    assert_eq!(world.state(1, b), Some(State::Established));
+    world.hosts[0].stack.tcp_forget_flow(nobody, local, remote);
+    world.run(MS * 5000);
+    assert_eq!(world.state(1, b), Some(State::Closed));
+}
