@@ -1,5 +1,6 @@
 //! What tools share that watch running programs: their statistics files.
 
+pub mod place;
 pub mod programs;
 
 /// Why a tool ends early.

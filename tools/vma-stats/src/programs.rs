@@ -4,9 +4,11 @@
 //! without waiting, only regular ones are read, and nothing is written before the content has been recognised.
 
 use crate::Failure;
+use crate::place::{self, Place};
 use stats::reader::SIZE_MAX;
 use stats::segment::{FILE_PREFIX, file_name};
 use stats::{Snapshot, Wish};
+use std::collections::BTreeMap;
 use std::fs::{File, OpenOptions};
 use std::io::Read;
 use std::os::unix::fs::{FileExt, MetadataExt, OpenOptionsExt};
@@ -15,8 +17,10 @@ use std::path::{Path, PathBuf};
 /// A program's file.
 #[derive(Debug)]
 pub struct Program {
-    /// The process.
+    /// The process, by our number for it.
     pub pid: u32,
+    /// Where its files are.
+    pub place: Place,
     path: PathBuf,
     file: File,
 }
@@ -24,7 +28,8 @@ pub struct Program {
 impl Program {
     /// The file of a process.
     pub fn open(directory: &Path, pid: u32) -> Result<Program, Failure> {
-        let path = directory.join(file_name(pid));
+        let place = place::of(directory, pid);
+        let path = place.folder.join(file_name(place.number));
         let file = open(&path, false).map_err(|error| {
             Failure::Told(match error.kind() {
                 std::io::ErrorKind::NotFound => format!(
@@ -35,7 +40,7 @@ impl Program {
                 _ => format!("cannot open {}: {error}", path.display()),
             })
         })?;
-        Ok(Program { pid, path, file })
+        Ok(Program { pid, place, path, file })
     }
 
     /// What the program's counters say now.
@@ -43,7 +48,11 @@ impl Program {
         let bytes = self
             .read()
             .map_err(|error| Failure::Told(format!("cannot read {}: {error}", self.path.display())))?;
-        Snapshot::parse(&bytes).map_err(|why| Failure::Told(format!("{}: {why}", self.path.display())))
+        let mut snapshot = Snapshot::parse(&bytes)
+            .map_err(|why| Failure::Told(format!("{}: {why}", self.path.display())))?;
+        // What it calls itself in there means nothing here.
+        snapshot.pid = self.pid;
+        Ok(snapshot)
     }
 
     fn read(&self) -> std::io::Result<Vec<u8>> {
@@ -122,25 +131,38 @@ pub fn lives(pid: u32) -> bool {
     Path::new(&format!("/proc/{pid}")).exists()
 }
 
-/// Process numbers of a folder's live files, lowest first; dead ones are removed unless they are to be kept.
+/// Process numbers of a folder's live files, and of those in that folder of other containers, lowest first; those that
+/// the dead have left in ours are removed unless they are to be kept.
 pub fn of(folder: &Path, keep_dead: bool) -> Result<Vec<u32>, Failure> {
     let directory = folder.display();
     let entries = std::fs::read_dir(folder)
         .map_err(|error| Failure::Told(format!("cannot read the directory {directory}: {error}")))?;
-    let mut pids = Vec::new();
+    let elsewhere = place::elsewhere(folder);
+    let file = |place: &Place| identity(&place.folder.join(file_name(place.number)));
+    let theirs: BTreeMap<u32, (u64, u64)> =
+        elsewhere.iter().filter_map(|(pid, place)| Some((*pid, file(place)?))).collect();
+    let mut pids: Vec<u32> = theirs.keys().copied().collect();
     for entry in entries.flatten() {
         let name = entry.file_name();
         let number = name.to_str().and_then(|name| name.strip_prefix(FILE_PREFIX));
         let Some(pid) = number.and_then(|number| number.parse::<u32>().ok()) else { continue };
-        if lives(pid) {
+        if identity(&entry.path()).is_some_and(|own| theirs.values().any(|other| *other == own)) {
+            // In a folder that we share with a process for which we have another number.
+        } else if lives(pid) && !elsewhere.contains_key(&pid) {
             pids.push(pid);
-        } else if !keep_dead {
+        } else if !keep_dead && !lives(pid) {
             // Another user's file stays: it is not ours to remove, and the next program of that number replaces it.
             remove_left(&entry.path());
         }
     }
     pids.sort_unstable();
     Ok(pids)
+}
+
+/// Which file it is, if it is one.
+fn identity(path: &Path) -> Option<(u64, u64)> {
+    let about = path.symlink_metadata().ok().filter(std::fs::Metadata::is_file)?;
+    Some((about.dev(), about.ino()))
 }
 
 /// Removes what a dead process left, if it is a file of ours.

@@ -3,7 +3,6 @@
 
 use super::whose::{Ends, Sockets};
 use capture::{Packet, Reader, Stage, Wish};
-use stats::segment::FILE_PREFIX;
 use std::collections::BTreeMap;
 use std::hash::{BuildHasher, Hasher, RandomState};
 use std::path::{Path, PathBuf};
@@ -60,6 +59,8 @@ pub(super) struct Seen {
 
 struct Tapped {
     program: Program,
+    /// When the folder of its files had changed last.
+    changed: Option<SystemTime>,
     told: Told,
     started_ns: u64,
     wish: Wish,
@@ -85,11 +86,14 @@ impl Programs {
     /// Looks for programs and rings, if there may be new ones, and says that somebody reads. An error: the folder
     /// cannot be read.
     pub(super) fn attend(&mut self) -> Result<(), String> {
-        let changed = std::fs::metadata(&self.choice.folder).and_then(|folder| folder.modified());
-        let changed = changed.map_err(|error| format!("{}: {error}", self.choice.folder.display()))?;
+        let changed = changed(&self.choice.folder)
+            .map_err(|error| format!("{}: {error}", self.choice.folder.display()))?;
         if self.looked.is_none_or(|(at, then)| then != changed || at.elapsed() > LOOK) {
             self.looked = Some((Instant::now(), changed));
             self.look()?;
+        }
+        for tapped in self.tapped.values_mut() {
+            tapped.look_for_rings(&self.choice.interfaces);
         }
         if self.beaten.elapsed() > PULSE {
             self.beaten = Instant::now();
@@ -102,23 +106,15 @@ impl Programs {
     }
 
     fn look(&mut self) -> Result<(), String> {
-        let folder = self.choice.folder.clone();
-        let entries = std::fs::read_dir(&folder).map_err(|error| format!("{}: {error}", folder.display()))?;
-        let names: Vec<String> =
-            entries.flatten().filter_map(|entry| entry.file_name().into_string().ok()).collect();
-        for pid in names.iter().filter_map(|name| name.strip_prefix(FILE_PREFIX)?.parse().ok()) {
-            let is_wanted = self.choice.pids.is_empty() || self.choice.pids.contains(&pid);
-            if is_wanted && programs::lives(pid) {
+        for pid in programs::of(&self.choice.folder, true).map_err(text)? {
+            if self.choice.pids.is_empty() || self.choice.pids.contains(&pid) {
                 self.tap(pid);
             }
         }
-        for name in names.iter().filter(|name| name.starts_with(capture::FILE_PREFIX)) {
-            let pid = name[capture::FILE_PREFIX.len()..].split('.').next().and_then(|pid| pid.parse().ok());
-            let Some(pid) = pid else { continue };
-            match self.tapped.get_mut(&pid) {
-                Some(tapped) => tapped.open(&folder.join(name), &self.choice.interfaces),
-                None if !programs::lives(pid) => programs::remove_left(&folder.join(name)),
-                None => {}
+        for (name, pid) in rings(&self.choice.folder) {
+            let is_somebodys = self.tapped.values().any(|tapped| tapped.program.place.number == pid);
+            if !programs::lives(pid) && !is_somebodys {
+                programs::remove_left(&self.choice.folder.join(name));
             }
         }
         Ok(())
@@ -237,6 +233,7 @@ impl Tapped {
         let name = now.program.chars().map(|c| if c.is_ascii_graphic() { c } else { '?' }).collect();
         Ok(Some(Tapped {
             program,
+            changed: None,
             told: Told { pid, name, interfaces: Vec::new(), packets: 0, dropped: 0 },
             started_ns: now.started_ns,
             wish,
@@ -244,6 +241,22 @@ impl Tapped {
             sockets: Sockets::default(),
             has_ended: false,
         }))
+    }
+
+    /// Looks at the folder again, where something in it has changed.
+    fn look_for_rings(&mut self, interfaces: &[String]) {
+        let folder = self.program.place.folder.clone();
+        let changed = changed(&folder).ok();
+        // A change within one tick of the file system's clock is none; so what is young is looked at again.
+        let is_young = |at: SystemTime| at.elapsed().is_ok_and(|age| age < LOOK);
+        if changed == self.changed && !changed.is_some_and(is_young) && !self.has_ended {
+            return;
+        }
+        self.changed = changed;
+        let number = self.program.place.number;
+        for (name, _) in rings(&folder).into_iter().filter(|(_, pid)| *pid == number) {
+            self.open(&folder.join(name), interfaces);
+        }
     }
 
     /// A ring that the program has made. Its name goes at once, so that nothing is left of it, however we end.
@@ -304,6 +317,21 @@ impl Tapped {
         }
         closed.iter().for_each(|path| drop(self.rings.remove(path)));
     }
+}
+
+fn changed(folder: &Path) -> std::io::Result<SystemTime> {
+    std::fs::metadata(folder)?.modified()
+}
+
+/// Names of rings in a folder, with the numbers of their processes.
+fn rings(folder: &Path) -> Vec<(String, u32)> {
+    let Ok(entries) = std::fs::read_dir(folder) else { return Vec::new() };
+    let names = entries.flatten().filter_map(|entry| entry.file_name().into_string().ok());
+    let known = names.filter_map(|name| {
+        let pid = name.strip_prefix(capture::FILE_PREFIX)?.split('.').next()?.parse().ok()?;
+        Some((name, pid))
+    });
+    known.collect()
 }
 
 fn shown(pid: u32) -> String {

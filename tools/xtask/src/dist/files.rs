@@ -17,6 +17,7 @@ pub(super) const PACKAGES: [&str; 7] =
 const LIBRARIES: &str = "usr/lib/x86_64-linux-gnu";
 const DOCUMENTS: &str = "usr/share/doc/sidestep";
 const EXAMPLES: &str = "usr/share/doc/sidestep/examples/extra";
+const CONTAINERS: &str = "usr/share/doc/sidestep/examples/containers";
 
 /// What becomes of a file on its way.
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -34,7 +35,7 @@ enum Way {
 /// One file: where it is, where it goes, how.
 type Row = (&'static str, &'static str, Way);
 
-const FILES: [Row; 38] = [
+const FILES: [Row; 43] = [
     ("libvma.so", LIBRARIES, Way::Library),
     ("libsdp.so", LIBRARIES, Way::Library),
     ("vma_stats", "usr/bin", Way::Program),
@@ -68,6 +69,11 @@ const FILES: [Row; 38] = [
     ("examples/extra/zero_copy.c", EXAMPLES, Way::Plain),
     ("examples/extra/filter.c", EXAMPLES, Way::Plain),
     ("examples/extra/xtreme_echo.c", EXAMPLES, Way::Plain),
+    ("examples/containers/Dockerfile", CONTAINERS, Way::Plain),
+    ("examples/containers/Dockerfile.redis", CONTAINERS, Way::Plain),
+    ("examples/containers/compose.yaml", CONTAINERS, Way::Plain),
+    ("examples/containers/pod.yaml", CONTAINERS, Way::Plain),
+    ("examples/containers/daemonset.yaml", CONTAINERS, Way::Plain),
     ("docs/doctor.schema.json", "usr/share/sidestep", Way::Plain),
     ("docs/vma_stats.schema.json", "usr/share/sidestep", Way::Plain),
     ("conf/grafana-dashboard.json", "usr/share/sidestep", Way::Plain),

@@ -1,0 +1,58 @@
+//! The examples for containers are YAML, and say of the keeper what is so: its capabilities, its options, its folder.
+
+use std::path::Path;
+use std::process::Command;
+
+/// Prints what does not hold. Arguments: the files' folder, the keeper's help.
+const CHECK: &str = "\
+import sys,yaml
+folder, usage = sys.argv[1:]
+FIVE = {'NET_ADMIN', 'NET_RAW', 'BPF', 'PERFMON', 'IPC_LOCK'}
+def load(name):
+    documents = list(yaml.safe_load_all(open(f'{folder}/{name}')))
+    assert len(documents) == 1, name
+    return documents[0]
+def check(name, held, dropped, options, mounts, is_keeper):
+    assert dropped == {'ALL'}, f'{name}: drops {dropped}'
+    assert held == (FIVE if is_keeper else set()), f'{name}: adds {held}'
+    assert '/run/sidestep' in mounts, f'{name}: mounts {mounts}'
+    for option in options if is_keeper else []:
+        assert not option.startswith('--') or f'{option} ' in usage, f'{name}: {option}'
+compose = load('compose.yaml')
+for name, service in compose['services'].items():
+    mounts = [volume.split(':')[1] for volume in service['volumes']]
+    added = set(service.get('cap_add', []))
+    check(name, added, set(service['cap_drop']), service['command'], mounts, name == 'keeper')
+redis = compose['services']['redis']
+assert redis['network_mode'] == redis['pid'] == 'service:keeper'
+for name in 'pod.yaml', 'daemonset.yaml':
+    document = load(name)
+    spec = document['spec'] if document['kind'] == 'Pod' else document['spec']['template']['spec']
+    assert spec.get('shareProcessNamespace') or spec.get('hostPID'), name
+    for container in spec.get('initContainers', []) + spec['containers']:
+        rights = container['securityContext']['capabilities']
+        mounts = [mount['mountPath'] for mount in container['volumeMounts']]
+        check(f'{name} {container[\"name\"]}', set(rights.get('add', [])), set(rights['drop']),
+              container['args'], mounts, container['image'] == 'sidestep')
+print('checked')
+";
+
+#[test]
+fn the_examples_for_containers_say_what_is_so() {
+    let has_yaml = Command::new("python3").args(["-c", "import yaml"]).output();
+    if !has_yaml.is_ok_and(|tried| tried.status.success()) {
+        rig::skip::skipped(&rig::skip::test_name(), "no python3-yaml: apt-get install python3-yaml");
+        return;
+    }
+    let usage = Command::new(env!("CARGO_BIN_EXE_sidestepd")).arg("--help").output().unwrap().stdout;
+    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../examples/containers");
+    let mut check = Command::new("python3");
+    check.args(["-c", CHECK]).arg(folder).arg(String::from_utf8(usage).unwrap());
+    let told = check.output().unwrap();
+    assert_eq!(
+        String::from_utf8_lossy(&told.stdout),
+        "checked\n",
+        "{}",
+        String::from_utf8_lossy(&told.stderr)
+    );
+}
