@@ -266,6 +266,62 @@ fn a_thread_that_only_waits_hears_what_another_one_asks_for() {
     assert_eq!(segments, "40\n");
 }
 
+/// A client that forks, and then uses a connection whose server has closed it: what its calls say.
+const AFTER_THE_END: &str = "
+import os, signal, socket, subprocess, sys, time
+signal.signal(signal.SIGPIPE, signal.SIG_IGN)
+if len(sys.argv) > 2:
+    client = socket.create_connection(('127.0.0.1', int(sys.argv[1])))
+    signal.alarm(int(sys.argv[2]))
+    for _ in range(20):
+        client.sendall(b'question')
+        client.recv(100)
+    client.sendall(b'last')
+    print(client.recv(100))
+    if os.fork() == 0:
+        os._exit(0)
+    os.wait()
+    try:
+        while True:
+            client.send(b'in vain')
+            time.sleep(0.01)
+    except OSError as error:
+        print(error)
+    print(client.recv(100))
+    try:
+        print(client.getpeername())
+    except OSError as error:
+        print(error)
+else:
+    listener = socket.create_server(('127.0.0.1', 0))
+    words = [sys.executable, '-c', os.environ['SCRIPT'], str(listener.getsockname()[1]), sys.argv[1]]
+    client = subprocess.Popen(words)
+    server, _ = listener.accept()
+    while server.recv(100) != b'last':
+        server.sendall(b'answer')
+    server.close()
+    sys.exit(client.wait())
+";
+
+#[test]
+fn a_process_that_forks_leaves_the_dead_alone() {
+    let Some((library, _)) = parts() else { return };
+    let rules = File::new("after-the-end", "use both server * *:*\nuse both client * *:*\n");
+    let run = |mut command: Command| {
+        let done = command
+            .env("SCRIPT", AFTER_THE_END)
+            .env("SIDESTEP_LOCAL", "shm")
+            .args(["-c", AFTER_THE_END, &rig::PATIENCE.as_secs().to_string()])
+            .output()
+            .unwrap();
+        assert!(done.status.success(), "{}{}", text(&done.stdout), text(&done.stderr));
+        text(&done.stdout)
+    };
+    let by_kernel = run(Command::new("python3"));
+    assert!(by_kernel.starts_with("b''\n[Errno 32] Broken pipe\nb''\n"), "{by_kernel}");
+    assert_eq!(run(preloaded(&library, Path::new("python3"), &rules)), by_kernel);
+}
+
 /// Programs of Debian, as /etc/ld.so.preload reaches them; the last line makes a connection.
 const PROGRAMS: [&str; 11] = [
     "ls /",

@@ -120,16 +120,22 @@ fn what_cannot_be_is_said() {
     }
 }
 
+/// libsdp.so as it is built for use; `None`, with the reason recorded, where there is none.
+fn libsdp() -> Option<std::path::PathBuf> {
+    let library = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../target/release/libsdp.so");
+    if library.exists() {
+        return library.canonicalize().ok();
+    }
+    rig::skip::skipped(
+        &rig::skip::test_name(),
+        "no target/release/libsdp.so: cargo build --release -p libsdp",
+    );
+    None
+}
+
 #[test]
 fn the_table_has_three_rows_of_which_only_the_last_leaves_the_kernel() {
-    let library = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../target/release/libsdp.so");
-    if !library.exists() {
-        rig::skip::skipped(
-            &rig::skip::test_name(),
-            "no target/release/libsdp.so: cargo build --release -p libsdp",
-        );
-        return;
-    }
+    let Some(library) = libsdp() else { return };
     let words = ["table", "--rounds", "1", "--json", "--library", library.to_str().unwrap()];
     let done = perf(&words).output().expect("sidestep runs");
     assert!(done.status.success(), "{}", text(&done));
@@ -139,4 +145,72 @@ fn the_table_has_three_rows_of_which_only_the_last_leaves_the_kernel() {
         assert!(kernel[0] > 0.99 && kernel[1] > 0.99 && kernel[2] < 0.5, "{kernel:?} in {part}");
     }
     assert_eq!(number(&parts, "/0/rows/2/manual/0"), 6601.82);
+}
+
+/// What stands in the place of netperf, which Debian keeps in non-free: the words of the listings.
+const NETSERVER: &str = r#"#!/bin/sh
+sidestep perf serve 127.0.0.1:0 > $HOME/said &
+echo $! > $HOME/pid
+until grep -q serving $HOME/said; do sleep 0.01; done
+"#;
+const NETPERF: &str = r#"#!/bin/sh
+test=stream
+while [ $# -gt 0 ]; do
+    case $1 in
+    -t) test=rr; shift ;;
+    -H) [ $2 = 192.168.0.1 ] || exit 2; shift ;;
+    -m) words="--size $2"; shift ;;
+    -r) words="--request ${2%,*} --response ${2#*,}"; shift ;;
+    esac
+    shift
+done
+exec sidestep perf $test $(sed 's/serving at //' $HOME/said) --seconds 1 $words
+"#;
+/// The manual's two measurements, from the rules to the end of the server; `pkill netserver` is `stop` here.
+const LISTINGS: &str = r#"
+trap 'stop 2> /dev/null || true' EXIT
+cat > $HOME/libsdp.conf << EOF
+match destination *.*
+match listen *.*
+EOF
+LD_PRELOAD=libsdp.so LIBSDP_CONFIG_FILE=$HOME/libsdp.conf netserver
+LD_PRELOAD=libsdp.so LIBSDP_CONFIG_FILE=$HOME/libsdp.conf netperf -H 192.168.0.1 -c -C -- -m 65536
+LD_PRELOAD=libsdp.so LIBSDP_CONFIG_FILE=$HOME/libsdp.conf netperf -H 192.168.0.1 -c -C -t TCP_RR -- -r 1,1
+stop
+echo "match shared *:*" > $HOME/both.conf
+LD_PRELOAD=libsdp.so LIBSDP_CONFIG_FILE=$HOME/both.conf netserver
+LD_PRELOAD=libsdp.so LIBSDP_CONFIG_FILE=$HOME/libsdp.conf netperf -H 192.168.0.1 -c -C -- -m 65536
+netperf -H 192.168.0.1 -c -C -- -m 65536
+stop
+"#;
+
+#[test]
+fn the_manuals_measurements_run_as_printed() {
+    use std::os::unix::fs::PermissionsExt;
+    let Some(library) = libsdp() else { return };
+    let home = std::env::temp_dir().join(format!("sidestep-listings-{}", std::process::id()));
+    std::fs::create_dir_all(&home).expect("a folder");
+    let tools =
+        [("netserver", NETSERVER), ("netperf", NETPERF), ("stop", "#!/bin/sh\nkill $(cat $HOME/pid)\n")];
+    for (name, script) in tools {
+        std::fs::write(home.join(name), script).expect("a script");
+        std::fs::set_permissions(home.join(name), std::fs::Permissions::from_mode(0o755)).expect("its mode");
+    }
+    let sidestep =
+        Path::new(env!("CARGO_BIN_EXE_sidestep")).parent().expect("its folder").display().to_string();
+    let path = format!("{}:{sidestep}:{}", home.display(), std::env::var("PATH").unwrap_or_default());
+    let mut shell = Command::new("sh");
+    shell.args(["-e", "-c", LISTINGS]).env("HOME", &home).env("PATH", path).env("SIDESTEP_LOCAL", "shm");
+    let done = shell.env("LD_LIBRARY_PATH", library.parent().expect("its folder")).output().expect("a shell");
+    let _ = std::fs::remove_dir_all(&home);
+    assert!(done.status.success(), "{}", text(&done));
+    let said = String::from_utf8_lossy(&done.stdout).into_owned();
+    let titles: Vec<&str> = said.lines().filter(|line| line.ends_with(" TEST")).collect();
+    let stream = "TCP STREAM TEST";
+    assert_eq!(titles, [stream, "TCP REQUEST/RESPONSE TEST", stream, stream], "{}", text(&done));
+    let carried = said.lines().filter_map(|line| line.strip_prefix("carried by the kernel's TCP: "));
+    let parts: Vec<f64> =
+        carried.map(|rest| rest.split(' ').next().expect("a number").parse().expect("a number")).collect();
+    let by_memory: Vec<bool> = parts.iter().map(|part| *part < 50.0).collect();
+    assert_eq!(by_memory, [true, true, true, false], "{parts:?}");
 }

@@ -45,9 +45,9 @@ pub(super) fn is_repaid(joined: &Joined, done: u64) -> bool {
     joined.owed(done, &mut [0]) == 0
 }
 
-/// Whether the kernel carries both directions again.
+/// Whether the kernel carries both directions again: the two agree, or there is nobody to agree with any more.
 pub(super) fn is_over(joined: &Joined, repaid: u64) -> bool {
-    joined.is_back() && is_repaid(joined, repaid)
+    joined.is_back() && is_repaid(joined, repaid) || joined.is_leaving() && joined.is_alone()
 }
 
 /// The kernel carries it from now on, for good.
@@ -107,7 +107,13 @@ fn begin_to_leave(runtime: &'static Runtime, object: &'static Object, why: &str)
                 None => is_apart = true,
             },
             Way::Joined(mut joined) => {
-                joined.leave();
+                joined.hear(fd);
+                joined.take_in();
+                if !joined.is_alone() {
+                    joined.leave();
+                }
+                // What the dead have sent is nowhere else; without it the kernel's socket says how they ended.
+                is_apart = joined.is_alone() && joined.unread() == 0;
                 inner.way = Way::Joined(joined);
             }
             way => inner.way = way,

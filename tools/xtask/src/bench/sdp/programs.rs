@@ -38,6 +38,11 @@ impl Cell {
         median(self.rounds.iter().map(|round| round.rate))
     }
 
+    /// The round that others on the machine disturbed least.
+    fn best(&self) -> f64 {
+        self.rounds.iter().map(|round| round.rate).fold(f64::NAN, f64::max)
+    }
+
     fn percentile(&self, of: impl Fn(&Figures) -> Option<f64>) -> f64 {
         median(self.rounds.iter().filter_map(of))
     }
@@ -107,7 +112,7 @@ fn show(plan: &Plan, cells: &[Cell]) {
         plan.rounds, plan.seconds
     );
     let shown = |value: f64| if value.is_nan() { "-".to_owned() } else { format!("{value:.0}") };
-    let mut table = Table::new(&["", "rate", "p50 µs", "p99 µs", "× loopback"]);
+    let mut table = Table::new(&["", "rate", "p50 µs", "p99 µs", "× loopback", "best round", "× loopback"]);
     for pair in cells.chunks(2) {
         let [loopback, sdp] = pair else { continue };
         table.row(vec![format!("{}: {}, {}", loopback.app.name, loopback.app.what, loopback.app.unit)]);
@@ -118,6 +123,8 @@ fn show(plan: &Plan, cells: &[Cell]) {
                 shown(cell.percentile(|round| round.p50_us)),
                 shown(cell.percentile(|round| round.p99_us)),
                 format!("{:.2}", cell.rate() / loopback.rate()),
+                thousands(cell.best() as u64),
+                format!("{:.2}", cell.best() / loopback.best()),
             ]);
         }
         table.rule();
@@ -130,7 +137,11 @@ fn show(plan: &Plan, cells: &[Cell]) {
         }
         let ratio = sdp.rate() / loopback.rate();
         let verdict = if ratio >= sdp.goal { "reached" } else { "missed" };
-        println!("goal {verdict}: {} {ratio:.2} times loopback, wanted {}", sdp.app.name, sdp.goal);
+        let best = sdp.best() / loopback.best();
+        println!(
+            "goal {verdict}: {} {ratio:.2} times loopback, wanted {} (best rounds {best:.2})",
+            sdp.app.name, sdp.goal
+        );
     }
 }
 
@@ -141,7 +152,7 @@ fn as_json(cell: &Cell) -> Value {
         .map(|round| json!({"rate": round.rate, "p50_us": round.p50_us, "p99_us": round.p99_us}));
     json!({
         "program": cell.app.name, "what": cell.app.what, "unit": cell.app.unit, "way": cell.name(),
-        "rate": cell.rate(), "failure": cell.failure, "rounds": rounds.collect::<Vec<_>>(),
+        "rate": cell.rate(), "best": cell.best(), "failure": cell.failure, "rounds": rounds.collect::<Vec<_>>(),
     })
 }
 
