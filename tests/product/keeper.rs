@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use rig::{Finished, Host, Options, Program, Protocol, Running, eventually};
 use serde_json::Value;
-use tests::keeper::{Keeper, NOBODY, interface, wait_for_lanes};
+use tests::keeper::{Keeper, NOBODY, interface, status, wait_for_lanes};
 use tests::talk::{CLIENT, SERVER, WAITS};
 use tests::{DEADLINE, World, assert_host_bypassed, wait_for_acceleration, wait_for_no_program, world};
 
@@ -206,6 +206,39 @@ fn a_new_keeper_takes_over_from_one_that_was_killed_and_no_connection_ends() {
     survivor.kill().unwrap();
     wait_for_no_program(&hosts.right);
     keeper.kill().unwrap();
+}
+
+#[test]
+fn the_first_root_program_starts_a_keeper_for_all_that_follow_which_outlives_it() {
+    let Some(world) = world(&Options::default()) else { return };
+    let World { hosts, .. } = &world;
+    let start = format!("start={}", tests::built("sidestepd", "sidestepd").display());
+    let begin = |port: u16| {
+        let program = hosts.right.program("/usr/bin/python3").words("-u -c").argument(SERVER).any_cpu();
+        let program = program.words(&format!("{} {port} one", hosts.right.address));
+        program.preload(Some(&world.library)).environment("SIDESTEP_KEEPER", &start).start().unwrap()
+    };
+    // Both at once, and both strict.
+    let mut servers = [PORT + 16, PORT + 17].map(begin);
+    for (server, port) in servers.iter_mut().zip([PORT + 16, PORT + 17]) {
+        server.wait_for_port(Protocol::Tcp, port, DEADLINE).unwrap();
+    }
+    wait_for_lanes(&hosts.right, 2);
+    let keeper = || status(&hosts.right).unwrap()["keeper"]["pid"].as_u64().unwrap();
+    let first = keeper();
+    let waiting = waits(&world, PORT + 16);
+    servers.into_iter().for_each(|server| drop(server.kill().unwrap()));
+    let told = waiting.finish(DEADLINE).and_then(Finished::success).unwrap();
+    assert!(told.stdout.contains("reset"), "also of the last one: {}", told.stdout);
+    let mut third = begin(PORT + 18);
+    third.wait_for_port(Protocol::Tcp, PORT + 18, DEADLINE).unwrap();
+    wait_for_lanes(&hosts.right, 1);
+    assert_eq!(keeper(), first, "it is still there");
+    third.kill().unwrap();
+    // SAFETY: no pointers; it is the keeper that was started here.
+    assert_eq!(unsafe { libc::kill(first as i32, libc::SIGTERM) }, 0);
+    eventually("it ends by a signal", || status(&hosts.right).is_none());
+    wait_for_no_program(&hosts.right);
 }
 
 #[test]

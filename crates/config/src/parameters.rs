@@ -36,7 +36,9 @@ parameters! {
     /// VMA_EXCEPTION_HANDLING=-2 do; `late` is `auto`, whatever else is set; `kernel` leaves all of them in the kernel.
     carrier: Carrier = Carrier::Auto, env "SIDESTEP_CARRIER", label "Carrier";
     /// Where the keeper (sidestepd) is, which does what the program has no privilege for: `auto` is that of the network
-    /// namespace, `none` asks nobody, all else is the path of its socket.
+    /// namespace, `none` asks nobody, all else is the path of its socket. With `start` (or `start=PROGRAM`, which is
+    /// not /usr/sbin/sidestepd) a root program that opens an interface starts one where there is none; it ends 30
+    /// seconds after the last program.
     keeper: String = "auto".to_owned(), env "SIDESTEP_KEEPER", label "Keeper";
     /// For tests: connections go over from the kernel to the wire and back at every so-manieth call; 0: as it pays.
     move_every: u32 = 0, env "SIDESTEP_MOVE_EVERY", label "Move every";

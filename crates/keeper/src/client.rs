@@ -19,6 +19,12 @@ const LONG_PATIENCE_NS: u64 = 15_000_000_000;
 /// Where there is no keeper, one may be started.
 const LOOK_AGAIN_NS: u64 = 1_000_000_000;
 
+/// What starting a keeper takes, as it takes it itself: CAP_NET_ADMIN, CAP_NET_RAW, CAP_IPC_LOCK, CAP_PERFMON, CAP_BPF.
+const START: u64 = 1 << 12 | 1 << 13 | 1 << 14 | 1 << 38 | 1 << 39;
+/// One that was started listens within some milliseconds.
+const STARTING_NS: u64 = 2_000_000_000;
+const STARTING_LOOK_NS: u64 = 1_000_000;
+
 /// Why the keeper did not do it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Error {
@@ -197,7 +203,7 @@ impl Client {
 
     /// See [`attach`].
     pub fn attach(&mut self, interface: u32, socket: i32) -> core::result::Result<Attached, NotAttached> {
-        self.connected().map_err(Err)?;
+        self.connected().or_else(|error| self.started(error)).map_err(Err)?;
         let question = self.question(Kind::Attach, interface as i32);
         let (mut more, mut descriptors) = (Vec::new(), Vec::new());
         let outcome = self
@@ -244,6 +250,32 @@ impl Client {
             (0, None) => Err(Error::Silent),
             (errno, _) => Err(Error::Errno(errno)),
         }
+    }
+
+    /// There is no keeper, and the user wants one to be started. Once: where it does not come, it never will.
+    #[cold]
+    fn started(&mut self, error: Error) -> Result<()> {
+        let Place::Start(program) = &self.place else { return Err(error) };
+        let may = sys::process::user() == 0 && sys::process::capabilities().unwrap_or(0) & START == START;
+        let Ok(program) = std::ffi::CString::new(program.as_str()) else { return Err(error) };
+        if error != Error::Absent || !may {
+            return Err(error);
+        }
+        self.place = Place::Default;
+        let deadline = sys::clock::monotonic() + STARTING_NS;
+        let mut outcome = sys::daemon::start(&program, &[c"--linger", c"30"]).map_err(|_| error);
+        while outcome.is_ok() {
+            sys::thread::sleep(STARTING_LOOK_NS);
+            self.failed = None;
+            match self.connected() {
+                Err(Error::Absent) if sys::clock::monotonic() < deadline => {}
+                connected => {
+                    outcome = connected;
+                    break;
+                }
+            }
+        }
+        outcome
     }
 
     fn question(&mut self, kind: Kind, value: i32) -> Packet {

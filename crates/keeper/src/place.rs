@@ -6,6 +6,9 @@ use sys::Result;
 /// The folder, which root makes.
 pub const FOLDER: &str = "/run/sidestep";
 
+/// The keeper, where it is installed.
+const PROGRAM: &str = "/usr/sbin/sidestepd";
+
 /// Bytes of a path that a Unix socket can have, the null byte at its end included.
 const PATH_LEN: usize = 108;
 
@@ -16,6 +19,8 @@ pub enum Place {
     Nowhere,
     /// `auto`: the keeper of the network namespace that the caller is in.
     Default,
+    /// `start`, or `start=PROGRAM`: the same, and where there is none, this program is started as one.
+    Start(String),
     /// The socket with this path.
     Path(String),
 }
@@ -26,7 +31,11 @@ impl Place {
         match value {
             "none" => Place::Nowhere,
             "auto" | "" => Place::Default,
-            path => Place::Path(path.to_owned()),
+            "start" => Place::Start(PROGRAM.to_owned()),
+            other => match other.strip_prefix("start=") {
+                Some(program) => Place::Start(program.to_owned()),
+                None => Place::Path(other.to_owned()),
+            },
         }
     }
 
@@ -34,7 +43,7 @@ impl Place {
     pub fn path(&self) -> Result<String> {
         match self {
             Place::Nowhere => Err(libc::ENOENT),
-            Place::Default => Ok(format!("{FOLDER}/keeper-{}", namespace()?)),
+            Place::Default | Place::Start(_) => Ok(format!("{FOLDER}/keeper-{}", namespace()?)),
             Place::Path(path) => Ok(path.clone()),
         }
     }
@@ -69,7 +78,9 @@ mod tests {
         assert_eq!(Place::of("none").path(), Err(libc::ENOENT));
         assert_eq!(Place::of("/tmp/x").path().as_deref(), Ok("/tmp/x"));
         let own = Place::of("auto").path().unwrap();
-        assert!(own.starts_with("/run/sidestep/keeper-") && Place::of("").path() == Ok(own));
+        assert!(own.starts_with("/run/sidestep/keeper-") && Place::of("").path() == Ok(own.clone()));
+        assert_eq!(Place::of("start=/x").path(), Ok(own));
+        assert_eq!(Place::of("start"), Place::of("start=/usr/sbin/sidestepd"));
         assert_eq!(address(&"x".repeat(108)).err(), Some(libc::EINVAL));
         assert_eq!(address("").err(), Some(libc::EINVAL));
     }

@@ -16,6 +16,7 @@ compile_error!(
 );
 
 pub mod clock;
+pub mod daemon;
 pub mod fd;
 pub mod file;
 pub mod foreign;

@@ -2,7 +2,7 @@
 
 use keeper::place::{self, Place};
 use std::fs::{DirBuilder, File, Permissions};
-use std::os::unix::fs::{DirBuilderExt, PermissionsExt};
+use std::os::unix::fs::{DirBuilderExt, MetadataExt, PermissionsExt};
 use std::path::Path;
 use std::time::Duration;
 use sys::Fd;
@@ -12,6 +12,8 @@ use sys::socket::option;
 const BACKLOG: i32 = 1024;
 /// The first descriptor that systemd passes.
 const PASSED: i32 = 3;
+/// Behind the path of a socket, the name of its lock.
+const LOCK: &str = ".lock";
 /// Between two attempts where descriptors or memory are short.
 const PAUSE: Duration = Duration::from_millis(10);
 
@@ -33,6 +35,7 @@ impl Listening {
             Some(path) => path.to_owned(),
             None => {
                 make_folder(Path::new(place::FOLDER))?;
+                sweep(Path::new(place::FOLDER));
                 let errno = |errno| format!("the network namespace has no number: errno {errno}");
                 Place::Default.path().map_err(errno)?
             }
@@ -86,15 +89,39 @@ fn make_folder(path: &Path) -> Result<(), String> {
     }
 }
 
-fn lock(path: &str) -> Result<File, String> {
-    let name = format!("{path}.lock");
-    let file = File::options().create(true).truncate(false).write(true).open(&name);
-    let file = file.map_err(|error| format!("{name}: {error}"))?;
-    match file.try_lock() {
-        Ok(()) => Ok(file),
-        Err(std::fs::TryLockError::WouldBlock) => Err(format!("{path}: another keeper has it")),
-        Err(std::fs::TryLockError::Error(error)) => Err(format!("{name}: {error}")),
+/// Removes what keepers left that were killed, of other network namespaces: nobody holds their locks.
+fn sweep(folder: &Path) {
+    let Ok(entries) = std::fs::read_dir(folder) else { return };
+    for name in entries.flatten().map(|entry| entry.path()) {
+        let Some(socket) = name.to_str().and_then(|name| name.strip_suffix(LOCK)) else { continue };
+        if let Ok(file) = File::options().write(true).open(&name)
+            && file.try_lock().is_ok()
+        {
+            let _ = std::fs::remove_file(socket);
+            let _ = std::fs::remove_file(&name);
+        }
     }
+}
+
+fn lock(path: &str) -> Result<File, String> {
+    let name = format!("{path}{LOCK}");
+    let said = |error: std::io::Error| format!("{name}: {error}");
+    loop {
+        let file = File::options().create(true).truncate(false).write(true).open(&name).map_err(said)?;
+        match file.try_lock() {
+            // Another one may have swept it away in between.
+            Ok(()) if is_at(&file, &name) => return Ok(file),
+            Ok(()) => {}
+            Err(std::fs::TryLockError::WouldBlock) => return Err(format!("{path}: another keeper has it")),
+            Err(std::fs::TryLockError::Error(error)) => return Err(said(error)),
+        }
+    }
+}
+
+/// Whether a file has this name.
+fn is_at(file: &File, name: &str) -> bool {
+    let own = file.metadata().map(|file| file.ino());
+    std::fs::metadata(name).is_ok_and(|there| own.is_ok_and(|own| own == there.ino()))
 }
 
 /// The socket that systemd listens at for us, if it started us.
@@ -114,4 +141,28 @@ fn passed() -> Result<Option<Fd>, String> {
     let flags = sys::fd::fcntl(socket.raw(), libc::F_GETFL, 0).unwrap_or(0);
     let _ = sys::fd::fcntl(socket.raw(), libc::F_SETFL, (flags | libc::O_NONBLOCK) as usize);
     Ok(Some(socket))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_a_killed_keeper_left_is_swept_away_and_what_a_living_one_has_is_not() {
+        let folder = std::env::temp_dir().join(format!("keeper-sweep-{}", std::process::id()));
+        std::fs::create_dir_all(&folder).unwrap();
+        let path = |name: &str| folder.join(name).to_str().unwrap().to_owned();
+        for name in ["dead", "living", "systemds", "dead.lock"] {
+            std::fs::write(path(name), "").unwrap();
+        }
+        let held = lock(&path("living")).unwrap();
+        sweep(&folder);
+        let there = |name: &str| Path::new(&path(name)).exists();
+        assert!(!there("dead") && !there("dead.lock"));
+        assert!(there("living") && there("living.lock") && there("systemds"));
+        assert!(lock(&path("living")).is_err());
+        drop(held);
+        assert!(lock(&path("dead")).is_ok() && lock(&path("living")).is_ok());
+        std::fs::remove_dir_all(&folder).unwrap();
+    }
 }
