@@ -317,3 +317,56 @@ fn buffers_do_not_grow_with_the_moves_of_a_connection() {
         );
     }
 }
+
+/// Datagrams with their numbers, of which 200 wait in the engine when the socket becomes the kernel's, which IP_MINTTL
+/// makes it; the others come while they are read.
+const LEAVING: &str = "\
+import socket,sys
+if len(sys.argv) == 3:
+    here = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
+    here.settimeout(30)
+    here.bind((sys.argv[1], int(sys.argv[2])))
+    print('ready', flush=True)
+    numbers = [here.recv(2048)]
+    for turn in range(4):
+        sys.stdin.readline()
+        if turn == 0:
+            here.setsockopt(socket.IPPROTO_IP, 21, 1)  # IP_MINTTL
+        numbers += [here.recv(2048) for _ in range(200)]
+        print('read', turn, flush=True)
+    assert numbers == [b'%d' % number for number in range(801)], numbers
+    print('in order')
+else:
+    here = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
+    here.connect((sys.argv[3], int(sys.argv[2])))
+    here.send(b'0')
+    for turn in range(4):
+        sys.stdin.readline()
+        for number in range(200):
+            here.send(b'%d' % (1 + 200 * turn + number))
+        print('sent', turn, flush=True)
+";
+
+#[test]
+fn what_waits_in_the_engine_is_the_kernels_when_the_socket_is() {
+    let Some(world) = world(&Options::default()) else { return };
+    let World { hosts, .. } = &world;
+    let (left, right) = (&hosts.left, &hosts.right);
+    let receiver = late(&world, right, LEAVING).environment("SIDESTEP_CARRIER", "wire");
+    let receiver = receiver.words(&format!("{} {}", right.address, PORT + 6)).piped();
+    let mut receiver = receiver.start().unwrap();
+    receiver.wait_for_output("ready\n", DEADLINE).unwrap();
+    let sender = left.program("/usr/bin/python3").words("-u -c").argument(LEAVING).any_cpu();
+    let sender = sender.words(&format!("{} {} {}", left.address, PORT + 6, right.address)).piped();
+    let mut sender = sender.start().unwrap();
+    for turn in 0..4 {
+        sender.tell("go\n").unwrap();
+        sender.wait_for_output(&format!("sent {turn}\n"), DEADLINE).unwrap();
+        receiver.tell("go\n").unwrap();
+        receiver.wait_for_output(&format!("read {turn}\n"), DEADLINE).unwrap();
+    }
+    sender.finish(DEADLINE).and_then(Finished::success).unwrap();
+    let said = receiver.finish(DEADLINE).and_then(Finished::success).unwrap();
+    assert!(said.stdout.contains("in order"), "{}", said.stdout);
+    assert!(said.stderr.contains("only the kernel can do it"), "it was the kernel's before: {}", said.stderr);
+}

@@ -192,7 +192,7 @@ pub(crate) fn leave_lane(runtime: &'static Runtime, lane: &'static Lane) {
             continue;
         }
         match object.kind() {
-            Kind::Udp => udp::detach(object),
+            Kind::Udp => udp::leave(object),
             Kind::Listener => tcp::detach(object),
             _ => continue,
         }
@@ -245,7 +245,7 @@ pub(crate) fn leave<T>(
 /// listener's queue is reset. False: a connection that cannot move, and is as it was.
 pub(crate) fn expel(runtime: &'static Runtime, object: &'static Object, why: Why) -> bool {
     match object.kind() {
-        Kind::Udp => udp::detach(object),
+        Kind::Udp => udp::leave(object),
         Kind::Carried | Kind::Moving => {
             crate::carrier::stays(object, Verdict::CallOfTheKernel);
             if object.kind() == Kind::Carried {

@@ -170,7 +170,7 @@ fn only_kernel(
     name: c_int,
 ) -> Answer<c_int> {
     match object.kind() {
-        Kind::Udp => udp::detach(object),
+        Kind::Udp => udp::leave(object),
         Kind::TcpIdle | Kind::Listener => tcp::detach(object),
         Kind::Stream if !tcp::is_open(object) => return Ok(0),
         Kind::Stream => {

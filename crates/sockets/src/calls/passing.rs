@@ -67,6 +67,11 @@ pub fn hand_on(fd: c_int, why: Why) {
         Kind::Listener | Kind::Udp => {
             match object.kind() {
                 Kind::Listener if why == Why::Passed => runtime.relays.leave_passed(runtime, object),
+                Kind::Udp => {
+                    udp::hand_over(object);
+                    offload::unsteer(object);
+                    udp::hand_over(object);
+                }
                 _ => _ = offload::unsteer(object),
             }
             carrier::stays(object, Verdict::OthersHaveIt);
@@ -99,7 +104,7 @@ pub(super) fn is_close_on_exec(fd: c_int) -> bool {
 pub fn used_by_ring(fd: c_int) {
     let (Some(object), Some(runtime)) = (fd_table::socket(fd), runtime::get()) else { return };
     match object.kind() {
-        Kind::Udp => udp::detach(object),
+        Kind::Udp => udp::leave(object),
         Kind::Listener => {
             // They are told at once, and come again.
             tcp::refuse_queued(object);
@@ -122,7 +127,7 @@ pub fn rings_are_unseen() {
 /// past every hook.
 pub(super) fn became_standard(runtime: &'static Runtime, object: &'static Object, fd: c_int) {
     match object.kind() {
-        Kind::Udp => udp::detach(object),
+        Kind::Udp => udp::leave(object),
         Kind::TcpIdle => tcp::detach(object),
         _ => return hand_on(fd, Why::StandardStream),
     }

@@ -300,6 +300,32 @@ fn autobind(runtime: &'static Runtime, object: &'static Object, fd: c_int) -> An
     stand(runtime, object, local, "UDP send")
 }
 
+/// The socket is the kernel's from now on, which gets what waits in the engines, before what comes to it by itself as
+/// far as that can be.
+pub(crate) fn leave(object: &'static Object) {
+    hand_over(object);
+    offload::unsteer(object);
+    // What came meanwhile.
+    hand_over(object);
+    detach(object);
+}
+
+/// The kernel's socket gets what waits in the engines.
+pub(crate) fn hand_over(object: &'static Object) {
+    for (lane, id) in object.legs() {
+        let mut inner = lane.lock();
+        let now = sys::clock::now();
+        inner.look_at_all(now);
+        while inner.stack.udp_hand_over(id, HAND_OVER_AT_ONCE) {
+            inner.tell(now);
+        }
+        inner.tell(now);
+    }
+}
+
+/// No more than the engine keeps for the kernel.
+const HAND_OVER_AT_ONCE: usize = 64;
+
 /// Takes a socket off its legs.
 pub(crate) fn detach(object: &'static Object) {
     offload::unsteer(object);

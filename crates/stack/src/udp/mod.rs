@@ -1,6 +1,7 @@
 //! UDP (RFC 768), with the semantics of Linux's sockets. Sending is in output.rs, what arrives in input.rs.
 
 mod filter;
+mod handover;
 pub(crate) mod input;
 mod output;
 #[cfg(test)]
