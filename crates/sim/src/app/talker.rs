@@ -273,7 +273,7 @@ impl Talker {
         }
         let (info, queued) = (cx.stack.tcp_info(cx.now, id), cx.stack.tcp_queued(id));
         if let (Some(info), Some(queued)) = (info, queued) {
-            let position = info.bytes_received - (queued.receive + given) as u64;
+            let position = info.bytes_received - (queued.unread + given) as u64;
             // What came before it was accepted and set up came to a socket that reads apart.
             let early = self.side == 1 && cx.ledger.conversations[self.conversation].ends[1].read == 0;
             let inline = self.plan.options.urgent_inline && !early;
