@@ -42,7 +42,8 @@ pub(super) const APPS: &[App] = &[
 
 const UNDER_LOAD: &str = "under-load --mps=2000 --reply-every=1";
 
-/// sockperf's clock runs while the first send opens the interface, which takes seconds where others have the processors.
+/// sockperf's clock runs while the first send opens the interface, which takes seconds where others have the
+/// processors.
 const OPENING_S: u32 = 8;
 
 /// What sockperf opens.
