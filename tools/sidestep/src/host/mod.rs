@@ -8,6 +8,7 @@
 pub(crate) mod cpus;
 pub(crate) mod ethtool;
 pub(crate) mod facts;
+pub(crate) mod go;
 pub(crate) mod live;
 pub(crate) mod netlink;
 mod process;

@@ -38,7 +38,7 @@ fn is_go(link: &std::path::Path) -> bool {
     let mut head = Vec::new();
     let opened = std::fs::File::open(link);
     let read = opened.and_then(|file| file.take(8 << 20).read_to_end(&mut head));
-    read.is_ok() && head.windows(14).any(|window| window == b"\xff Go buildinf:")
+    read.is_ok() && super::go::built(&head)
 }
 
 pub(super) fn threads(pid: &str) -> Result<Threads> {

@@ -1,7 +1,7 @@
 //! What can be known before a program starts: whether the loader will load the library into it, and whether this
 //! process and its interfaces could be accelerated.
 
-use crate::host::system;
+use crate::host::{go, system};
 use config::Interfaces;
 use config::interfaces::Choice;
 use std::io::Read;
@@ -138,10 +138,7 @@ fn of_elf(bytes: &[u8], name: &str) -> Vec<Finding> {
         }
         Some(_) => {}
     }
-    // What Go's linker leaves begins with 0xff and " Go buildinf:", at a multiple of 16. Backwards, as this program is
-    // looked at, too, and would have the words wherever its own linker puts them.
-    const GO: &[u8] = b":fnidliub oG \xff";
-    if bytes.chunks_exact(16).any(|chunk| chunk[..GO.len()].iter().rev().eq(GO)) {
+    if go::built(bytes) {
         findings.push(stops(
             "go",
             format!("{name} is a Go program: it calls the kernel past libc, so nothing of it is accelerated"),
