@@ -1,7 +1,7 @@
 //! Whether a program was built by Go, which calls the kernel past libc.
 
-/// What Go's linker leaves: 0xff and " Go buildinf:". Backwards, as this tool's own program is looked at, too, and would
-/// have the words wherever its own linker puts them.
+/// What Go's linker leaves: 0xff and " Go buildinf:". Backwards, as this tool's own program is looked at, too, and
+/// would have the words wherever its own linker puts them.
 const MARK_BACKWARDS: &[u8] = b":fnidliub oG \xff";
 
 /// Whether `bytes`, a program's file from its beginning, have the mark, which stands at a multiple of 16.
