@@ -1,7 +1,6 @@
 //! Planted faults, for testing the tests: each is one thing done wrong on purpose, and the fuzzing target of the
 //! protocol must notice it (`fuzz/tests/planted.rs`). Without the feature `mutations` nothing of it is compiled:
-//! `planted!` is
-//! `false`.
+//! `planted!` is `false`.
 
 /// Whether a fault is planted.
 #[cfg(not(feature = "mutations"))]
