@@ -5,10 +5,8 @@
 // names lanes; a lane owns one slot of the socket map per receive queue. An empty slot passes, so a flow whose lane
 // is gone falls back to the kernel by itself.
 //
-// Where several lanes listen (the workers of a server), the hash of the remote side chooses one for a first segment.
-// Whose it is, is remembered, also where there is only one lane: lanes may come and go until the connection is accepted,
-// the first worker's beside that of its parent above all. What is remembered is bounded, and floods displace nothing.
-// Accepted connections get entries of their own, and are then forgotten here.
+// Where the UDP sockets of several processes share a port, the hash of the remote side chooses one's lane. A TCP listener
+// is one lane's: what several processes have is the kernel's.
 //
 // A connection that the kernel has stays the kernel's, whoever listens on its port: it moved there because the child of
 // a fork uses it, or past an exec; or it is older than the listener, whose port another server had before.
@@ -37,7 +35,7 @@ enum { MEMBERS = 40 };
 
 struct group {
 	__u8 lanes;		// the first so many of member
-	__u8 idle;		// those behind: they listen, and serve where there is no other
+	__u8 zero;
 	__u16 queues;		// slots per lane: one for each receive queue of the interface
 	__u32 kernels;		// new connections are: only those that are under way come to a lane; of a connection:
 				// it is, once the kernel has one of the same endpoints
@@ -70,9 +68,10 @@ struct icmp_error {
 
 enum { ICMP_UNREACHABLE = 3, ICMP_TIME_EXCEEDED = 11, ICMP_PARAMETER = 12 };
 
-// Made by the loader: flows is a hash of struct flow to struct group, chosen a least-recently-used hash of struct flow
-// to lane, fragments another of struct fragmented to struct owner, sockets an XSKMAP.
-struct map flows SECTION(".maps"), chosen SECTION(".maps"), fragments SECTION(".maps"), sockets SECTION(".maps");
+// Made by the loader: flows is a hash of struct flow to struct group, begun a least-recently-used hash of struct flow to
+// lane (connections that were not accepted yet, whose peers are told if the lane's process is killed), fragments another
+// of struct fragmented to struct owner, sockets an XSKMAP.
+struct map flows SECTION(".maps"), begun SECTION(".maps"), fragments SECTION(".maps"), sockets SECTION(".maps");
 
 INLINE __u32 hash(const struct flow *flow)
 {
@@ -84,16 +83,10 @@ INLINE __u32 hash(const struct flow *flow)
 }
 
 // The lane of several that a packet without an entry of its own goes to.
-INLINE __u32 choose(const struct group *group, const struct flow *exact, int first)
+INLINE __u32 choose(const struct group *group, const struct flow *exact)
 {
-	__u32 lane, *known, lanes = group->lanes ? group->lanes : group->idle;
+	__u32 lane = group->lanes ? hash(exact) % group->lanes : 0;
 
-	if (exact->protocol == IPPROTO_TCP && !first) {
-		known = map_lookup(&chosen, exact);
-		if (known)
-			return *known;
-	}
-	lane = lanes ? hash(exact) % lanes : 0;
 	if (lane >= MEMBERS)
 		return 0;
 	return group->member[lane];
@@ -113,14 +106,14 @@ INLINE int is_kernels(struct xdp_md *packet, const struct flow *flow)
 	return state != BPF_TCP_LISTEN;
 }
 
-INLINE struct group *find(struct flow *flow, int first, __u32 *lane)
+INLINE struct group *find(struct flow *flow, __u32 *lane)
 {
 	struct group *group = map_lookup(&flows, flow);
 	struct flow exact = *flow;
 
 	if (group && !group->packets && flow->protocol == IPPROTO_TCP) {
 		map_update(&proven, &flow->remote, lane, BPF_ANY);
-		map_delete(&chosen, flow);
+		map_delete(&begun, flow);
 	}
 	if (!group) {
 		flow->remote = 0;
@@ -129,7 +122,7 @@ INLINE struct group *find(struct flow *flow, int first, __u32 *lane)
 	}
 	if (!group)
 		return 0;
-	*lane = group->lanes + group->idle == 1 ? group->member[0] : choose(group, &exact, first);
+	*lane = group->lanes == 1 ? group->member[0] : choose(group, &exact);
 	return group;
 }
 
@@ -140,7 +133,7 @@ INLINE int steer_to(struct xdp_md *packet, struct flow *flow, int first, __u32 l
 	struct owner owner = {};
 	__u32 lane = 0, slot;
 	struct flow exact = *flow;
-	struct group *group = find(flow, first, &lane);
+	struct group *group = find(flow, &lane);
 	struct flood *flood;
 
 	if (!group || packet->rx_queue_index >= group->queues)
@@ -158,7 +151,7 @@ INLINE int steer_to(struct xdp_md *packet, struct flow *flow, int first, __u32 l
 		flood = exceeded(lane, exact.remote);
 		if (flood)
 			return answer(packet, flood);
-		map_update(&chosen, &exact, &lane, BPF_ANY);
+		map_update(&begun, &exact, &lane, BPF_ANY);
 	}
 	if (whole) {
 		owner.first_slot = lane * group->queues;

@@ -3,6 +3,8 @@
 //!
 //! A program has two roles, `client` and `server`, on two hosts; see `api/api.h`. On an accelerated side no packet of
 //! its ports may be the kernel's; what is otherwise on purpose stands in `api/differences.toml`, each with its reason.
+//! Those about streams can also run with both roles on one host, over memory (`api/one_host.rs`): when that way is
+//! asked for by its name, or with `SIDESTEP_MOVING=1`, for the same reason as below.
 //!
 //! What is accelerated is on the wire at once; in the way `default` it begins in the kernel, as it does for users. With
 //! `SIDESTEP_MOVING=1` connections also go from one carrier to the other at every second call (not yet free of rare
@@ -21,9 +23,12 @@ use serde::Deserialize;
 use tests::{World, compile, folder};
 
 use declared::{Allowed, Declared, Differs};
+use one_host::OneHost;
 
 #[path = "api/declared.rs"]
 mod declared;
+#[path = "api/one_host.rs"]
+mod one_host;
 
 /// The port of the next run, which may use the seven above it as well. Each has its own: what runs before it left in
 /// TIME-WAIT in the kernel, and a client whose port happens to be that of such a connection is the kernel's to answer.
@@ -61,6 +66,8 @@ struct Way {
     move_every: u32,
     /// SIDESTEP_CARRIER. What is not on the wire at once is only looked at for what it does.
     carrier: &'static str,
+    /// Both roles are on one host, and what is accelerated goes through memory.
+    is_local: bool,
 }
 
 impl Way {
@@ -77,13 +84,28 @@ impl Way {
     }
 }
 
-const ORACLE: Way = Way { name: "kernel", client: false, server: false, move_every: 0, carrier: "wire" };
+const ORACLE: Way =
+    Way { name: "kernel", client: false, server: false, move_every: 0, carrier: "wire", is_local: false };
 const WAYS: [Way; 5] = [
-    Way { name: "accelerated", client: true, server: true, move_every: 0, carrier: "wire" },
-    Way { name: "accelerated_client", client: true, server: false, move_every: 0, carrier: "wire" },
-    Way { name: "accelerated_server", client: false, server: true, move_every: 0, carrier: "wire" },
-    Way { name: "moving", client: true, server: true, move_every: 2, carrier: "wire" },
-    Way { name: "default", client: true, server: true, move_every: 0, carrier: "auto" },
+    Way { name: "accelerated", client: true, server: true, move_every: 0, carrier: "wire", is_local: false },
+    Way {
+        name: "accelerated_client",
+        client: true,
+        server: false,
+        move_every: 0,
+        carrier: "wire",
+        is_local: false,
+    },
+    Way {
+        name: "accelerated_server",
+        client: false,
+        server: true,
+        move_every: 0,
+        carrier: "wire",
+        is_local: false,
+    },
+    Way { name: "moving", client: true, server: true, move_every: 2, carrier: "wire", is_local: false },
+    Way { name: "default", client: true, server: true, move_every: 0, carrier: "auto", is_local: false },
 ];
 
 fn main() -> ExitCode {
@@ -125,7 +147,9 @@ fn run_all(filter: &str) -> Result<ExitCode> {
     let mtu = Options::default().mtu;
     let watch = [KernelFlows::watch(left, mtu)?, KernelFlows::watch(right, mtu)?];
     let is_inert = std::env::var_os("SIDESTEP_INERT").is_some();
-    let mut suite = Suite { world: &world, watch, declared: &declared, report: Report::default(), is_inert };
+    let local = OneHost::new(right)?;
+    let mut suite =
+        Suite { world: &world, watch, local, declared: &declared, report: Report::default(), is_inert };
     for source in wanted {
         suite.ways(source, only);
     }
@@ -192,6 +216,8 @@ struct Ended {
     roles: [Finished; 2],
     /// Packets of each host's kernel, by port above the program's first one.
     handled: [BTreeMap<u16, u64>; 2],
+    /// Bytes of streams that the kernel of one host carried to itself.
+    looped: u64,
 }
 
 impl Ended {
@@ -207,6 +233,7 @@ struct Suite<'a> {
     world: &'a World,
     /// The hosts in the order of [`Side::BOTH`].
     watch: [KernelFlows<'a>; 2],
+    local: OneHost<'a>,
     declared: &'a Declared,
     report: Report,
     is_inert: bool,
@@ -238,6 +265,10 @@ impl Suite<'_> {
             };
             self.report.add(&name, result);
         }
+        let is_local = (asked || only.is_some()) && one_host::WAYS.iter().any(is_asked);
+        if is_local && one_host::is_about_streams(&program) {
+            self.on_one_host(&program, executable.path());
+        }
     }
 
     /// As on the kernel, and past it; or as is declared. What a peer says once more to a process that has ended is the
@@ -248,7 +279,7 @@ impl Suite<'_> {
             // It begins in the kernel. Differences are declared of what is on the wire.
             return Ok(());
         }
-        if let Some(difference) = self.declared.difference(program, |side| way.accelerates(side)) {
+        if let Some(difference) = self.declared.difference(program, way) {
             fails_as_declared(&ended, difference)?;
             let (way, reason) = (way.name, &difference.reason);
             self.report.remarks.push(format!("declared difference: {program}::{way}: {reason}"));
@@ -291,7 +322,7 @@ impl Suite<'_> {
         way: Way,
         oracle: &[BTreeMap<u16, u64>; 2],
     ) -> Result<()> {
-        let claims = self.declared.difference(program, |side| way.accelerates(side)).is_some()
+        let claims = self.declared.difference(program, way).is_some()
             || Side::BOTH.into_iter().zip(oracle).filter(|(side, _)| way.accelerates(*side)).any(
                 |(side, handled)| {
                     handled
@@ -313,19 +344,24 @@ impl Suite<'_> {
     /// Both roles to their end. A role that hangs is an error.
     fn run(&self, executable: &Path, way: Way) -> Result<Ended> {
         let TwoHosts { left, right, .. } = &self.world.hosts;
-        let [_, _] = [self.watch[0].take()?, self.watch[1].take()?];
+        let [_, _, _] = [self.watch[0].take()?, self.watch[1].take()?, self.local.take()?];
+        let library = if way.is_local { self.local.library() } else { &self.world.library };
         let program = |host: &Host, side: Side| {
-            let preload = way.accelerates(side).then_some(self.world.library.as_path());
+            let preload = way.accelerates(side).then_some(library);
             // Some are about what falls back; the kernels' counts tell.
             let role =
                 host.program(executable).any_cpu().argument(side.name()).preload(preload).may_fall_back();
-            let role = role.environment("SIDESTEP_CARRIER", way.carrier);
+            let role = match way.is_local {
+                true => self.local.set_up(role),
+                false => role.environment("SIDESTEP_CARRIER", way.carrier),
+            };
             match way.move_every {
                 0 => role,
                 every => role.environment("SIDESTEP_MOVE_EVERY", every.to_string()),
             }
         };
         let port = PORT.fetch_add(PORTS, Ordering::Relaxed);
+        let left = if way.is_local { right } else { left };
         let words = format!("{} {port} {}", right.address, left.address);
         let mut server = program(right, Side::Server).words(&words).start()?;
         server.wait_for_output("ready\n", DEADLINE)?;
@@ -336,13 +372,15 @@ impl Suite<'_> {
             (Err(client), Err(server)) => return Err(Error::new(format!("{client}\n{server}"))),
             (Err(one), _) | (_, Err(one)) => return Err(one),
         };
-        let own = |all: BTreeMap<u16, u64>| {
+        let own = |all: BTreeMap<u16, u64>| -> BTreeMap<u16, u64> {
             all.into_iter()
                 .filter(|(of, _)| (port..port + PORTS).contains(of))
                 .map(|(of, count)| (of - port, count))
                 .collect()
         };
-        Ok(Ended { roles, handled: [own(self.watch[0].take()?), own(self.watch[1].take()?)] })
+        let handled = [own(self.watch[0].take()?), own(self.watch[1].take()?)];
+        let looped = own(self.local.take()?).into_values().sum();
+        Ok(Ended { roles, handled, looped })
     }
 }
 

@@ -82,6 +82,11 @@ impl World {
                 self.scribble(at, input.bytes(8));
             }
             13 => self.forge(input),
+            14 if input.u8() & 1 == 0 => {
+                let number = self.ours.arrived() + u64::from(input.u8() & 1);
+                let at = self.ours.segment().extent_at(Side::Guest, number);
+                self.scribble(at, input.bytes(4));
+            }
             14 => {
                 let at = input.u32() as usize;
                 self.scribble(at, input.bytes(16));
@@ -116,7 +121,7 @@ impl World {
         let at = self.ours.segment().slot_at(Side::Guest, number);
         let mut header = [0; 24];
         header[0] = input.one_of(&[0xff, 0xff, 0x02, 0x03, 0x0d, 0x0e, 0xfe, 0x00]);
-        header[1] = u8::from(input.u8() == 255);
+        header[1] = input.one_of(&[0, 0, 0, 0x80, 0x80, 1]);
         header[2..4].copy_from_slice(&input.u16().to_be_bytes());
         let payload = match input.u8() % 4 {
             0 => u32::from(input.u8()),

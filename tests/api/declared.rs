@@ -2,7 +2,7 @@
 
 use serde::Deserialize;
 
-use crate::{PORTS, Side};
+use crate::{PORTS, Side, Way};
 
 /// The file.
 #[derive(Debug, Default, Deserialize)]
@@ -14,9 +14,26 @@ pub(crate) struct Declared {
     differs: Vec<Differs>,
     #[serde(default)]
     stays: Vec<Stays>,
+    #[serde(default)]
+    two_hosts: Vec<Stays>,
+    #[serde(default)]
+    by_loopback: Vec<ByLoopback>,
 }
 
-/// A program that is not run with connections that move all the time.
+/// A program whose roles are on one host, and most of whose bytes the kernel carries although its sides may meet in
+/// memory. The program must pass.
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct ByLoopback {
+    program: String,
+    /// Whether they are most of its bytes is for the scheduler to say.
+    #[serde(default)]
+    sometimes: bool,
+    #[allow(dead_code, reason = "owed to who reads the file")]
+    reason: String,
+}
+
+/// A program that is not run with connections that move all the time; or not with both roles on one host.
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 struct Stays {
@@ -47,6 +64,8 @@ struct ByTheKernel {
 #[serde(deny_unknown_fields)]
 pub(crate) struct Differs {
     program: String,
+    /// The only way in which it fails; else those on two hosts that accelerate this side.
+    way: Option<String>,
     /// Whose role fails.
     pub(crate) side: Side,
     /// `file.c:line`, as `CHECK` prints it.
@@ -61,12 +80,21 @@ pub(crate) struct Allowed {
     pub(crate) most: u64,
 }
 
+/// How sure a declaration is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Sure {
+    Always,
+    Sometimes,
+}
+
 impl Declared {
     /// Every row must name one of `programs`.
     pub(crate) fn parse(text: &str, programs: &[String]) -> Result<Declared, String> {
         let declared: Declared = toml::from_str(text).map_err(|error| error.to_string())?;
         let rows = declared.by_the_kernel.iter().map(|row| &row.program);
         let rows = rows.chain(declared.stays.iter().map(|row| &row.program));
+        let rows = rows.chain(declared.two_hosts.iter().map(|row| &row.program));
+        let rows = rows.chain(declared.by_loopback.iter().map(|row| &row.program));
         for program in rows.chain(declared.differs.iter().map(|row| &row.program)) {
             if !programs.contains(program) {
                 return Err(format!("there is no program {program}"));
@@ -93,8 +121,23 @@ impl Declared {
         }
     }
 
-    /// The failure that is owed when these sides are accelerated.
-    pub(crate) fn difference(&self, program: &str, accelerated: impl Fn(Side) -> bool) -> Option<&Differs> {
-        self.differs.iter().find(|row| row.program == program && accelerated(row.side))
+    /// Whether a program makes sense with both roles on one host.
+    pub(crate) fn is_for_one_host(&self, program: &str) -> bool {
+        !self.two_hosts.iter().any(|row| row.program == program)
+    }
+
+    /// On one host: whether the kernel must carry most bytes of this program, or may. `None`: it must not.
+    pub(crate) fn goes_by_loopback(&self, program: &str) -> Option<Sure> {
+        let row = self.by_loopback.iter().find(|row| row.program == program)?;
+        Some(if row.sometimes { Sure::Sometimes } else { Sure::Always })
+    }
+
+    /// The failure that is owed in this way.
+    pub(crate) fn difference(&self, program: &str, way: Way) -> Option<&Differs> {
+        let is_in = |row: &Differs| match &row.way {
+            Some(name) => name == way.name,
+            None => !way.is_local && way.accelerates(row.side),
+        };
+        self.differs.iter().find(|row| row.program == program && is_in(row))
     }
 }

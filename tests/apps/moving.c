@@ -121,7 +121,14 @@ static void receive_all(int is_listener)
         }
         fill(wanted, stream_from(!is_listener) + chunk * (CHUNK / 8));
         if (memcmp(words, wanted, CHUNK) != 0) {
-            fprintf(stderr, "chunk %llu: ", (unsigned long long)chunk);
+            const char *got = (const char *)words, *right = (const char *)wanted;
+            int first = 0, last = CHUNK - 1;
+            while (got[first] == right[first])
+                first++;
+            while (got[last] == right[last])
+                last--;
+            fprintf(stderr, "chunk %llu, bytes %d to %d (%02x.. for %02x..): ", (unsigned long long)chunk, first, last,
+                    got[first] & 255, right[first] & 255);
             errno = 0;
             die("other bytes than were sent");
         }

@@ -289,7 +289,7 @@ int main(int argc, char **argv)
     alarm(0);
     CHECK(lines_with("/proc/self/maps", "sidestep-connection") == 0);
     CHECK(count_of("/proc/self/fd") == descriptors);
-    CHECK(lines_with("/proc/self/net/unix", "@sidestep") == 0);
+    CHECK(lines_with("/proc/self/net/unix", "@sidestep-memory") == 0);
     printf("%d %d %d %d\n", rounds, ends, resets, mapped);
     return 0;
 }

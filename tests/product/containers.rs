@@ -3,34 +3,10 @@
 
 use rig::{Finished, Host, Options, Program, Running, eventually};
 use std::path::{Path, PathBuf};
-use tests::{DEADLINE, World, assert_host_bypassed, built, wait_for_no_program, world};
+use tests::{DEADLINE, World, assert_host_bypassed, built, talk, wait_for_no_program, world};
 
 const PORT: u16 = 9990;
 const NOBODY: u32 = 65_534;
-
-/// Echoes datagrams until it is told to quit.
-const ECHO: &str = "\
-import os,socket,sys
-sock = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
-sock.bind((sys.argv[1], int(sys.argv[2])))
-print('ready', os.getpid(), os.getuid(), flush=True)
-while True:
-    data, peer = sock.recvfrom(2000)
-    if data == b'quit':
-        break
-    sock.sendto(data, peer)
-";
-
-/// Asks so many times and waits for each answer.
-const ASK: &str = "\
-import socket,sys
-sock = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
-sock.settimeout(60)
-for i in range(int(sys.argv[4])):
-    sock.sendto(sys.argv[3].encode(), (sys.argv[1], int(sys.argv[2])))
-    if sys.argv[3] != 'quit':
-        sock.recv(2000)
-";
 
 /// A folder that programs have statistics in, gone with the test. In containers another one is at its place.
 struct Folder(PathBuf);
@@ -68,7 +44,8 @@ fn preload(world: &World, folder: &Path) -> String {
 }
 
 fn ask(host: &Host, address: &str, text: &str, times: u32) {
-    let asks = host.program("/usr/bin/python3").words("-u -c").argument(ASK).argument(address);
+    let asks =
+        host.program("/usr/bin/python3").words("-u -c").argument(talk::DATAGRAM_CLIENT).argument(address);
     let asks = asks.argument(PORT.to_string()).argument(text).argument(times.to_string());
     asks.run(DEADLINE).and_then(Finished::success).unwrap();
 }
@@ -104,7 +81,8 @@ fn programs_of_other_pid_namespaces_are_seen_under_our_numbers_for_them() {
     let script = format!("exec env {} \"$@\"", preload(&world, &folder.0));
     // The same number in both, and not one of ours.
     let start = |host: &Host, address: &str| {
-        let mut running = python(container(host, &folder.0, &script), ECHO, address).start().unwrap();
+        let mut running =
+            python(container(host, &folder.0, &script), talk::DATAGRAM_SERVER, address).start().unwrap();
         running.wait_for_output("ready 1 ", DEADLINE).unwrap();
         running
     };
@@ -148,7 +126,7 @@ const USERS: [(&str, u32); 2] = [
 fn assert_served(world: &World, server: Program, user: u32) {
     let hosts = &world.hosts;
     let address = hosts.right.address.to_string();
-    let mut server = python(server, ECHO, &address).start().unwrap();
+    let mut server = python(server, talk::DATAGRAM_SERVER, &address).start().unwrap();
     server.wait_for_output("ready", DEADLINE).unwrap();
     assert!(server.stdout().ends_with(&format!(" {user}\n")), "{}", server.stdout());
     let before = hosts.right.counters().unwrap();
@@ -204,7 +182,7 @@ fn who_is_in_another_pid_namespace_than_the_keeper_is_the_kernels_and_told_so() 
     let script = format!("exec {user} env {asks} \"$@\"");
     let address = world.hosts.right.address.to_string();
     let program = container(&world.hosts.right, &inside.0, &script);
-    let mut server = python(program, ECHO, &address).start().unwrap();
+    let mut server = python(program, talk::DATAGRAM_SERVER, &address).start().unwrap();
     server.wait_for_output("ready", DEADLINE).unwrap();
     ask(&world.hosts.left, &address, "question", 5);
     eventually("it is told", || server.stderr().contains("pid namespace"));

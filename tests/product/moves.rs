@@ -1,12 +1,14 @@
 //! A connection with both directions in use at once moves between the kernel and the wire at random moments: nothing is
-//! lost or shifted, it goes on, and the process holds no more at the end than after a quarter of it.
+//! lost or shifted, it goes on, and the process holds no more at the end than after a quarter of it. What the kernel is
+//! told of a connection is enough for it to go on at once.
 //!
 //! `SIDESTEP_TRANSFER_MIB` sets the length of each direction: a few by default, 10 GiB in `cargo x test --long moves`.
 
 use std::time::Duration;
 
-use rig::{Host, Options, Program, Protocol, Running, TwoHosts};
+use rig::{Host, Options, Program, Protocol, Running, TwoHosts, eventually};
 use stats::Snapshot;
+use tests::talk::SERVER;
 use tests::{DEADLINE, World, compile, world};
 
 const PORT: u16 = 9890;
@@ -27,6 +29,54 @@ fn both_directions_are_intact_while_the_connection_moves() {
 fn both_directions_are_intact_while_the_connection_moves_and_packets_are_lost() {
     let Some(world) = world(&Options { loss_permille: Some(10), ..Options::default() }) else { return };
     moving(&world, 4);
+}
+
+/// A question for each line; once one says `silent`, questions only. Each time says the round trip as the socket has
+/// it.
+const ASKS: &str = "\
+import socket,sys
+peer = socket.create_connection((sys.argv[1], int(sys.argv[2])), timeout=60)
+peer.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+for line in sys.stdin:
+    peer.sendall(b'?')
+    if line != 'silent\\n':
+        assert peer.recv(1) == b'?'
+    info = peer.getsockopt(socket.IPPROTO_TCP, socket.TCP_INFO, 104)
+    print('round trip', int.from_bytes(info[68:72], sys.byteorder), flush=True)
+";
+
+#[test]
+fn the_kernel_knows_the_round_trip_of_a_connection_that_it_gets() {
+    let Some(world) = world(&Options::default()) else { return };
+    let TwoHosts { left, right, .. } = &world.hosts;
+    let words = format!("{} {}", right.address, PORT + 1);
+    let server = right.program("/usr/bin/python3").words("-c").argument(SERVER).words(&words).words("one");
+    let mut server = server.start().unwrap();
+    server.wait_for_port(Protocol::Tcp, PORT + 1, DEADLINE).unwrap();
+    let client = left.program("/usr/bin/python3").words("-u -c").argument(ASKS).words(&words).piped();
+    let client = client.preload(Some(&world.library)).may_fall_back();
+    let client = client.environment("SIDESTEP_MOVE_EVERY", EVERY).environment("VMA_STATS_SHMEM_DIR", "/tmp");
+    let mut client = client.start().unwrap();
+    let mut lines = 0;
+    let mut until_moves = |what: &str, wanted: [u64; 2]| {
+        for _ in 0..100 {
+            client.tell(&format!("{what}\n")).unwrap();
+            lines += 1;
+            eventually("the program answers", || client.stdout().lines().count() == lines);
+            if moves(&client) == wanted {
+                return;
+            }
+        }
+        panic!("{what}: {:?} moves are not {wanted:?}", moves(&client));
+    };
+    until_moves("ask", [1, 1]);
+    // From here on nothing that the peer says can tell the kernel.
+    right.namespace.ip(&format!("route add blackhole {}/32", left.address)).unwrap();
+    until_moves("silent", [1, 2]);
+    let last = client.stdout().lines().last().unwrap().to_owned();
+    assert_ne!(last, "round trip 0", "a loss would wait for the timeout of those who know nothing");
+    client.kill().unwrap();
+    server.kill().unwrap();
 }
 
 fn moving(world: &World, default_mib: u64) {

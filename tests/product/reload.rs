@@ -191,14 +191,12 @@ fn gunicorn_replaces_its_workers_without_a_failed_request() {
     reloads(&GUNICORN, &["auto", "wire"]);
 }
 
-/// On the wire at once a few may be reset: see `docs/differences.md`.
 #[test]
 fn puma_replaces_its_workers_without_a_failed_request() {
     reloads(&PUMA, &["auto"]);
 }
 
-/// On the wire at once a few may be: see `docs/differences.md`.
 #[test]
 fn apache_replaces_its_processes_without_a_failed_request() {
-    reloads(&APACHE, &["auto"]);
+    reloads(&APACHE, &["auto", "wire"]);
 }

@@ -1,4 +1,5 @@
-//! A server that starts while its clients are there already: who was let in is served.
+//! A server that starts while its clients are there already: who was let in is served. And what the first socket of a
+//! program that ends soon costs.
 
 use rig::{Finished, Options, Protocol};
 use tests::{DEADLINE, World, compile, world};
@@ -43,4 +44,22 @@ fn clients_that_come_while_workers_start_are_all_served() {
         assert!(hosts.right.has_xdp_program().unwrap(), "the workers are not accelerated");
         server.kill().unwrap();
     }
+}
+
+#[test]
+fn the_first_socket_begins_no_thread_and_reads_no_sysctls() {
+    let Some(world) = world(&Options::default()) else { return };
+    let first = compile("apps/first_socket.c").unwrap();
+    // Numbers of processes are this one's own.
+    let program = world.hosts.left.program("unshare").words("--pid --fork --mount --mount-proc --kill-child");
+    let program = program.argument(first.path()).preload(Some(&world.library));
+    let program = program.may_fall_back().environment("SIDESTEP_CARRIER", "auto");
+    let program = program.environment("VMA_STATS_SHMEM_DIR", "/tmp");
+    let ended = program.run(DEADLINE).and_then(Finished::success).unwrap();
+    let words: Vec<&str> = ended.stdout.trim().split(", ").collect();
+    let [begun, reads, counted] = words[..] else { panic!("{}", ended.stdout) };
+    assert_eq!((begun, counted), ("0 begun", "counted"));
+    // The looks themselves are among them.
+    let reads: u32 = reads.strip_suffix(" reads").and_then(|reads| reads.parse().ok()).unwrap();
+    assert!(reads <= 12, "{reads} reads");
 }

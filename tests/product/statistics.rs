@@ -3,35 +3,16 @@
 use rig::{Finished, Host, Options, Program};
 use stats::{Snapshot, Why};
 use std::path::{Path, PathBuf};
-use tests::{DEADLINE, World, world};
+use tests::{DEADLINE, World, talk, world};
 
 const PORT: u16 = 9400;
 const ROUNDS: u64 = 100;
 
-/// Echoes datagrams until it is told to quit; before, it opens a socket that must be left to the kernel.
-const ECHO: &str = "\
-import socket,sys
+/// Before it serves: a socket that must be left to the kernel.
+const LOCAL: &str = "\
+import socket
 local = socket.socket()
 local.connect_ex(('127.0.0.1', 1))
-sock = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
-sock.bind((sys.argv[1], int(sys.argv[2])))
-print('ready', flush=True)
-while True:
-    data, peer = sock.recvfrom(2000)
-    if data == b'quit':
-        break
-    sock.sendto(data, peer)
-";
-
-/// Sends its third argument so many times and waits for each answer.
-const ASK: &str = "\
-import socket,sys
-sock = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
-sock.settimeout(60)
-for i in range(int(sys.argv[4])):
-    sock.sendto(sys.argv[3].encode(), (sys.argv[1], int(sys.argv[2])))
-    if sys.argv[3] != 'quit':
-        sock.recv(2000)
 ";
 
 /// One accelerated socket in the parent, one for the kernel in the child.
@@ -82,7 +63,7 @@ impl Drop for Folder {
 }
 
 fn ask(host: &Host, address: &str, text: &str, times: u64) {
-    let asks = python(host, ASK, address).argument(text).argument(times.to_string());
+    let asks = python(host, talk::DATAGRAM_CLIENT, address).argument(text).argument(times.to_string());
     asks.run(DEADLINE).and_then(Finished::success).unwrap();
 }
 
@@ -102,10 +83,11 @@ fn counts_are_what_the_programs_exchanged_and_the_file_goes_with_the_process() {
     let folder = Folder::new("counts");
     let words = folder.0.join("words");
     let address = hosts.right.address.to_string();
-    let mut server = preloaded(python(&hosts.right, ECHO, &address), library, &folder)
-        .environment("VMA_STATS_FILE", &words)
-        .start()
-        .unwrap();
+    let mut server =
+        preloaded(python(&hosts.right, &[LOCAL, talk::DATAGRAM_SERVER].concat(), &address), library, &folder)
+            .environment("VMA_STATS_FILE", &words)
+            .start()
+            .unwrap();
     server.wait_for_output("ready", DEADLINE).unwrap();
     ask(&hosts.left, &address, "twelve bytes", ROUNDS);
 

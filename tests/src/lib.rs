@@ -110,14 +110,14 @@ pub fn wait_for_no_program(host: &Host) {
     eventually(&what, || !host.has_xdp_program().expect("ip link"));
 }
 
-/// Repeats `work` until it gives something and the host's kernel took part in nothing of it: processes that have just
-/// begun, or lost a sibling, are accelerated a little later.
-pub fn eventually_bypassed<T>(host: &Host, mut work: impl FnMut() -> Option<T>) -> T {
+/// Repeats `work` until it gives something and the host's kernel took part in nothing of it but `beside` packets:
+/// processes that have just begun, or lost a sibling, are accelerated a little later.
+pub fn eventually_bypassed_but<T>(host: &Host, beside: u64, mut work: impl FnMut() -> Option<T>) -> T {
     let what = format!("all that {} does goes past its kernel", host.address);
     eventually_some(&what, || {
         let before = host.counters().expect("counters");
         let done = work()?;
-        bypassed(&host.counters().expect("counters").since(&before), 0).is_ok().then_some(done)
+        bypassed(&host.counters().expect("counters").since(&before), beside).is_ok().then_some(done)
     })
 }
 

@@ -66,3 +66,29 @@ try:
 except ConnectionResetError:
     print('reset')
 ";
+
+/// Echoes datagrams until it is told to quit; says its number and its user's when it is ready. Arguments: address,
+/// port.
+pub const DATAGRAM_SERVER: &str = "\
+import os,socket,sys
+sock = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
+sock.bind((sys.argv[1], int(sys.argv[2])))
+print('ready', os.getpid(), os.getuid(), flush=True)
+while True:
+    data, peer = sock.recvfrom(2000)
+    if data == b'quit':
+        break
+    sock.sendto(data, peer)
+";
+
+/// Sends a text so many times and waits for each answer, but for that to `quit`. Arguments: address, port, text,
+/// times.
+pub const DATAGRAM_CLIENT: &str = "\
+import socket,sys
+sock = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
+sock.settimeout(60)
+for i in range(int(sys.argv[4])):
+    sock.sendto(sys.argv[3].encode(), (sys.argv[1], int(sys.argv[2])))
+    if sys.argv[3] != 'quit':
+        sock.recv(2000)
+";

@@ -120,7 +120,7 @@ fn meet(connected: i32, accepted: i32) -> (Option<Box<Joined>>, Option<Box<Joine
                 assert_eq!((one.source(), other.source()), (Source::Segment, Source::Segment));
                 return (Some(one), Some(other));
             }
-            (Some(Progress::Apart(why)), _) | (_, Some(Progress::Apart(why))) => panic!("{why}"),
+            (Some(Progress::Apart(why)), _) | (_, Some(Progress::Apart(why))) => panic!("{why:?}"),
             (one, other) => (offer, call) = (one, other),
         }
     }

@@ -6,6 +6,8 @@
 
 /// Bytes of the header; `len` counts them.
 pub(crate) const LEN: usize = 16;
+/// A flag that SDP does not have.
+const GROWS: u8 = 0x80;
 
 /// What a message is (MID). Others end the connection.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -43,6 +45,8 @@ impl Kind {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Header {
     pub kind: Kind,
+    /// Payload may be added to it as long as it is not read to its end ([`crate::connection`]).
+    pub grows: bool,
     /// Bytes behind the header.
     pub payload: u32,
     pub credit: Credit,
@@ -70,20 +74,24 @@ impl Header {
     pub(crate) fn to_bytes(self) -> ([u8; 8], [u8; 4]) {
         let mut front = [0; 8];
         front[0] = self.kind.mid();
+        front[1] = if self.grows { GROWS } else { 0 };
         front[2..4].copy_from_slice(&self.credit.buffers.to_be_bytes());
         front[4..8].copy_from_slice(&(self.payload + LEN as u32).to_be_bytes());
         (front, self.credit.acknowledged.to_be_bytes())
     }
 
-    /// `None`: a kind or a flag that nobody agreed on, or a length below the header's. No flag is in use: urgent data
-    /// goes by the socket, and nothing is pipelined.
+    /// `None`: a kind or a flag that nobody agreed on, or a length below the header's. Of SDP's flags none is in use:
+    /// urgent data goes by the socket, and nothing is pipelined.
     pub(crate) fn parse(front: [u8; 8], behind: [u8; 4]) -> Option<Header> {
         let len = u32::from_be_bytes([front[4], front[5], front[6], front[7]]);
-        if front[1] != 0 {
+        let kind = Kind::of(front[0])?;
+        let grows = front[1] == GROWS && kind == Kind::Data;
+        if front[1] != 0 && !grows {
             return None;
         }
         Some(Header {
-            kind: Kind::of(front[0])?,
+            kind,
+            grows,
             payload: len.checked_sub(LEN as u32)?,
             credit: Credit {
                 acknowledged: u32::from_be_bytes(behind),
@@ -100,11 +108,11 @@ mod tests {
     #[test]
     fn a_header_is_laid_out_as_the_protocol_says() {
         let credit = Credit { acknowledged: 0x0102_0304, buffers: 0x0506 };
-        let (front, behind) = Header { kind: Kind::Data, payload: 0x70, credit }.to_bytes();
+        let (front, behind) = Header { kind: Kind::Data, grows: false, payload: 0x70, credit }.to_bytes();
         assert_eq!(front, [0xff, 0, 5, 6, 0, 0, 0, 0x80]);
         assert_eq!(behind, [1, 2, 3, 4]);
         for kind in [Kind::DisConn, Kind::AbortConn, Kind::SuspComm, Kind::SuspCommAck, Kind::Data] {
-            let header = Header { kind, payload: 9, credit };
+            let header = Header { kind, grows: kind == Kind::Data, payload: 9, credit };
             let (front, behind) = header.to_bytes();
             assert_eq!(Header::parse(front, behind), Some(header));
         }
@@ -114,6 +122,7 @@ mod tests {
     fn what_nobody_agreed_on_is_refused() {
         assert_eq!(Header::parse([0xfe, 0, 0, 0, 0, 0, 0, 16], [0; 4]), None, "an unknown kind");
         assert_eq!(Header::parse([0xff, 1, 0, 0, 0, 0, 0, 16], [0; 4]), None, "a flag");
+        assert_eq!(Header::parse([0x02, 0x80, 0, 0, 0, 0, 0, 16], [0; 4]), None, "an end that grows");
         assert_eq!(Header::parse([0xff, 0, 0, 0, 0, 0, 0, 15], [0; 4]), None, "shorter than itself");
         assert!(
             Header::parse([0xff, 0, 0, 0, 0xff, 0xff, 0xff, 0xff], [0; 4]).is_some(),

@@ -11,6 +11,7 @@
 //!   connection/    one side of a connection: send, receive, credits, ends, the way back to the socket
 //!   tcp.rs         what the kernel says of a TCP socket: its ends, how much went through it
 //!   meeting.rs     how the two processes of a connection find each other, and prove that they are those
+//!   sign.rs        by which a process shows that it listens for connections that may meet
 //!   joined.rs      a connection whose sides have met: which bytes come by the socket, which from the segment
 //! ```
 //!
@@ -25,11 +26,12 @@ mod header;
 mod joined;
 mod meeting;
 mod segment;
+pub mod sign;
 mod tcp;
 
 pub use connection::{Broken, Connection, Ring, Wants};
 pub use joined::{End, Joined, Source};
-pub use meeting::{Meeting, Progress};
+pub use meeting::{Apart, Meeting, Progress};
 pub use segment::{Segment, Side};
 
 /// Messages that one direction holds at most: the receive buffers that are always posted.

@@ -28,7 +28,7 @@ use sys::socket::End;
 use sys::{Fd, Result};
 
 /// Both sides have the same version of the segment, or do not meet.
-const VERSION: u8 = 2;
+const VERSION: u8 = 3;
 /// Callers whom a meeting place keeps waiting: one is expected.
 const BACKLOG: i32 = 4;
 
@@ -66,13 +66,46 @@ pub enum Progress {
     /// They have met.
     Joined(Box<Joined>),
     /// They do not meet, and why not: the socket carries everything, for good.
-    Apart(&'static str),
+    Apart(Apart),
+}
+
+/// Why two sides do not meet.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Apart {
+    /// The other side has ended, closed its socket, or gave the meeting up.
+    HungUp,
+    /// It said what nobody says there.
+    Nonsense,
+    /// It has another connection than this one, or this one ends.
+    Stranger,
+    /// There is no memory for a segment.
+    NoSegment,
+    /// Its segment could shrink, or is none.
+    BadSegment,
+}
+
+impl Apart {
+    /// In words, of the other side.
+    pub fn text(self) -> &'static str {
+        match self {
+            Apart::HungUp => "the peer gave up the meeting",
+            Apart::Nonsense => "the peer spoke nonsense at the meeting",
+            Apart::Stranger => "who came to the meeting has another connection, or it ends",
+            Apart::NoSegment => "no memory for a segment",
+            Apart::BadSegment => "the peer's segment could shrink, or is none",
+        }
+    }
 }
 
 impl Meeting {
     /// Offers a meeting place to the peer of a connection that this process made.
     pub fn offer(tcp: i32) -> Result<Meeting> {
         let (own, other) = sys::socket::ends(tcp)?;
+        Meeting::offer_between(own, other)
+    }
+
+    /// As [`Meeting::offer`], of a connection from `own` to `other` that is about to be made.
+    pub fn offer_between(own: End, other: End) -> Result<Meeting> {
         let place = packets()?;
         sys::socket::bind(place.raw(), &name_of(own, other))?;
         sys::socket::listen(place.raw(), BACKLOG)?;
@@ -144,7 +177,7 @@ fn offered(tcp: i32, place: Fd, caller: Option<Fd>) -> Progress {
     let caller = match caller.map_or_else(|| accept(&place), |caller| Ok(Some(caller))) {
         Ok(Some(caller)) => caller,
         Ok(None) => return Progress::Waiting(Meeting { stage: Stage::Offered { place, caller: None } }),
-        Err(_) => return Progress::Apart("the meeting place is gone"),
+        Err(_) => return Progress::Apart(Apart::HungUp),
     };
     let go_on_offering = |caller| Progress::Waiting(Meeting { stage: Stage::Offered { place, caller } });
     if !is_same_user(&caller) {
@@ -167,17 +200,17 @@ fn called(tcp: i32, bell: Fd) -> Progress {
     let theirs = match hear(&bell) {
         Heard::Nothing => return Progress::Waiting(Meeting { stage: Stage::Called { bell } }),
         Heard::News((ANSWERS, _), descriptors) => descriptors,
-        Heard::End => return Progress::Apart("the peer does not answer"),
-        _ => return Progress::Apart("the peer answers with nonsense"),
+        Heard::End => return Progress::Apart(Apart::HungUp),
+        _ => return Progress::Apart(Apart::Nonsense),
     };
     let is_it = matches!(&theirs[..], [theirs] if tcp::are_ends(tcp, theirs.raw()));
     tcp::looked_at(theirs);
     if !is_it {
-        return Progress::Apart("who answers has another connection, or it ends");
+        return Progress::Apart(Apart::Stranger);
     }
-    let Ok((segment, file)) = Segment::make() else { return Progress::Apart("no memory for a segment") };
+    let Ok((segment, file)) = Segment::make() else { return Progress::Apart(Apart::NoSegment) };
     if sys::socket::send_descriptors(bell.raw(), &news(SHOWS, 0), &[tcp, file.raw()]).is_err() {
-        return Progress::Apart("the peer has hung up");
+        return Progress::Apart(Apart::HungUp);
     }
     let connection = Box::new(Connection::new(segment, Side::Maker));
     Progress::Waiting(Meeting { stage: Stage::Shown { bell, connection } })
@@ -188,26 +221,22 @@ fn answered(tcp: i32, bell: Fd) -> Progress {
     let shown = match hear(&bell) {
         Heard::Nothing => return Progress::Waiting(Meeting { stage: Stage::Answered { bell } }),
         Heard::News((SHOWS, _), descriptors) => descriptors,
-        Heard::End => return Progress::Apart("the peer does not show itself"),
-        _ => return Progress::Apart("the peer shows nonsense"),
+        Heard::End => return Progress::Apart(Apart::HungUp),
+        _ => return Progress::Apart(Apart::Nonsense),
     };
     let is_it = matches!(&shown[..], [theirs, _] if tcp::are_ends(tcp, theirs.raw()));
     let segment = shown.get(1).filter(|_| is_it).map(Segment::join);
     tcp::looked_at(shown);
-    let segment = match segment.ok_or(libc::ENOTCONN) {
-        Err(_) => return Progress::Apart("who calls has another connection, or it ends"),
-        Ok(segment) => segment,
-    };
     let segment = match segment {
-        Ok(segment) => segment,
-        Err(libc::EPERM) => return Progress::Apart("the peer's segment could shrink"),
-        Err(_) => return Progress::Apart("the peer's segment is none"),
+        None => return Progress::Apart(Apart::Stranger),
+        Some(Ok(segment)) => segment,
+        Some(Err(_)) => return Progress::Apart(Apart::BadSegment),
     };
     let connection = Connection::new(segment, Side::Guest);
     if begin(tcp, Role::Connected, &bell) {
         return Progress::Joined(Box::new(Joined::new(bell, connection, None)));
     }
-    Progress::Apart("the peer has hung up")
+    Progress::Apart(Apart::HungUp)
 }
 
 /// The peer was shown everything.
@@ -215,8 +244,8 @@ fn shown(tcp: i32, bell: Fd, connection: Box<Connection>) -> Progress {
     let written = match hear(&bell) {
         Heard::Nothing => return Progress::Waiting(Meeting { stage: Stage::Shown { bell, connection } }),
         Heard::News((BEGINS, written), _) => written,
-        Heard::End => return Progress::Apart("the peer does not begin"),
-        _ => return Progress::Apart("the peer begins with nonsense"),
+        Heard::End => return Progress::Apart(Apart::HungUp),
+        _ => return Progress::Apart(Apart::Nonsense),
     };
     // From here on there is no way but on: the peer sends by the segment. (It may have ended since.)
     let by_socket = tcp::read(tcp).ok().and_then(|read| written.checked_sub(read));
@@ -310,11 +339,22 @@ fn name_of(connected: End, accepted: End) -> libc::sockaddr_un {
     let word = b"\0sidestep-memory";
     path[..word.len()].copy_from_slice(word);
     let mut at = word.len();
-    for (address, port) in [connected, accepted] {
-        path[at..at + 16].copy_from_slice(&address);
-        path[at + 16..at + 18].copy_from_slice(&port.to_be_bytes());
+    for end in [connected, accepted] {
+        path[at..at + 18].copy_from_slice(&bytes_of(end));
         at += 18;
     }
+    abstract_name(path)
+}
+
+/// An end, as names have it.
+pub(crate) fn bytes_of((address, port): End) -> [u8; 18] {
+    let mut bytes = [0; 18];
+    bytes[..16].copy_from_slice(&address);
+    bytes[16..].copy_from_slice(&port.to_be_bytes());
+    bytes
+}
+
+pub(crate) fn abstract_name(path: [u8; 108]) -> libc::sockaddr_un {
     libc::sockaddr_un { sun_family: libc::AF_UNIX as u16, sun_path: path.map(|byte| byte as libc::c_char) }
 }
 

@@ -7,7 +7,8 @@
 //! ```
 //!
 //! A side writes its own slots and bodies, its credit and its wants. Slot `n % SLOTS` holds message `n` as soon as its
-//! `mseq` says so: that is stored last, with release, and read first, with acquire. No index is shared.
+//! `mseq` says so: that is stored last, with release, and read first, with acquire. No index is shared. Of a message
+//! that grows the slot has its extent: the writer moves it on, the reader closes it.
 //!
 //! The other process may write anywhere at any time. So nothing here depends on what the memory holds: every place is
 //! computed from numbers of this process, which are bounded here, and what is read is copied.
@@ -27,6 +28,10 @@ const INLINE_AT: usize = 24;
 pub(crate) const INLINE: usize = SLOT - INLINE_AT;
 /// Payload that fits into a body.
 pub(crate) const BODY: usize = 8192;
+/// In the place of a body's number: the payload lies in the slot.
+pub(crate) const IN_SLOT: u32 = u32::MAX;
+/// In an extent: the reader is behind it, and nothing is added any more.
+pub(crate) const CLOSED: u32 = 1 << 31;
 const SLOTS_AT: usize = 4096;
 const BODIES_AT: usize = SLOTS_AT + 2 * SLOTS as usize * SLOT;
 /// Bytes of a segment. The kernel gives a page when it is first written; bodies are used again as soon as they are
@@ -136,29 +141,50 @@ impl Segment {
         (Header::parse([a, b, c, d, e, f, g, h], [i, j, k, l]), u32::from_be_bytes([m, n, o, p]))
     }
 
-    /// Where a payload lies: in the slot if it is short, else in the body.
-    fn payload(&self, of: Side, number: u64, body: u32, from: usize, length: usize, whole: usize) -> *mut u8 {
-        assert!(from + length <= whole, "within the payload");
-        if whole <= INLINE {
+    /// How much of a growing message's body is payload; and [`CLOSED`].
+    pub(crate) fn extent(&self, of: Side, number: u64) -> &AtomicU32 {
+        // SAFETY: within the mapping, aligned to 4 bytes. It stands where short payloads do, which such a message has
+        // not; whoever reads the place as bytes does so as what another process may write at any time.
+        unsafe { &*self.at(self.slot(of, number) + INLINE_AT, 4).cast() }
+    }
+
+    /// Where a part of a payload lies: in the slot, or in a body.
+    fn payload(&self, of: Side, number: u64, body: u32, from: usize, length: usize) -> *mut u8 {
+        if body == IN_SLOT {
+            assert!(from + length <= INLINE, "within the slot");
             return self.at(self.slot(of, number) + INLINE_AT + from, length);
         }
-        assert!(body < SLOTS && whole <= BODY, "a body");
+        assert!(body < SLOTS && from + length <= BODY, "within a body");
         self.at(BODIES_AT + (of as usize * SLOTS as usize + body as usize) * BODY + from, length)
     }
 
-    /// Copies a part of a payload of `whole` bytes out.
+    /// Copies a part of a payload out.
     #[inline]
-    pub(crate) fn read(&self, of: Side, number: u64, body: u32, whole: usize, from: usize, into: &mut [u8]) {
-        let source = self.payload(of, number, body, from, into.len(), whole);
+    pub(crate) fn read(&self, of: Side, number: u64, body: u32, from: usize, into: &mut [u8]) {
+        let source = self.payload(of, number, body, from, into.len());
         // SAFETY: `payload` checked the bounds; `into` is no part of the mapping, of which there are no references to
         // bytes.
         unsafe { core::ptr::copy_nonoverlapping(source, into.as_mut_ptr(), into.len()) };
     }
 
+    /// Adds to the payload of a message of `side`, whose extent is `from`. False: it is closed.
+    pub(crate) fn extend(&self, side: Side, number: u64, body: u32, from: usize, more: &[u8]) -> bool {
+        let target = self.payload(side, number, body, from, more.len());
+        // SAFETY: `payload` checked the bounds; the source is ours, outside of the mapping.
+        unsafe { core::ptr::copy_nonoverlapping(more.as_ptr(), target, more.len()) };
+        let (before, after) = (from as u32, (from + more.len()) as u32);
+        self.extent(side, number)
+            .compare_exchange(before, after, Ordering::Release, Ordering::Relaxed)
+            .is_ok()
+    }
+
     /// Writes a message of `side` and publishes it.
     #[inline]
     pub(crate) fn publish(&self, side: Side, number: u64, header: Header, body: u32, payload: &[u8]) {
-        let target = self.payload(side, number, body, 0, payload.len(), payload.len());
+        let target = self.payload(side, number, body, 0, payload.len());
+        if header.grows {
+            self.extent(side, number).store(payload.len() as u32, Ordering::Relaxed);
+        }
         let slot = self.at(self.slot(side, number), INLINE_AT);
         let (front, behind) = header.to_bytes();
         // SAFETY: all within the slot and the payload, which `payload` checked; the sources are ours, outside of the
@@ -185,6 +211,12 @@ impl Segment {
     #[cfg(any(test, feature = "testing"))]
     pub fn slot_at(&self, of: Side, number: u64) -> usize {
         self.slot(of, number)
+    }
+
+    /// Where the extent of a message stands.
+    #[cfg(any(test, feature = "testing"))]
+    pub fn extent_at(&self, of: Side, number: u64) -> usize {
+        self.slot(of, number) + INLINE_AT
     }
 
     /// Where the credit of a side stands.

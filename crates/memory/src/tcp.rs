@@ -52,11 +52,13 @@ pub(crate) fn push(tcp: i32) {
 /// Bytes that were ever read from the socket. Nobody may read meanwhile.
 pub(crate) fn read(tcp: i32) -> Result<u64> {
     loop {
-        let before = info(tcp)?;
-        let received = count(&before, BYTES_RECEIVED_AT);
+        let received = count(&info(tcp)?, BYTES_RECEIVED_AT);
         let unread = ask(tcp, libc::FIONREAD as u32)? as u64;
-        if count(&info(tcp)?, BYTES_RECEIVED_AT) == received {
-            let fin = u64::from(PEER_ENDED.contains(&before[0]));
+        // The kernel reads the state before it takes the lock for the rest: only that of the later look is known to
+        // go with the count.
+        let after = info(tcp)?;
+        if count(&after, BYTES_RECEIVED_AT) == received {
+            let fin = u64::from(PEER_ENDED.contains(&after[0]));
             return Ok(received.saturating_sub(unread + fin));
         }
     }
@@ -92,4 +94,25 @@ pub(crate) fn are_ends(one: i32, other: i32) -> bool {
         && namespace(one) == namespace(other)
         && is_established(one)
         && is_established(other)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::net::{Shutdown, TcpListener, TcpStream};
+    use std::os::fd::AsRawFd;
+
+    #[test]
+    fn a_fin_that_comes_meanwhile_is_no_byte() {
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        for _ in 0..1000 {
+            let peer = TcpStream::connect(listener.local_addr().unwrap()).unwrap();
+            let (own, _) = listener.accept().unwrap();
+            let ends = std::thread::spawn(move || peer.shutdown(Shutdown::Write).map(|()| peer));
+            while !PEER_ENDED.contains(&info(own.as_raw_fd()).unwrap()[0]) {
+                assert_eq!(read(own.as_raw_fd()), Ok(0));
+            }
+            let _peer = ends.join().unwrap().unwrap();
+        }
+    }
 }

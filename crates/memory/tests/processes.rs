@@ -73,7 +73,7 @@ fn sends(mut tcp: &TcpStream, path: &str) {
         match meeting.go_on(fd) {
             Progress::Waiting(still) => meeting = still,
             Progress::Joined(joined) => break joined,
-            Progress::Apart(why) => panic!("{why}"),
+            Progress::Apart(why) => panic!("{why:?}"),
         }
         wait_on(meeting.descriptor());
     };
@@ -119,7 +119,7 @@ fn what_a_killed_process_sent_arrives_and_then_its_end() {
             match meeting.go_on(fd) {
                 Progress::Waiting(still) => meeting = still,
                 Progress::Joined(joined) => break joined,
-                Progress::Apart(why) => panic!("{why}"),
+                Progress::Apart(why) => panic!("{why:?}"),
             }
             assert!(begun.elapsed() < LOST);
             wait_on(meeting.descriptor());

@@ -4,7 +4,8 @@ use std::collections::BTreeMap;
 
 use crate::{Context, Namespace, Result};
 
-/// `/proc/net/snmp` of a namespace and the packets of one interface, at one moment or as a difference of two.
+/// `/proc/net/snmp` and `/proc/net/netstat` of a namespace and the packets of one interface, at one moment or as a
+/// difference of two.
 #[derive(Clone, Debug, Default)]
 pub struct KernelCounters {
     values: BTreeMap<String, u64>,
@@ -15,6 +16,8 @@ impl KernelCounters {
         let (snmp, dev) = namespace.inside(|| {
             let snmp =
                 std::fs::read_to_string("/proc/thread-self/net/snmp").context("/proc/thread-self/net/snmp");
+            let more = std::fs::read_to_string("/proc/thread-self/net/netstat").unwrap_or_default();
+            let snmp = snmp.map(|snmp| snmp + &more);
             let dev =
                 std::fs::read_to_string("/proc/thread-self/net/dev").context("/proc/thread-self/net/dev");
             (snmp, dev)

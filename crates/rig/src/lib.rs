@@ -11,6 +11,7 @@
 pub mod apps;
 mod bad_wire;
 mod bpf;
+mod chance;
 mod cleanup;
 mod counters;
 mod error;
@@ -28,10 +29,11 @@ mod two_hosts;
 
 pub use bad_wire::BadWire;
 pub use bpf::{ForeignProgram, attach_foreign_program};
+pub use chance::Chance;
 pub use cleanup::{on_signals, remove_leftovers};
 pub use counters::KernelCounters;
 pub use error::{Context, Error, Result};
-pub use kernel_flows::KernelFlows;
+pub use kernel_flows::{KernelFlows, LoopbackBytes};
 pub use namespace::{Namespace, run_tool};
 pub use packages::{Package, TOOLS, install};
 pub use patience::{PATIENCE, eventually, eventually_some};

@@ -9,10 +9,10 @@ use crate::POLL_INTERVAL;
 pub const PATIENCE: Duration = Duration::from_secs(60);
 
 /// Under a library that does nothing (`cargo x test --inert`) most waits are for what never comes.
-const INERT: Duration = Duration::from_secs(10);
+const INERT: Duration = Duration::from_secs(4);
 
 /// Likewise, for the end or the words of a program, of which some have long work to do with any library.
-const INERT_PROGRAM: Duration = Duration::from_secs(30);
+const INERT_PROGRAM: Duration = Duration::from_secs(15);
 
 /// Whether the library under test does nothing.
 fn is_inert() -> bool {

@@ -93,6 +93,24 @@ impl Wanted {
         // SAFETY: the contract of `new`.
         unsafe { write(endpoint, self.address, self.len) }
     }
+
+    /// The bytes that there is room for; 0 where none is wanted, or none can be written.
+    pub(crate) fn room(&self) -> socklen_t {
+        match self.check() {
+            // SAFETY: the contract of `new`, as far as it was checked.
+            Ok(()) if !self.address.is_null() => unsafe { self.len.read_unaligned() },
+            _ => 0,
+        }
+    }
+
+    /// Writes it over a name that the kernel put there, which had so much room.
+    pub(crate) fn write_over(&self, room: socklen_t, endpoint: SocketAddrV4) {
+        if room > 0 {
+            // SAFETY: the contract of `new`, and `room` is what it was then.
+            unsafe { self.len.write_unaligned(room) };
+            let _ = self.write(endpoint);
+        }
+    }
 }
 
 /// Reads an address.

@@ -22,12 +22,6 @@ pub(crate) const LOCKS_WAIT_NS: u64 = 100_000_000;
 /// The background thread does not get on if no step ends for so long.
 const STUCK_NS: u64 = 1_000_000_000;
 
-/// How long a process that ends goes on relaying connections that it handed over.
-const RELAYING_NS: u64 = 3_000_000_000;
-
-/// So long it waits for somebody to take them.
-const TAKING_NS: u64 = 200_000_000;
-
 /// Between two looks, nanoseconds: a part of what has passed already, within bounds.
 const LOOKS_NS: core::ops::RangeInclusive<u64> = 20_000..=1_000_000;
 
@@ -112,7 +106,7 @@ fn end(runtime: &'static Runtime) {
     settle(runtime);
     let patience = sys::clock::now() + LOCKS_WAIT_NS;
     for lane in runtime.lanes().filter(|lane| !lane.is_fenced()) {
-        if let Some(inner) = lane.lock_until(patience) {
+        if let Some(mut inner) = lane.lock_until(patience) {
             inner.device.leave();
         }
     }
@@ -123,32 +117,26 @@ fn sockets(runtime: &Runtime, kind: Kind) -> impl Iterator<Item = &'static Objec
     all.filter(move |object| object.kind() == kind).inspect(|_| runtime.ending.step())
 }
 
-/// What comes for a socket without a connection is the kernel's from now on. True: or other processes' that have it
-/// too.
-fn give_back(object: &Object, patience: u64) -> bool {
+/// What comes for a socket without a connection is the kernel's from now on.
+fn give_back(object: &Object, patience: u64) {
     let flows = object.control.lock_until(patience).map(|mut control| core::mem::take(&mut control.flows));
     let legs: Vec<_> = object.legs().collect();
-    let mut others = false;
     for (leg, flow) in flows.unwrap_or_default() {
         if let Some(inner) = legs.get(usize::from(leg)).and_then(|(lane, _)| lane.lock_until(patience)) {
-            others |= inner.device.unsteer(flow);
+            inner.device.unsteer(flow);
         }
     }
-    others
 }
 
-/// Who waits in its queue goes to other processes that listen, or hears of the end.
+/// Who waits in its queue hears of the end.
 fn end_listener(runtime: &'static Runtime, object: &'static Object, patience: u64) {
-    let others = give_back(object, patience) || object.shared.load(Ordering::Relaxed);
-    // Without our descriptors the kernel tells whether others have them.
+    give_back(object, patience);
+    // Nobody else has the socket: without our descriptors the kernel refuses who comes.
     fd_table::each_of(object, |fd| {
         if fd_table::take_out(fd, object) {
             runtime.os.close_descriptor(fd);
         }
     });
-    if others && runtime.relays.hand_over(runtime, object, patience) {
-        return;
-    }
     for (lane, id) in object.legs() {
         if let Some(mut inner) = lane.lock_until(patience) {
             let now = sys::clock::now();
@@ -163,7 +151,7 @@ pub(crate) fn settle(runtime: &'static Runtime) {
     counts::exiting(runtime);
     let begin = sys::clock::now();
     let patience = begin + LOCKS_WAIT_NS;
-    runtime.relays.leave_to_children(runtime, patience);
+    runtime.family.leave_to_children(runtime, patience);
     let mut waiting = Vec::new();
     for object in sockets(runtime, Kind::Stream) {
         let Some((lane, id)) = object.leg() else { continue };
@@ -183,21 +171,15 @@ pub(crate) fn settle(runtime: &'static Runtime) {
     let linger = u64::from(runtime.parameters.exit_linger_msec) * 1_000_000;
     loop {
         runtime.ending.step();
-        runtime.relays.serve(runtime);
+        runtime.family.serve(runtime);
         let holds = hand_over_all(runtime);
         waiting.retain(|(lane, id)| lane.try_lock().is_none_or(|inner| has_unsent(&inner.stack, *id)));
         let age = sys::clock::now() - begin;
         let is_sending = (holds || !waiting.is_empty()) && age < linger;
-        let is_relaying = runtime.relays.are_handing_over()
-            && age < RELAYING_NS
-            && (age < TAKING_NS || runtime.relays.have_takers());
-        if !is_sending && !is_relaying {
+        if !is_sending {
             break;
         }
         sys::thread::sleep((age / 8).clamp(*LOOKS_NS.start(), *LOOKS_NS.end()));
-    }
-    if runtime.relays.are_handing_over() {
-        runtime.relays.abandon(sys::clock::now() + LOCKS_WAIT_NS);
     }
 }
 

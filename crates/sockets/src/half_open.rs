@@ -16,6 +16,7 @@ pub(crate) fn tell(half_open: &xdp::HalfOpen) {
     }
     let count = connections.len();
     match failure {
+        _ if !half_open.is_first() => {}
         None => logger::debug!("a process was killed: the peers of {count} connections are told"),
         Some(errno) => logger::warning!(
             "a process was killed: peers of its {count} connections may learn it only when they send (errno {errno})"

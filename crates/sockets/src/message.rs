@@ -34,6 +34,11 @@ fn is_in_range<T>(start: *const T) -> bool {
     (start as usize).wrapping_sub(LOWEST) < HIGHEST - LOWEST
 }
 
+/// As [`plausible`], of bytes.
+pub fn can_be_read(start: *const u8, count: usize) -> bool {
+    plausible(start, count)
+}
+
 /// Whether all of it can be read, in a program that catches faults; asked by one load a page.
 #[inline]
 fn is_there<T>(start: *const T, count: usize) -> bool {

@@ -34,13 +34,10 @@ pub(crate) enum Kind {
     Listener,
     /// A TCP connection, from connect(2) or accept(2) on. One leg.
     Stream,
-    /// A listener or UDP socket in the child of a fork. Used there, a listener stands on lanes of the child too, and a
-    /// UDP socket is the kernel's.
+    /// A UDP socket in the child of a fork: the kernel's when the child uses it.
     Inherited,
     /// A connection in the child of a fork: claimed from the parent when the child uses it.
     Lent,
-    /// A connection that another process relays: the descriptor is a kernel socket, the names are the connection's.
-    Relayed,
     /// A TCP socket that the kernel carries, and whose connection may move to an engine (carrier/).
     Carried,
     /// One that moves right now.
@@ -84,11 +81,16 @@ pub(crate) struct Control {
     pub connecting: bool,
     /// The queue length of a listener.
     pub backlog: Option<u32>,
+    /// Clients of a listener that came before the fork, each in a message (family/listeners.rs).
+    pub clients: Option<sys::Fd>,
     /// The shadow has SO_REUSEADDR for its port's sake (`tcp/port.rs`): the application did not ask for it.
     pub port_shared: bool,
     /// What was on its way when the connection went to the kernel, which does not tell that: the number behind it, and
     /// when the first of it left.
     pub on_way: Option<(u32, stack::Instant)>,
+    /// The least round trip that an engine saw: the kernel, which is told the mean in milliseconds, may know none so
+    /// short.
+    pub least_round_trip: Option<stack::Duration>,
     /// The reason was counted and told already.
     pub told: bool,
 }
@@ -117,6 +119,9 @@ pub(crate) struct Object {
     pub price: AtomicU32,
     /// Where processes that have it are counted (carrier/holders.rs); 0: nowhere, this one has it alone.
     pub holders_word: AtomicU32,
+    /// The kernel carries it, and the wire is demanded: it moves at its first call. Of a listener:
+    /// what it accepts does.
+    pub is_demanded: AtomicBool,
     /// The descriptor is an AF_INET6 socket: its names are IPv4-mapped addresses.
     pub is_mapped: AtomicBool,
     /// How often it was given back: it was another socket before.
@@ -162,15 +167,7 @@ pub(crate) struct Object {
     accelerated: AtomicU8,
     /// The application did something to the shadow (options, flags), or another process has it too.
     pub shadow_changed: AtomicBool,
-    /// A listener that was not asked for connections since this process forked: those who do ask come first.
-    pub resting: AtomicBool,
-    /// A listener that other processes of the family may have too.
-    pub shared: AtomicBool,
-    /// A shared listener: since when nobody has accepted though somebody waits, nanoseconds; 0: nobody waits.
-    pub waits_since: AtomicU64,
-    /// How much children use what it accepts, or its clients wait for others: see relay/forking.rs.
-    pub forked: AtomicU32,
-    /// Users of a connection beside the descriptors of this process (see relay.rs).
+    /// Users of a connection beside the descriptors of this process (see family/).
     pub holders: AtomicU32,
     /// The only leg of most, and the others of a socket that was ever bound to several interfaces: kept with it.
     first_leg: Leg,
@@ -218,6 +215,7 @@ impl Object {
             traffic: Traffic::new(),
             price: AtomicU32::new(0),
             holders_word: AtomicU32::new(0),
+            is_demanded: AtomicBool::new(false),
             is_mapped: AtomicBool::new(false),
             generation: AtomicU32::new(0),
             users: AtomicU32::new(0),
@@ -240,10 +238,6 @@ impl Object {
             counts: AtomicPtr::new(nobody()),
             accelerated: AtomicU8::new(NEVER),
             shadow_changed: AtomicBool::new(false),
-            resting: AtomicBool::new(false),
-            shared: AtomicBool::new(false),
-            waits_since: AtomicU64::new(0),
-            forked: AtomicU32::new(0),
             holders: AtomicU32::new(0),
             first_leg: Leg::default(),
             more_legs: AtomicPtr::new(core::ptr::null_mut()),
@@ -276,6 +270,7 @@ impl Object {
         self.traffic.clear();
         self.price.store(0, Ordering::Relaxed);
         self.holders_word.store(0, Ordering::Relaxed);
+        self.is_demanded.store(false, Ordering::Relaxed);
         self.is_mapped.store(false, Ordering::Relaxed);
         self.ending.store(false, Ordering::Relaxed);
         self.receive_low_water.store(1, Ordering::Relaxed);
@@ -292,10 +287,6 @@ impl Object {
             counts::segment().process().sockets_open.subtract(1);
         }
         self.shadow_changed.store(false, Ordering::Relaxed);
-        self.resting.store(false, Ordering::Relaxed);
-        self.shared.store(false, Ordering::Relaxed);
-        self.waits_since.store(0, Ordering::Relaxed);
-        self.forked.store(0, Ordering::Relaxed);
         self.holders.store(0, Ordering::Relaxed);
         self.spin.store(0, Ordering::Relaxed);
         self.shut.store(0, Ordering::Relaxed);
@@ -339,10 +330,9 @@ impl Object {
             4 => Kind::Stream,
             5 => Kind::Inherited,
             6 => Kind::Lent,
-            7 => Kind::Relayed,
-            8 => Kind::Carried,
-            9 => Kind::Moving,
-            10 => Kind::Memory,
+            7 => Kind::Carried,
+            8 => Kind::Moving,
+            9 => Kind::Memory,
             _ => Kind::Free,
         }
     }

@@ -1,9 +1,9 @@
 //! May this socket be ours? And the way back: a socket that is left to the kernel.
 
 use crate::answer::{Answer, Stop, Why};
+use crate::family::Patience;
 use crate::lane::Lane;
 use crate::object::{Kind, Object};
-use crate::relay::Patience;
 use crate::runtime::{Decision, Runtime};
 use crate::udp::ancillary;
 use crate::wait::{carrier, epoll};
@@ -112,20 +112,10 @@ pub(crate) fn steer(
     Ok(())
 }
 
-/// Takes an object's flows out of the steering maps, as far as no other socket of this process needs them. True: other
-/// processes still steer one of them.
-pub(crate) fn unsteer(object: &Object) -> bool {
+/// Takes an object's flows out of the steering maps, as far as no other socket of this process needs them.
+pub(crate) fn unsteer(object: &Object) {
     let flows = core::mem::take(&mut object.control.lock().flows);
-    let legs: Vec<_> = object.legs().collect();
-    let mut others = false;
-    for (leg, flow) in flows {
-        if let Some((lane, _)) = legs.get(usize::from(leg))
-            && !is_shared(object, lane, &flow)
-        {
-            others |= lane.lock().device.unsteer(flow);
-        }
-    }
-    others
+    unsteer_flows(object, flows);
 }
 
 /// As [`unsteer`], for flows that were taken out of the object already.
@@ -173,8 +163,8 @@ pub(crate) fn lanes_of(
     if lanes.is_empty() { Err(Why::InterfaceNotChosen) } else { Ok(lanes) }
 }
 
-/// A child of a fork uses a listener or UDP socket of its parent: what arrives goes to the kernel from now on, where
-/// parent and child hear it alike, as they would without us. Connections that stand have exact flows of their own.
+/// A child of a fork uses a UDP socket of its parent: what arrives goes to the kernel from now on, where parent and
+/// child hear it alike, as they would without us.
 pub(crate) fn give_back(object: &'static Object) {
     unsteer(object);
     counts::segment().left_to_kernel(Why::Inherited);
@@ -212,7 +202,7 @@ pub(crate) fn move_astray(runtime: &'static Runtime) {
         let Some((lane, id)) = object.leg() else { continue };
         let why = if lane.gone.load(Ordering::Acquire) { Why::InterfaceGone } else { Why::OtherInterface };
         let is_astray = why == Why::InterfaceGone || lane.lock().stack.tcp_is_elsewhere(id);
-        if is_astray && !runtime.relays.to_kernel(runtime, object, why) {
+        if is_astray && !runtime.family.to_kernel(runtime, object, why) {
             logger::debug!("fd {fd}: {}, and it cannot move (yet)", why.text());
             is_left |= why == Why::InterfaceGone;
         }
@@ -251,12 +241,12 @@ pub(crate) fn expel(runtime: &'static Runtime, object: &'static Object, why: Why
             if object.kind() == Kind::Carried {
                 return true;
             }
-            return runtime.relays.to_kernel(runtime, object, why);
+            return runtime.family.to_kernel(runtime, object, why);
         }
         Kind::TcpIdle | Kind::Listener => tcp::detach(object),
         Kind::Stream if !tcp::is_open(object) => return true,
-        Kind::Stream => return runtime.relays.to_kernel(runtime, object, why),
-        Kind::Lent => return runtime.relays.claim(runtime, object, Patience::Long) == Ok(false),
+        Kind::Stream => return runtime.family.to_kernel(runtime, object, why),
+        Kind::Lent => return runtime.family.claim(runtime, object, Patience::Long) == Ok(true),
         Kind::Inherited => {
             give_back(object);
             return true;
@@ -265,7 +255,7 @@ pub(crate) fn expel(runtime: &'static Runtime, object: &'static Object, why: Why
             memory::leave(runtime, object, why.text());
             return object.kind() != Kind::Memory;
         }
-        Kind::Free | Kind::Relayed => return true,
+        Kind::Free => return true,
     }
     runtime.count(why, format_args!("socket (fd {})", object.fd.load(Ordering::Relaxed)));
     forget(runtime, object, why);

@@ -46,10 +46,6 @@ pub(crate) unsafe fn set(
     if table::find(level, name).is_some_and(|row| row.set == Set::Refused) && refuses(value, len) {
         return fail(libc::EOPNOTSUPP);
     }
-    // The connection is in another process, and this a Unix socket.
-    if object.kind() == Kind::Relayed && matches!(level, libc::IPPROTO_TCP | libc::IPPROTO_IP) {
-        return Ok(0);
-    }
     object.shadow_changed.store(true, Ordering::Relaxed);
     // SAFETY: the application's pointer, passed on.
     if unsafe { (runtime.os.setsockopt)(fd, level, name, value, len) } != 0 {
@@ -175,7 +171,7 @@ fn only_kernel(
         Kind::Stream if !tcp::is_open(object) => return Ok(0),
         Kind::Stream => {
             let moves = !runtime.parameters.strict;
-            if moves && runtime.relays.to_kernel(runtime, object, Why::Unsupported) {
+            if moves && runtime.family.to_kernel(runtime, object, Why::Unsupported) {
                 return Ok(0);
             }
             let fd = object.fd.load(Ordering::Relaxed);
@@ -194,7 +190,7 @@ fn only_kernel(
             memory::leave(runtime, object, Why::Unsupported.text());
             return Ok(0);
         }
-        Kind::Free | Kind::Inherited | Kind::Lent | Kind::Relayed => return Ok(0),
+        Kind::Free | Kind::Inherited | Kind::Lent => return Ok(0),
     }
     match offload::leave(runtime, object, Why::Unsupported, "setsockopt") {
         Err(Stop::Kernel(_)) => Ok(0),
@@ -376,7 +372,7 @@ fn set_udp(
 }
 
 fn ttl(runtime: &Runtime, value: c_int) -> u8 {
-    if value < 0 { runtime.tcp_settings.options.ttl } else { value as u8 }
+    if value < 0 { runtime.tcp_settings().options.ttl } else { value as u8 }
 }
 
 fn set_tcp(
@@ -419,7 +415,7 @@ fn set_tcp(
         (libc::IPPROTO_TCP, libc::TCP_WINDOW_CLAMP) => options.window_clamp = value as u32,
         (libc::IPPROTO_TCP, libc::TCP_MAXSEG) => options.mss_max = value as u16,
         (libc::IPPROTO_TCP, table::TCP_NOTSENT_LOWAT) => {
-            let by_sysctl = runtime.tcp_settings.options.not_sent_low_water;
+            let by_sysctl = runtime.tcp_settings().options.not_sent_low_water;
             options.not_sent_low_water = if value == 0 { by_sysctl } else { value as u32 };
         }
         (libc::IPPROTO_TCP, libc::TCP_CONGESTION) => options.congestion = congestion(bytes),
@@ -427,7 +423,7 @@ fn set_tcp(
     };
     {
         let mut control = object.control.lock();
-        change(control.tcp.get_or_insert_with(|| Box::new(runtime.tcp_settings.options.clone())));
+        change(control.tcp.get_or_insert_with(|| Box::new(runtime.tcp_settings().options.clone())));
     }
     if (level, name) == (libc::SOL_SOCKET, libc::SO_RCVLOWAT) {
         object.receive_low_water.store(low_water(value), Ordering::Relaxed);
@@ -500,9 +496,6 @@ fn tell(
 ) -> Answer<c_int> {
     let from_kernel = Err(Stop::Kernel(Why::NotOurs));
     match option {
-        (libc::IPPROTO_TCP | libc::IPPROTO_IP, _) if object.kind() == Kind::Relayed => {
-            put(&0i32.to_ne_bytes())
-        }
         // A socket that is the kernel's still, or again, is told by the kernel.
         (libc::SOL_SOCKET, libc::SO_PEEK_OFF) if object.leg().is_some() => {
             put(&object.peek.get().to_ne_bytes())
@@ -531,12 +524,12 @@ fn tell(
         (libc::IPPROTO_TCP, libc::TCP_CONGESTION) if object.kind() == Kind::Stream => {
             let control = object.control.lock();
             let mut used = [0u8; 16];
-            let name: &[u8] = match control.tcp.as_deref().unwrap_or(&runtime.tcp_settings.options).congestion
-            {
-                Congestion::Cubic => b"cubic",
-                Congestion::NewReno => b"reno",
-                Congestion::None => b"none",
-            };
+            let name: &[u8] =
+                match control.tcp.as_deref().unwrap_or(&runtime.tcp_settings().options).congestion {
+                    Congestion::Cubic => b"cubic",
+                    Congestion::NewReno => b"reno",
+                    Congestion::None => b"none",
+                };
             used[..name.len()].copy_from_slice(name);
             put(&used)
         }

@@ -3,11 +3,11 @@
 use crate::answer::Why;
 use crate::carrier::Opening;
 use crate::ending::Ending;
+use crate::family::Family;
 use crate::lane::Lane;
 use crate::os::{Os, Product};
 use crate::policies::Policies;
-use crate::relay::Relays;
-use crate::tcp::{Resting, Spare, Spares};
+use crate::tcp::{Spare, Spares};
 use crate::wait::spin::Budget;
 use crate::{settings, worker};
 use config::{ExceptionHandling, Interfaces, Parameters, ProcessRules};
@@ -38,10 +38,7 @@ pub(crate) struct Runtime {
     pub rules: sys::Mutex<ProcessRules>,
     /// Which interfaces are chosen.
     pub interfaces: Interfaces,
-    /// Defaults of TCP, from sysctls and parameters.
-    pub tcp_settings: stack::tcp::Settings,
-    /// Defaults of UDP.
-    pub udp_settings: stack::udp::Settings,
+    engine: settings::EngineOnDemand,
     lanes: [AtomicPtr<Lane>; LANES_MAX],
     lane_count: AtomicUsize,
     /// What became of each interface that was asked for.
@@ -66,12 +63,10 @@ pub(crate) struct Runtime {
     pub has_unseen_rings: AtomicBool,
     /// In the child of a fork: what its lanes are opened from, beside the parent's.
     inherited: sys::Mutex<Vec<xdp::Inherited>>,
-    /// Listeners of this process that rest.
-    pub resting: Resting,
     /// Shadows for connections to come.
     pub spares: Spares,
-    /// Connections that children of a fork use.
-    pub relays: Relays,
+    /// What this process and its relatives have together.
+    pub family: Family,
     /// Interfaces that are opened beside the program.
     pub opening: Opening,
     /// IPsec policies, which are the kernel's to apply.
@@ -123,8 +118,6 @@ impl Runtime {
         parameters: Parameters,
         rules: ProcessRules,
         interfaces: Interfaces,
-        tcp: stack::tcp::Settings,
-        udp: stack::udp::Settings,
     ) -> Runtime {
         let defaults = Parameters::default();
         let receive = Budget::from_loops(parameters.rx_poll, parameters.rx_poll == defaults.rx_poll);
@@ -137,8 +130,7 @@ impl Runtime {
             sdp: None,
             rules: sys::Mutex::new(rules),
             interfaces,
-            tcp_settings: tcp,
-            udp_settings: udp,
+            engine: settings::EngineOnDemand::new(),
             lanes: [const { AtomicPtr::new(core::ptr::null_mut()) }; LANES_MAX],
             lane_count: AtomicUsize::new(0),
             links: sys::Mutex::new(Vec::new()),
@@ -153,9 +145,8 @@ impl Runtime {
             confined: AtomicBool::new(false),
             has_unseen_rings: AtomicBool::new(false),
             inherited: sys::Mutex::new(Vec::new()),
-            resting: Resting::new(),
             spares: Spares::new(),
-            relays: Relays::new(),
+            family: Family::new(),
             opening: Opening::new(),
             policies: Policies::new(),
             ending: Ending::new(),
@@ -163,14 +154,19 @@ impl Runtime {
         }
     }
 
+    /// Defaults of TCP, from sysctls and parameters.
+    pub(crate) fn tcp_settings(&self) -> &'static stack::tcp::Settings {
+        &self.engine.get(self).tcp
+    }
+
+    /// Defaults of UDP.
+    pub(crate) fn udp_settings(&self) -> &'static stack::udp::Settings {
+        &self.engine.get(self).udp
+    }
+
     /// Whether connections inside the host may go through memory (SIDESTEP_LOCAL=shm, under libsdp.so).
     pub(crate) fn carries_in_memory(&self) -> bool {
         self.sdp.is_some() && self.parameters.local == config::LocalTransport::Shm
-    }
-
-    /// Whether a child of a fork that has a connection alone may take it where it is faster.
-    pub(crate) fn children_take(&self) -> bool {
-        self.sdp.is_some() || self.parameters.begins_in_kernel()
     }
 
     /// The lane in a slot.
@@ -539,14 +535,14 @@ impl Runtime {
 
     /// Before a fork: takes the locks that the child needs to find free, in the order of ARCHITECTURE.md.
     pub(crate) fn locks_for_fork(&self) -> ForkLocks<'_> {
-        let relays = self.relays.fork_begins();
+        let family = self.family.fork_begins();
         let links = self.links.lock();
         let routes = self.routes.lock();
         let inherited = self.inherited.lock();
         let lanes: Vec<_> = self.lanes().map(|lane| lane.lock()).collect();
         lanes.iter().for_each(|inner| inner.device.before_fork());
         ForkLocks {
-            _relays: relays,
+            _family: family,
             _links: links,
             _routes: routes,
             _inherited: inherited,
@@ -564,7 +560,7 @@ impl Runtime {
 
 /// See [`Runtime::locks_for_fork`].
 pub(crate) struct ForkLocks<'a> {
-    _relays: sys::MutexGuard<'a, crate::relay::State>,
+    _family: sys::MutexGuard<'a, crate::family::State>,
     _links: sys::MutexGuard<'a, Vec<(u32, Result<usize, Why>)>>,
     _routes: sys::MutexGuard<'a, Routes>,
     _inherited: sys::MutexGuard<'a, Vec<xdp::Inherited>>,

@@ -3,6 +3,8 @@
 //! A socket is the kernel's. When it connects or listens, [`Sdp::decide`] says what is wanted of it, tells who decided,
 //! and counts what became of it. This is the one place that asks the rules: what carries SDP asks [`wanted`].
 
+pub(crate) mod refusal;
+
 use crate::answer::Why;
 use crate::carrier;
 use crate::counts;
@@ -10,10 +12,13 @@ use crate::fd_table;
 use crate::memory;
 use crate::object::{Kind, Object};
 use crate::runtime::Runtime;
+use ::memory::Meeting;
+use ::memory::sign::Takes;
 use config::sdp::{By, Decision, ProcessRules, Role, Rules, Wanted};
-use core::net::{Ipv6Addr, SocketAddr};
+use core::net::SocketAddr;
 use core::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 use logger::Level;
+use stats::Verdict;
 
 /// Sockets that were made as AF_INET_SDP and neither connect nor listen yet: the newest are remembered.
 const ASKED_MAX: usize = 256;
@@ -81,8 +86,8 @@ fn verb(role: Role) -> &'static str {
 }
 
 /// What a stream socket is to speak that connects to `address`, or listens there; told, and counted where it is TCP.
-pub(crate) fn wanted(runtime: &Runtime, fd: i32, role: Role, address: SocketAddr) -> Wanted {
-    let Some(sdp) = &runtime.sdp else { return Wanted::Tcp };
+pub(crate) fn wanted(runtime: &Runtime, fd: i32, role: Role, address: SocketAddr) -> (Wanted, By) {
+    let Some(sdp) = &runtime.sdp else { return (Wanted::Tcp, By::NoRules) };
     let decision = sdp.decide(fd, role, address);
     let (verb, by) = (verb(role), sdp.rules.reason(decision.by));
     let name = decision.wanted.name();
@@ -95,9 +100,14 @@ pub(crate) fn wanted(runtime: &Runtime, fd: i32, role: Role, address: SocketAddr
         let why = Why::NoSdp.text();
         logger::info!("fd {fd}: {verb} {address}: {name} wanted ({by}); TCP carries it: {why}");
         left(fd, Why::NoSdp);
-        return Wanted::Tcp;
+        return (Wanted::Tcp, decision.by);
     }
-    decision.wanted
+    (decision.wanted, decision.by)
+}
+
+/// Who decided, in words.
+fn reason(runtime: &Runtime, by: By) -> String {
+    runtime.sdp.as_ref().map_or_else(String::new, |sdp| sdp.rules.reason(by).to_string())
 }
 
 /// Whether somebody asked for SDP: a library in `/etc/ld.so.preload` changes nothing for those who did not.
@@ -113,15 +123,12 @@ fn left(fd: i32, why: Why) {
     }
 }
 
-/// Whether a socket connects to this host: to loopback, or to the address that it has itself.
-fn is_within_host(fd: i32, to: SocketAddr) -> bool {
-    let ip = to.ip().to_canonical();
-    let own = || sys::socket::own_end(fd).map(|(address, _)| Ipv6Addr::from(address).to_canonical());
-    ip.is_loopback() || ip.is_unspecified() || own() == Ok(ip)
-}
-
-/// A socket whose connections may travel through memory: calls on it are ours from now on. `None`: they were already.
+/// A socket whose connections may travel through memory: calls on it are ours from now on. `None`: its number is
+/// beyond the table, or it is in use already.
 fn enter(fd: i32) -> Option<&'static Object> {
+    if let Some(known) = fd_table::socket(fd) {
+        return (known.kind() == Kind::Carried && memory::is_strange_to(known)).then_some(known);
+    }
     if fd_table::entry(fd).is_some() {
         return None;
     }
@@ -134,37 +141,57 @@ fn enter(fd: i32) -> Option<&'static Object> {
     Some(object)
 }
 
-/// connect(2) has begun, at least.
-pub(crate) fn connected(runtime: &'static Runtime, fd: i32, to: SocketAddr) {
+/// A socket is about to be added to a set of ours. If it may still be connected, and then move, the set must know it.
+pub(crate) fn before_set(runtime: &Runtime, fd: i32) {
+    let is_known = || fd_table::entry(fd).is_some();
+    if runtime.sdp.is_none() || !runtime.carries_in_memory() || is_known() {
+        return;
+    }
+    // The first byte of struct tcp_info: TCP_CLOSE.
+    let info = sys::socket::option(fd, libc::IPPROTO_TCP, libc::TCP_INFO, [0u8; 4]);
+    let is_tcp = sys::socket::option(fd, libc::SOL_SOCKET, libc::SO_PROTOCOL, 0) == Ok(libc::IPPROTO_TCP);
+    if is_tcp && info.is_ok_and(|info| info[0] == 7) {
+        let _ = enter(fd);
+    }
+}
+
+/// connect(2) has begun, at least; `offered`: the meeting place, if its peer looks for it at once.
+pub(crate) fn connected(runtime: &'static Runtime, fd: i32, to: SocketAddr, offered: Option<Meeting>) {
     if runtime.has_unseen_rings.load(Ordering::Relaxed) {
         return;
     }
-    if !is_within_host(fd, to) {
+    if !refusal::is_within_host(fd, to) {
         left(fd, Why::NoSdp);
         return logger::info!("fd {fd}: TCP carries it: {}", Why::NoSdp.text());
     }
     if let Some(object) = enter(fd) {
         options_of(object, fd);
-        memory::connected(runtime, object, fd);
+        memory::connected(runtime, object, fd, offered);
     }
 }
 
 /// listen(2) was successful.
-pub(crate) fn listens(fd: i32) {
+pub(crate) fn listens(fd: i32, wanted: Wanted) {
     if let Some(object) = enter(fd) {
         object.control.lock().backlog = Some(0);
+        memory::listens(object, fd, if wanted == Wanted::Sdp { Takes::SdpOnly } else { Takes::All });
     }
 }
 
-/// A listener of ours accepted `fd`. Where its peer is not on this host it is the kernel's alone.
-pub(crate) fn accepted(runtime: &Runtime, fd: i32) {
-    let Some(object) = fd_table::socket(fd).filter(|_| runtime.sdp.is_some()) else { return };
+/// A listener of ours accepted `fd`. Where its peer is not on this host it is the kernel's alone. False: the peer does
+/// not speak SDP, and the listener takes in nobody else.
+pub(crate) fn accepted(runtime: &'static Runtime, listener: &Object, fd: i32) -> bool {
+    let Some(object) = fd_table::socket(fd).filter(|_| runtime.sdp.is_some()) else { return true };
     options_of(object, fd);
-    let is_ours = !runtime.has_unseen_rings.load(Ordering::Relaxed) && memory::accepted(object, fd);
+    if memory::takes(listener) == Some(Takes::SdpOnly) {
+        return refusal::takes_in(runtime, object, fd);
+    }
+    let is_ours = !runtime.has_unseen_rings.load(Ordering::Relaxed) && memory::accepted(runtime, object, fd);
     if !is_ours && fd_table::take_out(fd, object) {
         object.release();
         left(fd, Why::NoSdp);
     }
+    true
 }
 
 /// What was set before the socket was ours.
@@ -180,4 +207,11 @@ fn options_of(object: &Object, fd: i32) {
     let [on, seconds]: [i32; 2] =
         sys::socket::option(fd, libc::SOL_SOCKET, libc::SO_LINGER, [0; 2]).unwrap_or([0; 2]);
     object.control.lock().linger = (on != 0).then_some(seconds.max(0) as u32);
+    if sys::socket::option(fd, libc::SOL_SOCKET, libc::SO_PEEK_OFF, -1i32).is_ok_and(|offset| offset >= 0) {
+        carrier::stays(object, Verdict::PeekOffset);
+    }
+    // The reset that follows the FIN at once.
+    if sys::socket::option(fd, libc::IPPROTO_TCP, libc::TCP_LINGER2, 0i32).is_ok_and(|linger| linger < 0) {
+        carrier::stays(object, Verdict::OptionOfTheKernel);
+    }
 }

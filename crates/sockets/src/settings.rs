@@ -6,7 +6,7 @@ use crate::os::{Os, Product};
 use crate::runtime::Runtime;
 use config::{Interfaces, Notice, Parameters, Rules};
 use core::ffi::CStr;
-use core::sync::atomic::{AtomicBool, Ordering};
+use core::sync::atomic::{AtomicBool, AtomicPtr, Ordering};
 use core::time::Duration;
 use stack::tcp::{Congestion, Ecn, MtuProbes, MtuProbing, Options, Settings};
 use std::ffi::CString;
@@ -107,10 +107,8 @@ fn of_sdp(os: Os, environment: &[(String, String)]) -> Runtime {
     parameters.carrier = config::Carrier::Kernel;
     let sdp = libsdp::read(environment);
     let (interfaces, _) = Interfaces::parse("!*");
-    let tcp = tcp_settings(&parameters, Sysctls::Usual);
-    let udp = udp_settings(&parameters, Sysctls::Usual);
     let no_rules = Rules::default().compile("", "");
-    let mut runtime = Runtime::new(os, parameters, no_rules, interfaces, tcp, udp);
+    let mut runtime = Runtime::new(os, parameters, no_rules, interfaces);
     runtime.sdp = Some(sdp);
     runtime
 }
@@ -138,9 +136,7 @@ fn of_vma(os: Os, environment: &[(String, String)]) -> Runtime {
         }
     }
     keeper::client::configure(keeper::place::Place::of(&parameters.keeper));
-    let tcp = tcp_settings(&parameters, Sysctls::Host);
-    let udp = udp_settings(&parameters, Sysctls::Host);
-    Runtime::new(os, parameters, rules, interfaces, tcp, udp)
+    Runtime::new(os, parameters, rules, interfaces)
 }
 
 fn start_log(parameters: &Parameters) {
@@ -211,6 +207,40 @@ fn rules(parameters: &Parameters) -> (Rules, Vec<Notice>) {
             }
         });
     Rules::parse(path, text.as_deref().unwrap_or(""))
+}
+
+/// What the engine goes by.
+pub(crate) struct Engine {
+    pub tcp: Settings,
+    pub udp: stack::udp::Settings,
+}
+
+/// The engine's settings, which are read when something asks for the first: a program that ends before its sockets
+/// move never needs them, and two dozen sysctls are a good part of what its start costs.
+pub(crate) struct EngineOnDemand(AtomicPtr<Engine>);
+
+impl EngineOnDemand {
+    pub(crate) const fn new() -> EngineOnDemand {
+        EngineOnDemand(AtomicPtr::new(core::ptr::null_mut()))
+    }
+
+    /// No lock: a process may fork while another thread reads. Two that read at once read the same.
+    #[inline]
+    pub(crate) fn get(&self, runtime: &Runtime) -> &'static Engine {
+        // SAFETY: null, or what `read` leaked.
+        unsafe { self.0.load(Ordering::Acquire).as_ref() }.unwrap_or_else(|| self.read(runtime))
+    }
+
+    #[cold]
+    fn read(&self, runtime: &Runtime) -> &'static Engine {
+        let from = if runtime.sdp.is_some() { Sysctls::Usual } else { Sysctls::Host };
+        let tcp = tcp_settings(&runtime.parameters, from);
+        let udp = udp_settings(&runtime.parameters, from);
+        let read = Box::into_raw(Box::new(Engine { tcp, udp }));
+        let first = self.0.compare_exchange(core::ptr::null_mut(), read, Ordering::AcqRel, Ordering::Acquire);
+        // SAFETY: leaked here or by who was first.
+        unsafe { &*first.map_or_else(|other| other, |_| read) }
+    }
 }
 
 /// Where the engine's settings are from.

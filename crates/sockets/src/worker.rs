@@ -298,8 +298,7 @@ impl Worker {
             }
             self.patience = if is_needed { HURRY_NS } else { HURRY_LEAST_OFTEN_NS.min(self.patience * 2) };
             let next = self.turn_lanes(now);
-            let next = next.min(self.runtime.relays.relieve(self.runtime, now));
-            self.runtime.relays.serve(self.runtime);
+            self.runtime.family.serve(self.runtime);
             self.lookout.look(self.runtime, now);
             if now.saturating_sub(self.attended_at) >= ATTEND_NS {
                 self.attended_at = now;
@@ -346,7 +345,6 @@ impl Worker {
                 continue;
             };
             let due = inner.stack.next_timer().is_some_and(|due| due.0 <= now);
-            let due = due || self.relays_on(lane);
             if due || lane.gathering.load(Ordering::Relaxed) || is_away(lane, now) || lane.is_stranded(now) {
                 // Being away is measured by the application's turns, not by ours.
                 inner.turn_in_background(now);
@@ -395,7 +393,7 @@ impl Worker {
         watch(&mut self.fds, self.monitor.as_ref().map_or(-1, Monitor::descriptor));
         watch(&mut self.fds, self.runtime.policies.descriptor());
         for lane in self.runtime.lanes() {
-            if lane.is_fenced() || !is_away(lane, now) && !self.relays_on(lane) {
+            if lane.is_fenced() || !is_away(lane, now) {
                 continue;
             }
             if lane.is_locked() {
@@ -405,8 +403,8 @@ impl Worker {
             }
             lane.gate.each_queue(|fd| watch(&mut self.fds, fd));
         }
-        if self.runtime.relays.are_busy() {
-            self.runtime.relays.watch(&mut self.fds);
+        if self.runtime.family.is_busy() {
+            self.runtime.family.watch(&mut self.fds);
         }
         let handle = &self.runtime.worker;
         if now.saturating_sub(self.hurried_at) < HURRY_SPAN_NS {
@@ -438,17 +436,12 @@ impl Worker {
     fn may_doze(&self, now: u64) -> bool {
         let wakes = |lane: &Lane| lane.sleepers.load(Ordering::Relaxed) > 0 || is_away(lane, now);
         now.saturating_sub(self.moved_at) >= CALM_NS
-            && !self.runtime.relays.are_busy()
+            && !self.runtime.family.is_busy()
             && self.runtime.lanes().all(|lane| lane.is_fenced() || wakes(lane))
     }
 
     fn dozing_interval(&self) -> u64 {
         (self.interval * DOZING_INTERVALS).min(SWEEP_NS).max(self.interval)
-    }
-
-    /// Connections are relayed, and nobody sleeps on this lane who would take their packets in.
-    fn relays_on(&self, lane: &Lane) -> bool {
-        self.runtime.relays.are_pumping() && lane.sleepers.load(Ordering::Relaxed) == 0
     }
 
     /// Applies what the kernel told.

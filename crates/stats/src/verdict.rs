@@ -69,6 +69,22 @@ verdicts! {
     MetPeer "its peer is on this host, and speaks SDP"
     /// The two ends share no segment any more.
     PartedFromPeer "went back from memory, for what only the kernel can do"
+    /// Its calls are too few, or the peer has not come yet.
+    LooksForPeer "its peer may speak SDP, too; they have not met yet"
+    /// The meeting place was taken away again.
+    NobodyCame "its peer does not come to meet it: it does not speak SDP, or says little"
+    /// Memory between threads is their own already.
+    PeerIsSelf "both its ends are this process's"
+    /// SO_PEERCRED.
+    PeerOfOtherUser "its peer is another user's process"
+    /// [`Verdict::MetPeer`] was near.
+    PeerHungUp "its peer gave up the meeting, or has ended"
+    /// Something else than the protocol.
+    PeerMistaken "its peer spoke nonsense at the meeting, or showed a segment that is none"
+    /// Four names that are others.
+    PeerIsStranger "who came to meet it has another connection, or it ends"
+    /// memfd_create, mmap, or too many descriptors.
+    NoSegment "no memory or descriptor for a segment"
     /// Exchanges with little data: they gain on the wire.
     SmallCalls "little data a call"
     /// The extra API was used on it.

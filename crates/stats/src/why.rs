@@ -54,7 +54,7 @@ reasons! {
     /// There is no chosen interface at all.
     NoInterface "no interface is chosen for acceleration" "name one in SIDESTEP_INTERFACES; `ip link` lists them"
     /// Of CAP_NET_RAW, CAP_NET_ADMIN, CAP_BPF, CAP_PERFMON and CAP_IPC_LOCK one is missing.
-    NoPrivilege "no privilege for AF_XDP" "run as root, or give the program CAP_NET_RAW, CAP_NET_ADMIN, CAP_BPF, CAP_PERFMON and CAP_IPC_LOCK"
+    NoPrivilege "no privilege for AF_XDP" "run a keeper (sidestepd, or SIDESTEP_KEEPER=start), which serves workers that gave up root too; or run as root, or give the program CAP_NET_RAW, CAP_NET_ADMIN, CAP_BPF, CAP_PERFMON and CAP_IPC_LOCK"
     /// Neither the kernel nor the device has it.
     NoAfXdp "no AF_XDP on this kernel or device" "needs a kernel with CONFIG_XDP_SOCKETS"
     /// Somebody else has bound the queue.
@@ -85,8 +85,8 @@ reasons! {
     Confined "the program confined itself (seccomp, Landlock)" "leave its system calls or ports unconfined"
     /// The kernel protects or blocks its packets.
     Ipsec "an IPsec policy could select its packets" "`ip xfrm policy` lists the policies"
-    /// Workers of one listener that take turns, or are busy while others are not.
-    Shared "workers let clients wait that others could serve" "let all workers wait for clients, without a lock"
+    /// A listener is the kernel's where more than one process may have it.
+    Shared "several processes may have this listener" "what they accept moves to the wire"
     /// stdio reads and writes past every hook.
     StandardStream "descriptor 0, 1 or 2" "duplicate the socket to another number"
     /// The kernel does what rings ask for.
@@ -95,6 +95,8 @@ reasons! {
     SdpRule "libsdp.conf says tcp" "see libsdp.conf (LIBSDP_CONFIG_FILE); log min-level 3 tells which line"
     /// Wanted as SDP, and TCP carries it.
     NoSdp "nothing carries SDP to this peer" ""
+    /// Wanted as SDP alone, and the peer speaks TCP.
+    SdpRefused "libsdp.conf says sdp, and the peer does not speak it" "run the peer under libsdp.so as the same user, or let libsdp.conf say both"
 }
 
 impl Why {
@@ -128,6 +130,7 @@ impl Why {
                 | StandardStream
                 | SdpRule
                 | NoSdp
+                | SdpRefused
         )
     }
 

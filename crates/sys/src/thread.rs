@@ -39,9 +39,37 @@ pub fn beside<A, B: Send>(here: impl FnOnce() -> A, there: impl Fn() -> B + Sync
 }
 
 /// Runs `body` where there is room: what needs much stack has that of a thread of its own, as the caller's may have
-/// PTHREAD_STACK_MIN bytes. Here, if there can be no thread.
+/// PTHREAD_STACK_MIN bytes. Here, if there can be no thread, or on the first thread's own stack: where others want the
+/// processor, a new thread is waited for as long as a scheduler's slice, which is more than a short-lived program
+/// takes.
 pub fn with_room<R: Send>(body: impl Fn() -> R + Sync) -> R {
-    beside(|| (), body).1
+    if has_room() { body() } else { beside(|| (), body).1 }
+}
+
+/// What a thread of our own has at least.
+const ROOM: usize = 1 << 20;
+/// The first thread's stack is not looked for farther below its top: nothing else is mapped within 128 MiB of that.
+const STACK_MAX: usize = 64 << 20;
+
+/// Whether this is the stack that the process was started with, and most of it is left. Coroutines and signal handlers
+/// may have another.
+fn has_room() -> bool {
+    let here = 0u8;
+    // SAFETY: a look at what the kernel gave the process. The bytes lie above its first stack.
+    let top = unsafe { libc::getauxval(libc::AT_RANDOM) } as usize;
+    let Some(used) = top.checked_sub(&raw const here as usize) else { return false };
+    let limit = crate::process::limit(libc::RLIMIT_STACK as i32)
+        .map_or(0, |limit| usize::try_from(limit.soft).unwrap_or(usize::MAX));
+    used + ROOM <= limit.min(STACK_MAX) && !is_on_alternate_stack()
+}
+
+/// A handler's stack may be a part of the first thread's.
+fn is_on_alternate_stack() -> bool {
+    // SAFETY: all zeros is a description of a stack.
+    let mut stack: libc::stack_t = unsafe { core::mem::zeroed() };
+    // SAFETY: nothing is changed; the description lives here.
+    let asked = unsafe { syscall(libc::SYS_sigaltstack, [0, &raw mut stack as usize, 0, 0, 0, 0]) };
+    asked.is_err() || stack.ss_flags & libc::SS_ONSTACK != 0
 }
 
 /// A thread that ends before this does; `None`: it could not be started.
@@ -151,6 +179,13 @@ mod tests {
         let here = std::thread::current().id();
         let (first, second) = beside(|| std::thread::current().id(), || std::thread::current().id());
         assert!(first == here && second != here);
+    }
+
+    #[test]
+    fn only_the_first_threads_own_stack_is_known_to_have_room() {
+        assert!(!has_room(), "a test runs in a thread of its own");
+        let here = std::thread::current().id();
+        assert_ne!(with_room(|| std::thread::current().id()), here);
     }
 
     #[test]

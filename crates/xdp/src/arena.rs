@@ -16,7 +16,6 @@
 //! a lane that died are found by owner. A process killed between taking a frame off the list and marking it loses
 //! that one frame; nothing else.
 
-use core::net::{Ipv4Addr, SocketAddrV4};
 use core::sync::atomic::{AtomicU32, AtomicU64, Ordering, compiler_fence};
 
 use sys::futex::{self, Scope};
@@ -31,8 +30,6 @@ pub(crate) const FRAME: usize = 4096;
 pub(crate) const LANES: usize = 64;
 /// How long a dead process's frames are left alone: those that it sent may still be the kernel's.
 const GRACE_S: u32 = 2;
-/// Connections that change the process at a time.
-const OFFERS: usize = 256;
 const HEADER: usize = 4096;
 
 /// Owner of free frames, and of those posted in a fill ring.
@@ -48,8 +45,6 @@ struct Header {
     free: AtomicU64,
     /// Process that holds the fill and completion rings, or 0; with CONTENDED.
     rings: AtomicU32,
-    /// Process that takes a connection from a listener of the kernel's, or 0.
-    accepts: AtomicU32,
     /// Process of each lane, or 0.
     lanes: [AtomicU32; LANES],
     /// When a lane's process was found dead, in seconds of the monotonic clock, or 0.
@@ -60,8 +55,6 @@ struct Header {
     posting: AtomicU64,
     /// The keeper that looks after the arena, which may have ended; 0: none ever did.
     keeper: AtomicU32,
-    /// Connections on their way from one process to another: local port, remote address, remote port.
-    offers: [AtomicU64; OFFERS],
 }
 
 const _: () = assert!(size_of::<Header>() <= HEADER, "the header would lie over the table of owners");
@@ -348,27 +341,6 @@ impl Arena {
 
     // lanes
 
-    /// Tells the other processes what the kernel's connection from local port `port` stands for. False: no room.
-    pub(crate) fn offer(&self, port: u16, remote: SocketAddrV4) -> bool {
-        let word = u64::from(port) << 48 | u64::from(remote.ip().to_bits()) << 16 | u64::from(remote.port());
-        let mut slots = self.header().offers.iter();
-        slots.any(|slot| slot.compare_exchange(0, word, Ordering::AcqRel, Ordering::Relaxed).is_ok())
-    }
-
-    /// What a connection from local port `port` stands for. Told once.
-    pub(crate) fn take_offer(&self, port: u16) -> Option<SocketAddrV4> {
-        for slot in &self.header().offers {
-            let word = slot.load(Ordering::Acquire);
-            if word != 0
-                && word >> 48 == u64::from(port)
-                && slot.compare_exchange(word, 0, Ordering::AcqRel, Ordering::Relaxed).is_ok()
-            {
-                return Some(SocketAddrV4::new(Ipv4Addr::from_bits((word >> 16) as u32), word as u16));
-            }
-        }
-        None
-    }
-
     /// In the child of a fork: the lock is taken in its name from now on.
     pub(crate) fn after_fork(&self) {
         self.process.store(this_process(), Ordering::Relaxed);
@@ -477,19 +449,6 @@ impl Arena {
             self.lock_rings_contended(process);
         }
         Locked { word }
-    }
-
-    /// The right to take a connection from a listener of the kernel's that the processes share; `None`: somebody else
-    /// does.
-    pub(crate) fn try_lock_accepts(&self) -> Option<Locked<'_>> {
-        let word = &self.header().accepts;
-        let process = self.process.load(Ordering::Relaxed);
-        let take = |from| word.compare_exchange(from, process, Ordering::Acquire, Ordering::Relaxed);
-        let taken = match take(0) {
-            Err(holder) if !sys::process::is_running(holder as i32) => take(holder),
-            outcome => outcome,
-        };
-        taken.ok().map(|_| Locked { word })
     }
 
     #[cold]

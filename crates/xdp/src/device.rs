@@ -18,17 +18,14 @@ pub use kept::{Handout, Kept, interface_name};
 pub use transmit::Sent;
 pub use watch::Change;
 
-use core::net::SocketAddrV4;
 use core::sync::atomic::Ordering;
 use std::sync::Arc;
 
 use sys::Result as SysResult;
 
-use crate::arena::Locked;
 use crate::pool::{Pool, RxFrame};
 use crate::rings::Ring;
 use crate::socket::{QueueRings, Socket};
-use crate::steering::Part;
 use crate::{Flow, Mode, Statistics};
 pub use shared::Inherited;
 use shared::Shared;
@@ -92,7 +89,7 @@ pub struct Device {
     next_queue: usize,
     transmit: transmit::Transmit,
     /// Connections of processes that were killed.
-    half_open: Vec<Flow>,
+    half_open: half_open::Untold,
     watch: watch::Watch,
     /// Where copies of all frames go, while somebody captures.
     tap: Option<Box<capture::Writer>>,
@@ -124,7 +121,8 @@ impl Device {
 
     /// At the end of the process: program and sockets go soon after it. Closing each takes the kernel a grace period,
     /// for which nobody must wait. Until then packets of flows that are still steered are dropped.
-    pub fn leave(&self) {
+    pub fn leave(&mut self) {
+        self.leave_frames();
         self.pool.arena.end(self.lane);
         if !self.pool.arena.has_others(self.lane) {
             self.shared.restore_offloads();
@@ -163,13 +161,13 @@ impl Device {
         if !self.shared.is_tended() {
             self.half_open.extend(kept::bury(&self.shared, |_| {}));
         }
+        self.fill_for_the_dead();
     }
 
-    /// So many, at the most, of the connections that died with their process: their peers are to be told, without the
-    /// lane's lock.
+    /// So many, at the most, of the connections that died with their process: their peers are to be told by now,
+    /// without the lane's lock.
     pub fn half_open(&mut self, most: usize) -> Option<HalfOpen> {
-        let rest = self.half_open.len().saturating_sub(most);
-        HalfOpen::new(self.half_open.split_off(rest), &self.shared)
+        self.half_open.take(most, sys::clock::monotonic(), &self.shared)
     }
 
     /// Where the program is attached: `Native` or `Generic`.
@@ -221,11 +219,6 @@ impl Device {
     /// From now on packets of this flow come to us: a flow with a remote side to us alone, one without to all lanes
     /// that steer it, by the hash of the remote side. `Err` is errno (E2BIG: too many flows or lanes).
     pub fn steer(&self, flow: Flow) -> SysResult<()> {
-        self.take_part(flow, Part::Active)
-    }
-
-    /// As [`Device::steer`], saying what part we take among the lanes of a flow without a remote side.
-    pub fn take_part(&self, flow: Flow, part: Part) -> SysResult<()> {
         if flow.remote.is_some() {
             return self.shared.steering.steer(&flow, self.lane);
         }
@@ -234,18 +227,16 @@ impl Device {
             self.shared.large(&self.queues[0].socket.fd);
         }
         let _lock = self.pool.arena.lock_rings();
-        self.shared.steering.join(&flow, self.lane, part)
+        self.shared.steering.join(&flow, self.lane)
     }
 
-    /// From now on packets of this flow go to the other lanes that steer it, else to the kernel. True: there are
-    /// others.
-    pub fn unsteer(&self, flow: Flow) -> bool {
+    /// From now on packets of this flow go to the other lanes that steer it, else to the kernel.
+    pub fn unsteer(&self, flow: Flow) {
         if flow.remote.is_some() {
-            self.shared.steering.unsteer(&flow);
-            return false;
+            return self.shared.steering.unsteer(&flow);
         }
         let _lock = self.pool.arena.lock_rings();
-        self.shared.steering.leave(&flow, self.lane)
+        self.shared.steering.leave(&flow, self.lane);
     }
 
     /// New connections to a listener's flow are the kernel's from now on; [`Device::unsteer`] follows, once those that
@@ -258,28 +249,6 @@ impl Device {
     /// A connection's flow is the kernel's as soon as that has a connection of the same endpoints.
     pub fn yield_to_kernel(&self, flow: &Flow) {
         self.shared.steering.leave_new_to_kernel(flow);
-    }
-
-    /// Whether other lanes are active on a flow without a remote side.
-    pub fn has_others(&self, flow: &Flow) -> bool {
-        self.shared.steering.has_others(flow, self.lane)
-    }
-
-    /// Tells the processes that share the arena whom the kernel's connection from local port `port` comes from in
-    /// truth. False: too many are on their way.
-    pub fn offer(&self, port: u16, remote: SocketAddrV4) -> bool {
-        self.shared.arena.offer(port, remote)
-    }
-
-    /// Whom the kernel's connection from local port `port` comes from, if another process said so. Told once.
-    pub fn take_offer(&self, port: u16) -> Option<SocketAddrV4> {
-        self.shared.arena.take_offer(port)
-    }
-
-    /// The right to look whether a connection waits at a listener of the kernel's, and to take it: among the processes
-    /// that share the arena one at a time has it. `None`: another one.
-    pub fn try_lock_accepts(&self) -> Option<Locked<'static>> {
-        self.pool.arena.try_lock_accepts()
     }
 
     /// Packets and bytes that the program redirected for a flow; `None` if it is not steered.

@@ -49,7 +49,7 @@ pub use pool::RxFrame;
 pub use privilege::Missing;
 pub use refusal::Refusal;
 pub use statistics::Statistics;
-pub use steering::{Flow, Part};
+pub use steering::Flow;
 
 /// How the program is attached.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -13,8 +13,8 @@ use crate::{bpf, query};
 /// through its listeners' entries; the map's buckets take 4 MiB of the kernel's memory at this size.
 const FLOWS_MAX: u32 = 1 << 18;
 
-/// Handshakes under way towards groups of lanes that are remembered.
-const CHOSEN_MAX: u32 = 1 << 14;
+/// Connections that were not accepted yet and are remembered.
+const BEGUN_MAX: u32 = 1 << 14;
 
 /// Fragmented segments under way that are remembered.
 const FRAGMENTED_MAX: u32 = 1 << 12;
@@ -52,7 +52,7 @@ struct Key {
 #[derive(Clone, Copy)]
 struct Group {
     lanes: u8,
-    idle: u8,
+    zero: u8,
     queues: u16,
     kernels: u32,
     packets: u64,
@@ -62,7 +62,7 @@ struct Group {
 
 impl Default for Group {
     fn default() -> Group {
-        Group { lanes: 0, idle: 0, queues: 0, kernels: 0, packets: 0, bytes: 0, member: [0; MEMBERS] }
+        Group { lanes: 0, zero: 0, queues: 0, kernels: 0, packets: 0, bytes: 0, member: [0; MEMBERS] }
     }
 }
 
@@ -79,40 +79,27 @@ impl Key {
     }
 }
 
-/// What a lane is to a flow that several lanes listen on.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Part {
-    /// It takes its share.
-    Active,
-    /// It takes what comes only while no other lane is active: a master process, once its workers listen.
-    Idle,
-}
-
 impl Group {
-    /// The lanes of one part.
-    fn members(&self, part: Part) -> Vec<u8> {
-        let active = usize::from(self.lanes).min(MEMBERS);
-        let all = (active + usize::from(self.idle)).min(MEMBERS);
-        let range = if part == Part::Active { 0..active } else { active..all };
-        self.member[range].to_vec()
+    fn members(&self) -> &[u8] {
+        &self.member[..usize::from(self.lanes).min(MEMBERS)]
     }
 
-    /// The group with `lane` in `part`, or in none. `None`: there is no room.
-    fn with(&self, lane: u8, part: Option<Part>) -> Option<Group> {
-        let mut lists = [Part::Active, Part::Idle].map(|part| self.members(part));
-        for list in &mut lists {
-            list.retain(|&known| known != lane);
-        }
-        match part {
-            Some(Part::Active) => lists[0].push(lane),
-            Some(Part::Idle) => lists[1].push(lane),
-            None => {}
-        }
-        let kernels = if part.is_some() { self.kernels } else { 0 };
-        let mut group = Group { lanes: lists[0].len() as u8, idle: lists[1].len() as u8, kernels, ..*self };
-        let all = lists.concat();
-        group.member.get_mut(..all.len())?.copy_from_slice(&all);
+    /// The group with `lane`. `None`: there is no room.
+    fn with(&self, lane: u8) -> Option<Group> {
+        let Group { kernels, .. } = *self;
+        let mut group = Group { kernels, ..self.without(lane) };
+        *group.member.get_mut(usize::from(group.lanes))? = lane;
+        group.lanes += 1;
         Some(group)
+    }
+
+    fn without(&self, lane: u8) -> Group {
+        let mut group = Group { lanes: 0, kernels: 0, member: [0; MEMBERS], ..*self };
+        for &known in self.members().iter().filter(|&&known| known != lane) {
+            group.member[usize::from(group.lanes)] = known;
+            group.lanes += 1;
+        }
+        group
     }
 }
 
@@ -157,7 +144,7 @@ pub(crate) struct Flows {
 #[derive(Debug)]
 pub(crate) struct Steering {
     flows: Fd,
-    chosen: Fd,
+    begun: Fd,
     fragments: Fd,
     sockets: Fd,
     queues: u32,
@@ -169,17 +156,17 @@ impl Steering {
     pub(crate) fn create(lanes: u32, queues: u32, flood: Flood) -> Result<Steering> {
         let (key, value) = (size_of::<Key>(), size_of::<Group>());
         let flows = bpf::map_create(bpf::MAP_TYPE_HASH, key, value, FLOWS_MAX, bpf::NO_PREALLOC)?;
-        let chosen = bpf::map_create(bpf::MAP_TYPE_LRU_HASH, key, 4, CHOSEN_MAX, 0)?;
+        let begun = bpf::map_create(bpf::MAP_TYPE_LRU_HASH, key, 4, BEGUN_MAX, 0)?;
         let (of, owner) = FRAGMENTED;
         let fragments = bpf::map_create(bpf::MAP_TYPE_LRU_HASH, of, owner, FRAGMENTED_MAX, 0)?;
         let sockets = bpf::map_create(bpf::MAP_TYPE_XSKMAP, 4, 4, lanes * queues, 0)?;
-        Ok(Steering { flows, chosen, fragments, sockets, queues, flood })
+        Ok(Steering { flows, begun, fragments, sockets, queues, flood })
     }
 
     /// The maps that another process made, by their descriptors, as [`Steering::descriptors`] has them.
     pub(crate) fn received(descriptors: [Fd; 6], queues: u32) -> Result<Steering> {
-        let [flows, chosen, fragments, sockets, record, proven] = descriptors;
-        Ok(Steering { flows, chosen, fragments, sockets, queues, flood: Flood::received(record, proven)? })
+        let [flows, begun, fragments, sockets, record, proven] = descriptors;
+        Ok(Steering { flows, begun, fragments, sockets, queues, flood: Flood::received(record, proven)? })
     }
 
     /// Whether descriptors, in the order of [`Steering::descriptors`], are the maps of the program that is on the
@@ -198,16 +185,16 @@ impl Steering {
     /// By which another process has them.
     pub(crate) fn descriptors(&self) -> [i32; 6] {
         let [record, proven] = self.flood.descriptors();
-        let [flows, chosen, fragments, sockets] =
-            [&self.flows, &self.chosen, &self.fragments, &self.sockets].map(Fd::raw);
-        [flows, chosen, fragments, sockets, record, proven]
+        let [flows, begun, fragments, sockets] =
+            [&self.flows, &self.begun, &self.fragments, &self.sockets].map(Fd::raw);
+        [flows, begun, fragments, sockets, record, proven]
     }
 
     /// The program over these maps; `multi_buffer`: it is given packets that are larger than a frame.
     pub(crate) fn load_program(&self, multi_buffer: bool) -> Result<Fd> {
         let map = |name: &[u8]| match name {
             b"flows" => Some(self.flows.raw()),
-            b"chosen" => Some(self.chosen.raw()),
+            b"begun" => Some(self.begun.raw()),
             b"fragments" => Some(self.fragments.raw()),
             b"sockets" => Some(self.sockets.raw()),
             name => self.flood.map(name),
@@ -237,18 +224,17 @@ impl Steering {
     }
 
     /// A lane is one of those that listen on a flow. Callers hold the arena's lock. E2BIG: there are too many.
-    pub(crate) fn join(&self, flow: &Flow, lane: u32, part: Part) -> Result<()> {
+    pub(crate) fn join(&self, flow: &Flow, lane: u32) -> Result<()> {
         let key = Key::from(flow);
         let known = bpf::map_lookup(&self.flows, &key);
         let group = known.unwrap_or(Group { queues: self.queues as u16, ..Group::default() });
-        let group = group.with(lane as u8, Some(part)).ok_or(libc::E2BIG)?;
+        let group = group.with(lane as u8).ok_or(libc::E2BIG)?;
         bpf::map_update(&self.flows, &key, &group)
     }
 
     /// A lane no longer listens on a flow; with the last one the flow is the kernel's. Callers hold the arena's lock.
-    /// True: others do.
-    pub(crate) fn leave(&self, flow: &Flow, lane: u32) -> bool {
-        self.leave_key(&Key::from(flow), lane)
+    pub(crate) fn leave(&self, flow: &Flow, lane: u32) {
+        self.leave_key(&Key::from(flow), lane);
     }
 
     /// New connections of a flow are the kernel's, until a lane leaves it to others; what is under way comes to the
@@ -260,22 +246,15 @@ impl Steering {
         }
     }
 
-    /// Whether other lanes than `lane` take what comes for a flow.
-    pub(crate) fn has_others(&self, flow: &Flow, lane: u32) -> bool {
-        let group: Option<Group> = bpf::map_lookup(&self.flows, &Key::from(flow));
-        group.is_some_and(|group| group.members(Part::Active).iter().any(|&member| u32::from(member) != lane))
-    }
-
+    /// Whether other lanes stay.
     fn leave_key(&self, key: &Key, lane: u32) -> bool {
         let Some(group) = bpf::map_lookup::<_, Group>(&self.flows, key) else { return false };
-        let Some(group) = group.with(lane as u8, None) else { return false };
-        if group.lanes == 0 && group.idle == 0 {
-            let _ = bpf::map_delete(&self.flows, key);
-        } else {
-            let _ = bpf::map_update(&self.flows, key, &group);
-        }
-        // Idle ones count: their processes listen, and so do those that they are about to fork.
-        group.lanes != 0 || group.idle != 0
+        let group = group.without(lane as u8);
+        let _ = match group.lanes {
+            0 => bpf::map_delete(&self.flows, key),
+            _ => bpf::map_update(&self.flows, key, &group),
+        };
+        group.lanes != 0
     }
 
     /// Lanes are gone (a bit for each number): whatever they had is the others' or the kernel's. Callers hold the
@@ -284,11 +263,9 @@ impl Steering {
         let mut connections = HashSet::new();
         each_key(&self.flows, FLOWS_MAX, |key: Key| {
             let Some(group) = bpf::map_lookup::<_, Group>(&self.flows, &key) else { return };
-            for part in [Part::Active, Part::Idle] {
-                for lane in group.members(part).into_iter().filter(|&lane| has(lanes, lane)) {
-                    if !self.leave_key(&key, u32::from(lane)) {
-                        connections.extend(key.connection());
-                    }
+            for &lane in group.members().iter().filter(|&&lane| has(lanes, lane)) {
+                if !self.leave_key(&key, u32::from(lane)) {
+                    connections.extend(key.connection());
                 }
             }
         });
@@ -301,19 +278,19 @@ impl Steering {
         each_key(&self.flows, FLOWS_MAX, |key: Key| {
             let Some(group) = bpf::map_lookup::<_, Group>(&self.flows, &key) else { return };
             flows.all += 1;
-            for lane in [Part::Active, Part::Idle].into_iter().flat_map(|part| group.members(part)) {
-                flows.of_lanes[usize::from(lane) % LANES] += 1;
+            for lane in group.members() {
+                flows.of_lanes[usize::from(*lane) % LANES] += 1;
             }
         });
         flows
     }
 
     /// TCP connections that lanes which are gone had not accepted yet. They are nobody's now.
-    pub(crate) fn forget_chosen(&self, lanes: u64) -> HashSet<Flow> {
+    pub(crate) fn forget_begun(&self, lanes: u64) -> HashSet<Flow> {
         let mut connections = HashSet::new();
-        each_key(&self.chosen, CHOSEN_MAX, |key: Key| {
-            if bpf::map_lookup::<_, u32>(&self.chosen, &key).is_some_and(|lane| has(lanes, lane as u8)) {
-                let _ = bpf::map_delete(&self.chosen, &key);
+        each_key(&self.begun, BEGUN_MAX, |key: Key| {
+            if bpf::map_lookup::<_, u32>(&self.begun, &key).is_some_and(|lane| has(lanes, lane as u8)) {
+                let _ = bpf::map_delete(&self.begun, &key);
                 connections.extend(key.connection());
             }
         });

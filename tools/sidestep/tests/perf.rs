@@ -16,7 +16,12 @@ struct Server(Child, String);
 
 impl Server {
     fn at(address: &str) -> Server {
-        let mut child = perf(&["serve", address]).stdout(Stdio::piped()).spawn().expect("sidestep runs");
+        Server::with(&["serve", address])
+    }
+
+    /// Serves once it has said where.
+    fn with(words: &[&str]) -> Server {
+        let mut child = perf(words).stdout(Stdio::piped()).spawn().expect("sidestep runs");
         let mut line = String::new();
         BufReader::new(child.stdout.take().expect("a pipe")).read_line(&mut line).expect("a line");
         let address = line.trim().strip_prefix("serving at ").expect("an address").to_owned();
@@ -64,19 +69,14 @@ fn each_test_counts_the_same_at_both_ends_and_the_kernel_has_carried_it() {
 #[test]
 fn a_path_is_an_af_unix_socket_whose_file_goes_with_the_server() {
     let path = std::env::temp_dir().join(format!("sidestep-perf-{}", std::process::id()));
-    let words = ["serve", path.to_str().unwrap(), "--once"];
-    let mut server = perf(&words).stdout(Stdio::null()).spawn().expect("sidestep runs");
-    while !path.exists() {
-        assert!(server.try_wait().unwrap().is_none(), "it has ended");
-        std::thread::yield_now();
-    }
+    let mut server = Server::with(&["serve", path.to_str().unwrap(), "--once"]);
     let done = perf(&["rr", path.to_str().unwrap(), "--seconds", "1"]).output().expect("sidestep runs");
     assert!(
         text(&done).contains("TCP REQUEST/RESPONSE TEST") && !text(&done).contains("kernel"),
         "{}",
         text(&done)
     );
-    assert!(server.wait().unwrap().success() && !path.exists());
+    assert!(server.0.wait().unwrap().success() && !path.exists());
 }
 
 #[test]

@@ -159,9 +159,10 @@ impl Keeper {
             let looks = linger.is_some() || !self.clients().all.is_empty() || !self.held.is_empty();
             let next = listening.next(looks.then_some(LOOK));
             if tended.elapsed() >= TEND {
-                self.held.tend();
+                self.held.tend(false);
                 tended = Instant::now();
             }
+            self.held.tell(false);
             match next {
                 Some(connection) => self.greet(connection),
                 None if linger.is_some_and(|linger| self.is_empty_for(linger)) => break,
@@ -246,7 +247,7 @@ impl Keeper {
             }
             std::thread::sleep(Duration::from_millis(1));
         }
-        self.held.tend();
+        self.held.tend(true);
     }
 
     fn seat(self: &Arc<Keeper>, process: i32, user: u32) -> Option<Seat> {

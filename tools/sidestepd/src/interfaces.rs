@@ -1,6 +1,7 @@
 //! The interfaces that are held: opened when a program wants a lane, given back some time after the last lane has
 //! gone. Who died is buried here, and its peers are told.
 
+use crate::telling;
 use config::Interfaces;
 use config::interfaces::Choice;
 use netlink::{Netlink, PolicyMonitor};
@@ -8,14 +9,14 @@ use std::collections::hash_map::{Entry, HashMap};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 use sys::Fd;
-use wire::half_open::opening;
 use xdp::{Census, HalfOpen, Handout, Kept, Options, Refusal};
 
 /// What opening interfaces takes: CAP_NET_ADMIN, CAP_NET_RAW, CAP_IPC_LOCK, CAP_PERFMON, CAP_BPF.
 pub(crate) const CAPABILITIES: u64 = 1 << 12 | 1 << 13 | 1 << 14 | 1 << 38 | 1 << 39;
 
-/// Connections whose peers are told at a time: to their firewalls a flood of such segments is an attack.
+/// Connections whose peers are told at a time, and how long the queues of interfaces have then.
 const TOLD_AT_ONCE: usize = 500;
+const PAUSE: Duration = Duration::from_millis(2);
 
 /// Programs of a predecessor have come by then.
 const SETTLING: Duration = Duration::from_secs(4);
@@ -141,12 +142,11 @@ impl Held {
     }
 
     /// Once a second, and when a program has ended: the dead are buried, and what nobody uses is given back.
-    pub(crate) fn tend(&self) {
-        let mut told = Vec::new();
+    pub(crate) fn tend(&self, waits: bool) {
         let mut unused = Vec::new();
         let mut all = self.all();
         for (index, one) in all.iter_mut() {
-            told.extend(one.kept.bury_dead(TOLD_AT_ONCE).map(|half_open| (one.name.clone(), half_open)));
+            one.kept.bury_dead();
             if one.kept.is_used() {
                 one.used = Instant::now();
             } else if one.used.elapsed() >= self.settings.hold || xdp::interface_name(*index).is_err() {
@@ -155,12 +155,26 @@ impl Held {
         }
         let unused: Vec<One> = unused.iter().filter_map(|index| all.remove(index)).collect();
         drop(all);
-        for (name, half_open) in told {
-            tell(&name, &half_open);
-        }
+        self.tell(waits);
         // Closing takes the kernel its time.
         for one in unused {
             eprintln!("sidestepd: {}: given back", one.name);
+        }
+    }
+
+    /// Tells the peers of the dead whose time has come. `waits`: the caller has the time to hear their answers.
+    pub(crate) fn tell(&self, waits: bool) {
+        let next = || {
+            let mut all = self.all();
+            let mut each = all.iter_mut();
+            each.find_map(|(index, one)| {
+                let half_open = one.kept.half_open(TOLD_AT_ONCE)?;
+                Some((*index, one.name.clone(), half_open))
+            })
+        };
+        while let Some((index, name, half_open)) = next() {
+            tell(index, &name, &half_open, waits);
+            std::thread::sleep(PAUSE);
         }
     }
 
@@ -188,13 +202,11 @@ fn mtu(name: &str) -> u32 {
 }
 
 /// Has the peers of killed processes find out.
-fn tell(name: &str, half_open: &HalfOpen) {
-    let connections = half_open.connections();
-    let mut failure = None;
-    for (local, remote) in connections.iter().filter_map(|flow| Some((flow.local, flow.remote?))) {
-        failure = half_open.send(&opening(local, remote), *remote.ip()).err().or(failure);
+fn tell(index: u32, name: &str, half_open: &HalfOpen, waits: bool) {
+    let failure = telling::tell(index, half_open, waits);
+    if half_open.is_first() {
+        let count = half_open.connections().len();
+        let how = failure.map_or(String::new(), |errno| format!(", not all of them: errno {errno}"));
+        eprintln!("sidestepd: {name}: a process was killed: the peers of {count} connections are told{how}");
     }
-    let count = connections.len();
-    let how = failure.map_or(String::new(), |errno| format!(", not all of them: errno {errno}"));
-    eprintln!("sidestepd: {name}: a process was killed: the peers of {count} connections are told{how}");
 }

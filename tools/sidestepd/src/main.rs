@@ -16,6 +16,7 @@ mod refusals;
 mod repair;
 mod session;
 mod status;
+mod telling;
 
 use clap::{Arg, ArgAction, Command, value_parser};
 use clients::{Keeper, Limits};

@@ -1,4 +1,5 @@
 //! The examples for containers are YAML, and say of the keeper what is so: its capabilities, its options, its folder.
+//! systemd finds nothing wrong with the units.
 
 use std::path::Path;
 use std::process::Command;
@@ -55,4 +56,28 @@ fn the_examples_for_containers_say_what_is_so() {
         "{}",
         String::from_utf8_lossy(&told.stderr)
     );
+}
+
+#[test]
+fn systemd_finds_nothing_wrong_with_the_units() {
+    if !Command::new("systemd-analyze").arg("--version").output().is_ok_and(|told| told.status.success()) {
+        rig::skip::skipped(&rig::skip::test_name(), "no systemd-analyze: apt-get install systemd");
+        return;
+    }
+    let folder = std::env::temp_dir().join(format!("sidestepd-units-{}", std::process::id()));
+    std::fs::create_dir_all(&folder).unwrap();
+    let units = ["sidestepd.service", "sidestepd.socket"].map(|name| {
+        let from = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../conf").join(name);
+        // Where it is installed there is nothing yet.
+        let text = std::fs::read_to_string(from).unwrap();
+        let here = text.replace("/usr/sbin/sidestepd", env!("CARGO_BIN_EXE_sidestepd"));
+        std::fs::write(folder.join(name), here).unwrap();
+        folder.join(name)
+    });
+    let told = Command::new("systemd-analyze").arg("verify").args(&units).output().unwrap();
+    let _ = std::fs::remove_dir_all(&folder);
+    let said = String::from_utf8_lossy(&told.stderr);
+    // Of other units of the host it may say what it likes.
+    let ours: Vec<&str> = said.lines().filter(|line| line.contains("sidestepd")).collect();
+    assert!(told.status.success() && ours.is_empty(), "{said}");
 }

@@ -18,6 +18,7 @@ mod floor;
 mod latency;
 mod loss;
 mod profiles;
+mod rounds;
 mod sdp;
 mod syn_flood;
 mod throughput;

@@ -30,8 +30,11 @@ const PROGRAMS: [&str; 14] = [
 ];
 
 /// Tests (their names are those of their files), what says how long they are, and so long: rounds, MiB.
-const TESTS: [(&str, &str, &str); 2] =
-    [("sdp_killed", "SIDESTEP_KILLED_ROUNDS", "10000"), ("moves", "SIDESTEP_TRANSFER_MIB", "10240")];
+const TESTS: [(&str, &str, &str); 3] = [
+    ("sdp_killed", "SIDESTEP_KILLED_ROUNDS", "10000"),
+    ("keeper_killed", "SIDESTEP_KEEPER_ROUNDS", "10000"),
+    ("moves", "SIDESTEP_TRANSFER_MIB", "10240"),
+];
 
 /// Client, server accelerated.
 const WAYS: [(bool, bool); 3] = [(true, true), (true, false), (false, true)];
@@ -87,7 +90,7 @@ pub(crate) fn run(runs: u32, filter: Option<&str>) -> Result<ExitCode> {
 
 /// One of [`TESTS`], which says itself what it found.
 fn in_full((test, variable, length): &(&str, &str, &str)) -> Result<()> {
-    build::run_cargo("build --quiet --release -p libsdp")?;
+    build::run_cargo("build --quiet --release -p libsdp -p preload")?;
     let mut command = build::cargo();
     command.args(["test", "-p", "tests", "--test", test, "--", "--nocapture", "--test-threads", "1"]);
     let status = command.env(variable, length).status().context("cargo test")?;

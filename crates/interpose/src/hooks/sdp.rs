@@ -21,11 +21,6 @@ const INET_SDP_OFED: c_int = 27;
 /// AF_INET6_SDP.
 const INET6_SDP: c_int = 28;
 
-/// Addresses above are the kernel's.
-const USER_END: usize = 1 << 47;
-/// Addresses below are never mapped.
-const USER_BEGIN: usize = 4096;
-
 /// The family that the kernel knows by another number.
 fn plain(family: c_int) -> Option<c_int> {
     match family {
@@ -93,8 +88,9 @@ impl Name {
     pub(super) unsafe fn new(name: *const sockaddr, len: socklen_t) -> Name {
         let mut made = Name { given: (name, len), copy: None, address: None };
         let length = len as usize;
-        let is_memory = (USER_BEGIN..USER_END).contains(&(name as usize));
-        if !is_memory || !(size_of::<sockaddr_in>()..=size_of::<sockaddr_storage>()).contains(&length) {
+        if !calls::can_be_read(name.cast(), length)
+            || !(size_of::<sockaddr_in>()..=size_of::<sockaddr_storage>()).contains(&length)
+        {
             return made;
         }
         // SAFETY: all zeros is a sockaddr_storage, which is larger than what is copied from the application.
@@ -144,6 +140,19 @@ impl Name {
             None => told(format_args!("{call}({fd}, ...)"), value),
         }
     }
+}
+
+/// A connection that was accepted ends as if nobody had listened.
+pub(super) fn reset(fd: c_int) {
+    let failure = errno();
+    let now = libc::linger { l_onoff: 1, l_linger: 0 };
+    let (value, len) = ((&raw const now).cast(), size_of::<libc::linger>() as socklen_t);
+    // SAFETY: the value lives for the call. The descriptor was made here, and nobody else has seen it.
+    unsafe {
+        super::socket::genuine::setsockopt(fd, libc::SOL_SOCKET, libc::SO_LINGER, value, len);
+        super::descriptor::genuine::close(fd);
+    }
+    set_errno(failure);
 }
 
 /// What the kernel answered is the answer; under libsdp.so it is told.

@@ -7,6 +7,7 @@ use crate::inside::opening;
 use crate::start::{cancellable, enabled, ensure, gave, is_sdp, own_process, running};
 use crate::table::hooks;
 use libc::{AF_INET, AF_INET6, SOCK_DGRAM, SOCK_STREAM, c_int, c_void, sockaddr, socklen_t};
+use sockets::calls::sdp::Connects;
 use sockets::{Answer, Stop, Why, calls};
 
 /// The low bits of a socket's type; above them are SOCK_NONBLOCK and SOCK_CLOEXEC.
@@ -40,19 +41,32 @@ fn or_accepted(
     answer: Answer<c_int>,
     listener: c_int,
     flags: c_int,
+    (address, len): (*mut sockaddr, *mut socklen_t),
     genuine: impl FnOnce() -> c_int,
 ) -> Answer<c_int> {
     let is_genuine = matches!(answer, Err(Stop::Kernel(_)));
+    // SAFETY: the application's pointers.
+    let room = if is_genuine { unsafe { calls::accepts(listener, address, len) } } else { None };
     let fd = or_gave(answer, genuine)?;
-    Ok(if is_genuine { accepted(fd, listener, flags) } else { fd })
-}
-
-/// The kernel accepted `fd` by `listener`. Returns it; errno stays.
-fn accepted(fd: c_int, listener: c_int, flags: c_int) -> c_int {
-    if fd >= 0 && calls::knows(listener) && own_process() {
+    if is_genuine && fd >= 0 && calls::knows(listener) && own_process() {
+        if let Some(room) = room {
+            // SAFETY: the application's pointers, to what the kernel wrote there.
+            unsafe { calls::took_client((listener, fd), flags, address, len, room) };
+        }
         calls::accepted(listener, fd, flags);
     }
-    fd
+    Ok(fd)
+}
+
+/// accept(2) of libsdp.so, by the `genuine` one: who must speak SDP and does not is reset, and the next one accepted.
+fn accept_sdp(call: &str, listener: c_int, flags: c_int, genuine: impl Fn() -> c_int) -> Answer<c_int> {
+    loop {
+        let fd = gave(sdp::called(Err(Stop::Kernel(Why::NotOurs)), call, listener, &genuine)?);
+        if fd < 0 || !calls::knows(listener) || !own_process() || calls::accepted(listener, fd, flags) {
+            return Ok(fd);
+        }
+        sdp::reset(fd);
+    }
 }
 
 /// Rows that run before anything is started: they are how the first candidate is noticed.
@@ -134,11 +148,16 @@ hooks! { running:
     fn connect(fd: c_int, address: *const sockaddr, len: socklen_t) -> c_int {
         if is_sdp() {
             let name = Name::new(address, len);
-            let speaks = name.address.filter(|to| calls::sdp::connects(fd, *to));
+            let connects = name.address.map(|to| (to, calls::sdp::connects(fd, to)));
+            if let Some((_, Connects::Refused(errno))) = connects {
+                return Err(Stop::Errno(errno));
+            }
             let value = name.call("connect", fd, |address| genuine::connect(fd, address, len));
             let failure = errno();
-            if let Some(to) = speaks.filter(|_| value == 0 || matches!(failure, libc::EINPROGRESS | libc::EINTR)) {
-                calls::sdp::connected(fd, to);
+            if let Some((to, connects)) = connects
+                && (value == 0 || matches!(failure, libc::EINPROGRESS | libc::EINTR))
+            {
+                calls::sdp::connected(fd, to, connects);
                 set_errno(failure);
             }
             return Ok(value);
@@ -148,19 +167,17 @@ hooks! { running:
 
     fn accept(fd: c_int, address: *mut sockaddr, len: *mut socklen_t) -> c_int {
         let answer = calls::accept4(fd, address, len, 0);
-        if is_sdp() {
-            let answer = sdp::called(answer, "accept", fd, || genuine::accept(fd, address, len));
-            return Ok(accepted(answer.map(gave)?, fd, 0));
+        if is_sdp() && matches!(answer, Err(Stop::Kernel(_))) {
+            return accept_sdp("accept", fd, 0, || genuine::accept(fd, address, len));
         }
-        or_accepted(answer, fd, 0, || genuine::accept(fd, address, len))
+        or_accepted(answer, fd, 0, (address, len), || genuine::accept(fd, address, len))
     }
 
     fn accept4(fd: c_int, address: *mut sockaddr, len: *mut socklen_t, flags: c_int) -> c_int {
         let answer = calls::accept4(fd, address, len, flags);
-        if is_sdp() {
-            let answer = sdp::called(answer, "accept4", fd, || genuine::accept4(fd, address, len, flags));
-            return Ok(accepted(answer.map(gave)?, fd, flags));
+        if is_sdp() && matches!(answer, Err(Stop::Kernel(_))) {
+            return accept_sdp("accept4", fd, flags, || genuine::accept4(fd, address, len, flags));
         }
-        or_accepted(answer, fd, flags, || genuine::accept4(fd, address, len, flags))
+        or_accepted(answer, fd, flags, (address, len), || genuine::accept4(fd, address, len, flags))
     }
 }

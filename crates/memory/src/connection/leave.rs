@@ -8,6 +8,7 @@
 use super::{Connection, Flow, Ring, Wants};
 use crate::SLOTS;
 use crate::header::Kind;
+use crate::segment::IN_SLOT;
 
 /// How far a side is on its way out.
 #[derive(Debug, Default)]
@@ -87,9 +88,9 @@ impl Connection {
     }
 
     /// SuspComm has come.
-    pub(super) fn peer_leaves(&mut self, number: u64, body: u32) {
+    pub(super) fn peer_leaves(&mut self, number: u64) {
         let mut bytes = [0; 8];
-        self.segment.read(self.side.other(), number, body, 8, 0, &mut bytes);
+        self.segment.read(self.side.other(), number, IN_SLOT, 0, &mut bytes);
         let read = u64::from_be_bytes(bytes);
         self.look_for_grants();
         if self.leaving.peer_has_read.is_some() || !(self.bytes_freed..=self.bytes_sent).contains(&read) {
@@ -130,7 +131,7 @@ impl Connection {
             }
             let from = skip as usize;
             let count = (len as usize - from).min(into.len() - done);
-            self.segment.read(self.side, number, body, len as usize, from, &mut into[done..done + count]);
+            self.segment.read(self.side, number, body, from, &mut into[done..done + count]);
             done += count;
             skip = 0;
             if done == into.len() {

@@ -7,6 +7,11 @@
 //! of its payload is read. The last [`RESERVE`] grants are for messages without payload of the stream: an end needs no
 //! waiting.
 //!
+//! Grants are for messages, and a stream is bytes: so many short messages that the kernel's buffers would hold all of
+//! them must fit, whether their reader attends or not. Where grants become scarce, a message therefore begins in a
+//! body and grows as long as it is the last one: its sender adds to it, and moves its extent on, until its reader has
+//! come to the end and closes it.
+//!
 //! Waking: who wants to sleep says what for ([`Connection::want`]), looks once more, and sleeps. Who sends or grants
 //! says so first, then looks what is wanted. With a full fence between the two steps on each side, one of them sees
 //! the other. The one who takes the wish away rings, so that there is one ring for each sleep at most.
@@ -31,6 +36,8 @@ use std::collections::VecDeque;
 
 /// Grants that payload of the stream leaves alone: for DisConn, for SuspComm or its answer, and for AbortConn.
 const RESERVE: u64 = 3;
+/// So many grants are scarce: with these alone short messages have a mebibyte.
+const SCARCE: u64 = SLOTS as u64 / 2;
 /// A sleeping writer is woken when this many messages have room: a quarter, as in SDP.
 const ROOM: u64 = SLOTS as u64 / 4;
 
@@ -89,6 +96,8 @@ struct Piece {
     number: u64,
     body: u32,
     len: u32,
+    /// And is not closed.
+    grows: bool,
 }
 
 /// One side of a connection.
@@ -108,6 +117,8 @@ pub struct Connection {
     on_the_way: Box<[(u32, u32); SLOTS as usize]>,
     /// Bodies to write to; the one used last is warm, and comes first.
     free: Vec<u32>,
+    /// The last message can be added to, unless its reader has closed it.
+    grows: bool,
     bytes_sent: u64,
     bytes_freed: u64,
     sending: Flow,
@@ -136,6 +147,7 @@ impl Connection {
             freed: 0,
             on_the_way: Box::new([(0, 0); SLOTS as usize]),
             free: (0..SLOTS).rev().collect(),
+            grows: false,
             bytes_sent: 0,
             bytes_freed: 0,
             sending: Flow::Open,

@@ -2,17 +2,43 @@
 
 use super::{Broken, Connection, Flow, Piece, ROOM, Ring, Wants};
 use crate::header::{Header, Kind};
-use crate::segment::INLINE;
+use crate::segment::{CLOSED, IN_SLOT, INLINE};
 use crate::{PAYLOAD_MAX, SLOTS};
+use core::sync::atomic::Ordering;
 
 impl Connection {
     /// Takes in what has arrived. True: something did.
     #[inline]
     pub fn take_in(&mut self) -> (bool, Ring) {
+        let has_grown = self.look_at_last();
         if self.segment.stamped(self.side.other(), self.seen + 1) == Self::before(self.seen + 1) {
-            return (false, Ring::No);
+            return (has_grown, Ring::No);
         }
-        self.take_in_messages()
+        let (any, ring) = self.take_in_messages();
+        (any || has_grown, ring)
+    }
+
+    /// Takes in what was added to the last message. True: something was.
+    #[inline]
+    fn look_at_last(&mut self) -> bool {
+        let Some(Piece { number, len, grows: true, .. }) = self.arrived.back().copied() else { return false };
+        let extent = self.segment.extent(self.side.other(), number).load(Ordering::Acquire);
+        if extent == len {
+            return false;
+        }
+        self.grow(self.arrived.len() - 1, extent)
+    }
+
+    /// A message that has arrived has this extent by now. True: it is longer than it was.
+    fn grow(&mut self, at: usize, extent: u32) -> bool {
+        let Some(piece) = self.arrived.get_mut(at) else { return false };
+        if !(piece.len..=PAYLOAD_MAX as u32).contains(&extent) {
+            piece.grows = false;
+            self.give_up("a message that shrinks, or grows beyond its body");
+            return false;
+        }
+        self.unread += (extent - piece.len) as usize;
+        core::mem::replace(&mut piece.len, extent) != extent
     }
 
     /// What stands in the slot of message `number` as long as it has not arrived.
@@ -41,6 +67,8 @@ impl Connection {
                 self.give_up("sends without a grant");
                 break;
             }
+            // Nothing is added to the one before it any more.
+            self.look_at_last();
             let (header, body) = self.segment.header(self.side.other(), number);
             self.seen = number;
             match header {
@@ -62,18 +90,20 @@ impl Connection {
                 self.give_up("sends behind its end");
             }
             Kind::Data if !Self::is_payload(len) => self.give_up("a payload that is empty or too long"),
-            Kind::Data if len as usize > INLINE && body >= SLOTS => {
+            Kind::Data if (header.grows || len as usize > INLINE) && body >= SLOTS => {
                 self.give_up("a body that does not exist")
             }
             // It comes again, by the socket.
             Kind::Data if self.leaving.frozen.is_some() => {}
             Kind::Data => {
                 debug_assert!(len as usize <= PAYLOAD_MAX);
-                self.arrived.push_back(Piece { number, body, len });
+                let body = if header.grows || len as usize > INLINE { body } else { IN_SLOT };
+                self.arrived.push_back(Piece { number, body, len, grows: header.grows });
                 self.unread += len as usize;
+                self.look_at_last();
             }
             Kind::DisConn if len == 0 => self.receiving = Flow::Ended,
-            Kind::SuspComm if len == 8 => self.peer_leaves(number, body),
+            Kind::SuspComm if len == 8 => self.peer_leaves(number),
             Kind::SuspCommAck if len == 0 => self.peer_answers(),
             _ => self.give_up("a message of the wrong length"),
         }
@@ -86,14 +116,7 @@ impl Connection {
             let Some(piece) = self.arrived.front().copied() else { break };
             let len = (piece.len as usize - self.offset).min(into.len() - done);
             let target = &mut into[done..done + len];
-            self.segment.read(
-                self.side.other(),
-                piece.number,
-                piece.body,
-                piece.len as usize,
-                self.offset,
-                target,
-            );
+            self.segment.read(self.side.other(), piece.number, piece.body, self.offset, target);
             done += len;
             self.pass(len);
         }
@@ -110,8 +133,7 @@ impl Connection {
             } else {
                 let len = (left - skip).min(into.len() - done);
                 let target = &mut into[done..done + len];
-                let whole = piece.len as usize;
-                self.segment.read(self.side.other(), piece.number, piece.body, whole, from + skip, target);
+                self.segment.read(self.side.other(), piece.number, piece.body, from + skip, target);
                 done += len;
                 skip = 0;
             }
@@ -141,10 +163,19 @@ impl Connection {
         self.offset += len;
         self.unread -= len;
         self.bytes_read += len as u64;
-        if self.arrived.front().is_some_and(|piece| piece.len as usize == self.offset) {
-            self.arrived.pop_front();
-            self.offset = 0;
+        let Some(piece) = self.arrived.front_mut().filter(|piece| piece.len as usize == self.offset) else {
+            return;
+        };
+        if core::mem::take(&mut piece.grows) {
+            // The bytes up to there are the last ones of this message.
+            let extent = self.segment.extent(self.side.other(), piece.number);
+            let extent = extent.fetch_or(CLOSED, Ordering::AcqRel) & !CLOSED;
+            if self.grow(0, extent) {
+                return;
+            }
         }
+        self.arrived.pop_front();
+        self.offset = 0;
     }
 
     /// Grants the other side what was read, and wakes it where that is much.

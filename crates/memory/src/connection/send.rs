@@ -1,14 +1,14 @@
 //! Sending: messages into slots and bodies, as far as the other side grants them.
 
-use super::{Broken, Connection, Flow, RESERVE, ROOM, Ring, Wants};
+use super::{Broken, Connection, Flow, RESERVE, ROOM, Ring, SCARCE, Wants};
 use crate::header::{Credit, Header, Kind};
-use crate::segment::INLINE;
+use crate::segment::{IN_SLOT, INLINE};
 use crate::{PAYLOAD_MAX, SLOTS};
 
 impl Connection {
     /// Sends as much of `data` as there is room for; how much that was. Nothing after an end.
     pub fn send(&mut self, data: &[u8]) -> (usize, Ring) {
-        let mut done = 0;
+        let mut done = self.add_to_last(data);
         while done < data.len() && self.may_send() {
             let len = (data.len() - done).min(PAYLOAD_MAX);
             if !self.put(Kind::Data, &data[done..done + len]) {
@@ -21,12 +21,31 @@ impl Connection {
         (done, ring)
     }
 
+    /// Adds the first bytes of `data` to the last message, if that grows; how many.
+    #[inline]
+    fn add_to_last(&mut self, data: &[u8]) -> usize {
+        if !self.grows || self.sending != Flow::Open || self.broken.is_some() {
+            return 0;
+        }
+        let slot = (self.sent % u64::from(SLOTS)) as usize;
+        let (len, body) = self.on_the_way[slot];
+        let count = data.len().min(PAYLOAD_MAX - len as usize);
+        self.grows =
+            count > 0 && self.segment.extend(self.side, self.sent, body, len as usize, &data[..count]);
+        if !self.grows {
+            return 0;
+        }
+        self.on_the_way[slot].0 += count as u32;
+        self.bytes_sent += count as u64;
+        count
+    }
+
     /// Whether [`Connection::send`] would take something.
     fn may_send(&mut self) -> bool {
         if self.sending != Flow::Open || self.broken.is_some() {
             return false;
         }
-        if self.granted - self.sent <= RESERVE {
+        if self.granted - self.sent <= SCARCE {
             self.look_for_grants();
         }
         self.granted - self.sent > RESERVE && self.broken.is_none()
@@ -72,10 +91,11 @@ impl Connection {
         }
         self.free_what_was_read();
         let number = self.sent + 1;
-        let needs_body = payload.len() > INLINE;
+        self.grows = kind == Kind::Data && self.granted - self.sent <= SCARCE && payload.len() < PAYLOAD_MAX;
+        let needs_body = payload.len() > INLINE || self.grows;
         // There is one for each message that may be on its way.
-        let Some(body) = (if needs_body { self.free.pop() } else { Some(0) }) else { return false };
-        let header = Header { kind, payload: payload.len() as u32, credit: self.credit() };
+        let Some(body) = (if needs_body { self.free.pop() } else { Some(IN_SLOT) }) else { return false };
+        let header = Header { kind, grows: self.grows, payload: payload.len() as u32, credit: self.credit() };
         self.on_the_way[(number % u64::from(SLOTS)) as usize] = (payload.len() as u32, body);
         self.segment.publish(self.side, number, header, body, payload);
         self.sent = number;
@@ -115,7 +135,7 @@ impl Connection {
         while self.freed < read {
             self.freed += 1;
             let (len, body) = self.on_the_way[(self.freed % u64::from(SLOTS)) as usize];
-            if len as usize > INLINE {
+            if body != IN_SLOT {
                 self.free.push(body);
             }
             self.bytes_freed += self.stream_bytes(self.freed, len);

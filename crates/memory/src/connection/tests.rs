@@ -55,7 +55,7 @@ fn a_reader_that_does_not_read_stops_the_writer_and_its_end_still_goes_through()
             count => sent += count,
         }
     }
-    assert_eq!(sent as u64, u64::from(SLOTS) - RESERVE);
+    assert_eq!(sent as u64, SCARCE + (SCARCE - RESERVE) * PAYLOAD_MAX as u64);
     assert!(!a.is_writable());
     let _ = a.shut();
     let _ = b.take_in();
@@ -69,6 +69,85 @@ fn a_reader_that_does_not_read_stops_the_writer_and_its_end_still_goes_through()
     assert_eq!(a.send(b"late").0, 0);
     assert_eq!(b.send(b"the other half is open").0, 22);
     assert_eq!(all_of(&mut a), b"the other half is open");
+}
+
+/// The kernel's buffers hold bytes, whatever pieces they came in; so both sides may send before either reads.
+#[test]
+fn many_short_messages_each_way_fit_before_anybody_reads() {
+    let (mut a, mut b) = pair();
+    for side in [&mut a, &mut b] {
+        for at in 0..200_000 {
+            assert_eq!(side.send(&bytes(at, 1)).0, 1, "byte {at}");
+        }
+    }
+    for side in [&mut a, &mut b] {
+        assert!(all_of(side) == bytes(0, 200_000));
+        assert_eq!(side.broken(), None);
+    }
+    assert!(a.is_read_by_peer() && b.is_read_by_peer());
+}
+
+#[test]
+fn what_a_message_grows_by_is_news_and_what_was_read_is_closed() {
+    let (mut a, mut b) = pair();
+    while a.granted - a.sent > SCARCE {
+        assert_eq!(a.send(b"short").0, 5);
+    }
+    let (number, before) = (a.sent + 1, 5 * SCARCE as usize);
+    assert_eq!((a.send(b"one").0, a.sent, a.grows), (3, number, true));
+    assert!(b.take_in().0 && !b.take_in().0);
+    b.want(Wants::DATA);
+    assert_eq!((a.send(b"two"), a.sent), ((3, Ring::Yes), number));
+    assert!(b.take_in().0 && !b.take_in().0);
+    assert_eq!(b.unread(), before + 6);
+    assert_eq!((b.receive(&mut vec![0; before + 4]).0, a.send(b"!").0, a.sent), (before + 4, 1, number));
+    let mut some = [0; 6];
+    // Not taken in yet, and found at the end of what is known.
+    assert_eq!((b.receive(&mut some).0, &some[..3]), (3, &b"wo!"[..]));
+    assert_eq!((a.send(b"new").0, a.sent, a.grows), (3, number + 1, false));
+    assert_eq!(all_of(&mut b), b"new");
+    let _ = (a.send(b"last"), a.shut());
+    assert_eq!((all_of(&mut b), b.is_at_end()), (b"last".to_vec(), true));
+}
+
+#[test]
+fn a_message_grows_while_another_thread_reads_it() {
+    const COUNT: usize = 300_000;
+    let (mut a, mut b) = pair();
+    let reader = std::thread::spawn(move || {
+        let (mut got, mut piece) = (Vec::new(), [0; 700]);
+        while got.len() < COUNT && b.broken().is_none() {
+            let _ = b.take_in();
+            let size = 1 + got.len() % 700;
+            let count = b.receive(&mut piece[..size]).0;
+            got.extend_from_slice(&piece[..count]);
+        }
+        got
+    });
+    let mut sent = 0;
+    while sent < COUNT {
+        sent += a.send(&bytes(sent, (1 + sent % 3).min(COUNT - sent))).0;
+    }
+    assert!(reader.join().unwrap() == bytes(0, COUNT));
+}
+
+#[test]
+fn what_a_message_grew_by_is_owed_to_who_leaves() {
+    let (mut a, mut b) = pair();
+    let mut sent = 0;
+    while sent < 100_000 {
+        sent += a.send(&bytes(sent, 7)).0;
+    }
+    let _ = b.take_in();
+    let mut first = vec![0; 5000];
+    assert_eq!(b.receive(&mut first).0, 5000);
+    sent += a.send(&bytes(sent, 9)).0;
+    let _ = b.leave();
+    let _ = a.take_in();
+    assert_eq!(a.send(b"by the socket").0, 0);
+    let mut owed = vec![0; sent];
+    assert_eq!(a.owed(0, &mut owed), sent - 5000);
+    assert!(first == bytes(0, 5000) && owed[..sent - 5000] == bytes(5000, sent - 5000));
 }
 
 #[test]

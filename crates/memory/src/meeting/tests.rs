@@ -10,7 +10,7 @@ enum State {
     Socket,
     Meeting(Meeting),
     Joined(Box<Joined>),
-    Apart(&'static str),
+    Apart(Apart),
 }
 
 /// One end, used as the socket layer would.
@@ -79,7 +79,7 @@ impl Side {
                     joined.leave();
                     State::Joined(joined)
                 }
-                None => State::Apart("gave up"),
+                None => State::Apart(Apart::HungUp),
             },
             State::Joined(mut joined) => {
                 joined.leave();
@@ -173,7 +173,7 @@ impl Side {
     fn joined(&mut self) -> &mut Joined {
         match &mut self.state {
             State::Joined(joined) => joined,
-            State::Apart(why) => panic!("{why}"),
+            State::Apart(why) => panic!("{why:?}"),
             _ => panic!("not yet"),
         }
     }
@@ -343,7 +343,7 @@ fn a_segment_that_could_shrink_keeps_the_connection_with_the_socket() {
     let open = Fd::adopt(open as usize);
     sys::socket::send_descriptors(caller.raw(), &news(SHOWS, 0), &[s.fd(), open.raw()]).unwrap();
     c.go_on();
-    assert!(matches!(c.state, State::Apart("the peer's segment could shrink")));
+    assert!(matches!(c.state, State::Apart(Apart::BadSegment)));
 }
 
 #[test]

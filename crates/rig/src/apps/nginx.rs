@@ -24,7 +24,8 @@ const KEEPALIVE: App = App {
     needs: &[NGINX, WRK, CURL],
     middle: false,
     bypasses: true,
-    beside: 0,
+    // Handshakes: the workers share the kernel's listener.
+    beside: 200,
     large: false,
     goal: Some(1.5),
     run: |stage| small(stage, ""),
@@ -35,6 +36,7 @@ pub(super) const APPS: &[App] = &[
     App {
         name: "nginx-close",
         what: "the same, a connection per request",
+        bypasses: false,
         run: |stage| small(stage, "Connection: close"),
         ..KEEPALIVE
     },
@@ -52,6 +54,7 @@ pub(super) const APPS: &[App] = &[
         what: "nginx -s reload under load, no failed request",
         needs: &[NGINX, AB],
         goal: None,
+        bypasses: false,
         run: reload,
         ..KEEPALIVE
     },

@@ -17,7 +17,7 @@ mod wait;
 mod whole;
 
 pub use crate::ending::exiting;
-pub use crate::message::faults_are_caught;
+pub use crate::message::{can_be_read, faults_are_caught};
 pub use crate::wait::presence::leave;
 pub use confine::{confine, confine_ports, filter};
 pub(crate) use descriptor::end_deferred;
@@ -27,20 +27,19 @@ pub use process::{executing, fork_begins, fork_done, forked_child, panicked, sta
 pub use receive::{readv, recvfrom, recvmmsg, recvmsg};
 pub use send::{sendmmsg, sendmsg, sendto, writev};
 pub use socket::{
-    accept4, accepted, bind, connect, getpeername, getsockname, getsockopt, listen, setsockopt, shutdown,
-    socket,
+    accept4, accepted, accepts, bind, connect, getpeername, getsockname, getsockopt, listen, setsockopt,
+    shutdown, socket, took_client,
 };
 pub use wait::{epoll_create1, epoll_ctl, epoll_pwait2, ppoll, pselect};
 pub use whole::{sendfile64, splice};
 
 use crate::answer::{Answer, Stop, Why};
 use crate::carrier;
+use crate::family::Patience;
 use crate::fd_table;
 use crate::object::{Kind, Object};
 use crate::offload;
-use crate::relay::Patience;
 use crate::runtime::{self, Runtime};
-use crate::tcp;
 use core::sync::atomic::Ordering;
 use libc::{c_int, c_uint};
 
@@ -75,7 +74,7 @@ fn ours_with(fd: c_int, flags: Option<c_int>) -> Answer<(&'static Runtime, &'sta
     }
 }
 
-/// A connection of the parent is used here. Goes on where the parent relays it.
+/// A connection of the parent is used here: the kernel has it afterwards.
 #[cold]
 fn claim(runtime: &'static Runtime, object: &'static Object, flags: Option<c_int>) -> Answer<()> {
     let may_not_wait = |flags| flags & libc::MSG_DONTWAIT != 0 || object.nonblocking.load(Ordering::Relaxed);
@@ -84,11 +83,11 @@ fn claim(runtime: &'static Runtime, object: &'static Object, flags: Option<c_int
         Some(flags) if may_not_wait(flags) => Patience::Hardly,
         Some(_) => Patience::Blocks,
     };
-    if runtime.relays.claim(runtime, object, patience)? { Ok(()) } else { kernel() }
+    runtime.family.claim(runtime, object, patience)?;
+    kernel()
 }
 
-/// As [`ours`], for calls that hear what arrives: an inherited listener is adopted first, an inherited UDP socket given
-/// back to the kernel.
+/// As [`ours`], for calls that hear what arrives: an inherited UDP socket is given back to the kernel.
 #[inline]
 pub(crate) fn hearing(fd: c_int) -> Answer<(&'static Runtime, &'static Object)> {
     heard(ours(fd)?)
@@ -105,18 +104,10 @@ fn heard(
     (runtime, object): (&'static Runtime, &'static Object),
 ) -> Answer<(&'static Runtime, &'static Object)> {
     if object.kind() == Kind::Inherited {
-        inherited(runtime, object)?;
+        offload::give_back(object);
+        return kernel();
     }
     Ok((runtime, object))
-}
-
-#[cold]
-fn inherited(runtime: &'static Runtime, object: &'static Object) -> Answer<()> {
-    if object.control.lock().backlog.is_some() && tcp::adopt(runtime, object) {
-        return Ok(());
-    }
-    offload::give_back(object);
-    kernel()
 }
 
 /// Shorthand: the kernel does it, as for any descriptor that is not ours.

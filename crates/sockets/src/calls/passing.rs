@@ -3,10 +3,10 @@
 
 use super::process::is_lost;
 use crate::answer::Why;
+use crate::family::{self, Patience};
 use crate::fd_table;
 use crate::message::plausible;
 use crate::object::{Kind, Object};
-use crate::relay::Patience;
 use crate::runtime::{self, Runtime};
 use crate::{carrier, offload, tcp, udp};
 use core::sync::atomic::Ordering;
@@ -52,8 +52,8 @@ pub unsafe fn passing(message: *const msghdr) {
 pub fn hand_on(fd: c_int, why: Why) {
     let (Some(object), Some(runtime)) = (fd_table::socket(fd), runtime::get()) else { return };
     match object.kind() {
-        Kind::Lent => _ = runtime.relays.claim(runtime, object, Patience::Long),
-        Kind::Stream if is_lost(object) && !runtime.relays.to_kernel(runtime, object, why) => {
+        Kind::Lent => _ = runtime.family.claim(runtime, object, Patience::Long),
+        Kind::Stream if is_lost(object) && !runtime.family.to_kernel(runtime, object, why) => {
             let remote = object.control.lock().remote;
             logger::warning!(
                 "fd {fd}, connected to {}, is {} and cannot move into the kernel, where it would be found: that needs \
@@ -66,13 +66,13 @@ pub fn hand_on(fd: c_int, why: Why) {
         Kind::Inherited => offload::give_back(object),
         Kind::Listener | Kind::Udp => {
             match object.kind() {
-                Kind::Listener if why == Why::Passed => runtime.relays.leave_passed(runtime, object),
+                Kind::Listener if why == Why::Passed => family::share(object),
                 Kind::Udp => {
                     udp::hand_over(object);
                     offload::unsteer(object);
                     udp::hand_over(object);
                 }
-                _ => _ = offload::unsteer(object),
+                _ => offload::unsteer(object),
             }
             carrier::stays(object, Verdict::OthersHaveIt);
         }

@@ -5,12 +5,12 @@ use crate::answer::Why;
 use crate::carrier;
 use crate::counts;
 use crate::ending::{self, LOCKS_WAIT_NS};
+use crate::family::Patience;
 use crate::fd_table::{self, Entry};
 use crate::memory;
 use crate::object::{Kind, Object};
 use crate::offload;
 use crate::os::{Os, Product};
-use crate::relay::{self, Patience};
 use crate::runtime::{self, ForkLocks};
 use crate::sdp::Sdp;
 use crate::tcp;
@@ -46,13 +46,8 @@ fn release_fork_locks() {
 pub fn fork_begins() {
     if let Some(runtime) = runtime::get() {
         memory::before_fork(runtime);
+        runtime.family.before_fork(runtime);
         carrier::before_fork(runtime);
-        for fd in 0..fd_table::end() {
-            let Some(object) = fd_table::socket(fd) else { continue };
-            if object.kind() == Kind::Listener && !relay::is_left(object) {
-                runtime.resting.rest(object);
-            }
-        }
         FORKING.store(Box::into_raw(Box::new(runtime.locks_for_fork())), Ordering::Release);
     }
 }
@@ -61,13 +56,13 @@ pub fn fork_begins() {
 pub fn fork_done() {
     release_fork_locks();
     if let Some(runtime) = runtime::get() {
-        runtime.relays.fork_done(runtime);
+        runtime.family.fork_done(runtime);
     }
 }
 
 /// In the child of fork, right after `fork_done`, before anything else runs there: lanes and connections are the
-/// parent's. The child's copies of descriptors are the kernel's shadows; a listener that the child uses listens on
-/// lanes of the child, too (`tcp::adopt`), and a connection is claimed from the parent (`relay.rs`).
+/// parent's. The child's copies of descriptors are the kernel's sockets, or shadows; a connection of an engine's is
+/// claimed from the parent (`family/claim.rs`).
 pub fn forked_child() {
     let Some(runtime) = runtime::get() else { return };
     // What `fork_begins` took in the parent is held by this copy of its thread, and is needed below.
@@ -77,25 +72,22 @@ pub fn forked_child() {
     // SAFETY: a fresh child has the one thread that forked, and it holds nothing any more.
     let child = &unsafe { sys::InChild::new() };
     let mut listens = false;
-    runtime.relays.after_fork(child);
-    runtime.resting.after_fork(child);
+    runtime.family.after_fork(child);
     for fd in 0..fd_table::end() {
         match fd_table::entry(fd) {
             Some(Entry::Epoll(set)) => set.after_fork(child),
-            Some(Entry::Socket(object)) if carrier::after_fork(runtime, object, child) => {
+            Some(Entry::Socket(object)) if carrier::after_fork(object, child) => {
                 listens |= object.control.lock().backlog.is_some();
             }
+            // (A listener that another thread made since the fork began.)
             Some(Entry::Socket(object))
-                if matches!(object.kind(), Kind::Listener | Kind::Udp | Kind::Inherited)
-                    && !relay::is_left(object) =>
+                if matches!(object.kind(), Kind::Listener | Kind::Udp | Kind::Inherited) =>
             {
                 object.inherit(child);
-                listens |= object.control.lock().backlog.is_some();
             }
             Some(Entry::Socket(object)) if matches!(object.kind(), Kind::Stream | Kind::Lent) => {
                 object.lend(child)
             }
-            Some(Entry::Socket(object)) if object.kind() == Kind::Relayed => {}
             Some(Entry::Socket(object)) if object.kind() == Kind::Memory => {
                 memory::after_fork(object, child);
                 let _ = fd_table::remove(fd);
@@ -130,12 +122,12 @@ pub fn executing() {
             continue;
         }
         if object.kind() == Kind::Memory {
-            memory::leave(runtime, object, Why::Executed.text());
+            memory::leave_to_next(runtime, object, Why::Executed.text());
             continue;
         }
         let goes_on = match object.kind() {
-            Kind::Lent => runtime.relays.claim(runtime, object, Patience::Long).is_ok(),
-            Kind::Stream => runtime.relays.to_kernel(runtime, object, Why::Executed),
+            Kind::Lent => runtime.family.claim(runtime, object, Patience::Long) == Ok(true),
+            Kind::Stream => runtime.family.to_kernel(runtime, object, Why::Executed),
             _ => false,
         };
         if goes_on {

@@ -2,6 +2,7 @@
 
 use crate::runtime::{self, Runtime};
 use crate::sdp;
+pub use crate::sdp::refusal::Connects;
 use config::sdp::{Role, Wanted};
 use core::net::SocketAddr;
 use libc::c_int;
@@ -13,24 +14,28 @@ pub fn asks(fd: c_int) {
     }
 }
 
-/// Before connect(2). True: the connection is to speak SDP, if its peer does.
-pub fn connects(fd: c_int, to: SocketAddr) -> bool {
-    of_libsdp(fd).is_some_and(|runtime| sdp::wanted(runtime, fd, Role::Client, to) != Wanted::Tcp)
+/// Before connect(2): whether the connection is to speak SDP.
+pub fn connects(fd: c_int, to: SocketAddr) -> Connects {
+    let Some(runtime) = of_libsdp(fd) else { return Connects::Plainly };
+    match sdp::wanted(runtime, fd, Role::Client, to) {
+        (Wanted::Tcp, _) => Connects::Plainly,
+        wanted => sdp::refusal::before_connect(runtime, fd, to, wanted),
+    }
 }
 
 /// After connect(2) of such a socket, which has succeeded or goes on.
-pub fn connected(fd: c_int, to: SocketAddr) {
-    if let Some(runtime) = of_libsdp(fd) {
-        sdp::connected(runtime, fd, to);
+pub fn connected(fd: c_int, to: SocketAddr, connects: Connects) {
+    if let (Some(runtime), Connects::AsSdp(offered)) = (of_libsdp(fd), connects) {
+        sdp::connected(runtime, fd, to, offered);
     }
 }
 
 /// After listen(2), by which the kernel has chosen a port for a socket that had none.
 pub fn listens(fd: c_int, at: SocketAddr) {
     if let Some(runtime) = of_libsdp(fd)
-        && sdp::wanted(runtime, fd, Role::Server, at) != Wanted::Tcp
+        && let (wanted @ (Wanted::Sdp | Wanted::Both), _) = sdp::wanted(runtime, fd, Role::Server, at)
     {
-        sdp::listens(fd);
+        sdp::listens(fd, wanted);
     }
 }
 

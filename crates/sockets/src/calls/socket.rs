@@ -5,7 +5,9 @@ use crate::address::{self, Given, Wanted};
 use crate::answer::{Answer, Why};
 use crate::errno::fail;
 use crate::object::{Kind, Object};
-use crate::{carrier, counts, extra, fd_table, keeper, memory, message, options, runtime, sdp, tcp, udp};
+use crate::{
+    carrier, counts, extra, family, fd_table, keeper, memory, message, options, runtime, sdp, tcp, udp,
+};
 use core::sync::atomic::Ordering;
 use libc::{c_int, c_void, sockaddr, socklen_t};
 use stats::Verdict;
@@ -93,14 +95,34 @@ fn dual(runtime: &'static runtime::Runtime, domain: c_int, kind: c_int, protocol
     Ok(fd)
 }
 
-/// The kernel accepted `fd` by `listener`, and nobody knows of it yet.
-pub fn accepted(listener: c_int, fd: c_int, flags: c_int) {
-    if let Some(listener) = fd_table::socket(listener) {
-        carrier::accepted(listener, fd, flags & libc::SOCK_NONBLOCK != 0);
-        if let Some(runtime) = runtime::get() {
-            sdp::accepted(runtime, fd);
-        }
+/// Before the kernel accepts, as a call with these arguments asks: what `took_client` must know.
+pub unsafe fn accepts(listener: c_int, address: *mut sockaddr, len: *mut socklen_t) -> Option<socklen_t> {
+    // SAFETY: the application's pointers.
+    family::room_for_name(fd_table::socket(listener)?, unsafe { Wanted::new(address, len) })
+}
+
+/// The kernel accepted `fd` by `listener`, where it may stand for a client that came before a fork: that one is behind
+/// the number afterwards. `room`: what `accepts` said before.
+pub unsafe fn took_client(
+    (listener, fd): (c_int, c_int),
+    flags: c_int,
+    address: *mut sockaddr,
+    len: *mut socklen_t,
+    room: socklen_t,
+) {
+    if let (Some(listener), Some(runtime)) = (fd_table::socket(listener), runtime::get()) {
+        // SAFETY: the application's pointers.
+        let name = unsafe { Wanted::new(address, len) };
+        family::accepted(runtime, listener, fd, flags, name, room);
     }
+}
+
+/// The kernel accepted `fd` by `listener`, and nobody knows of it yet. False: it is to be reset, and the next one
+/// accepted.
+pub fn accepted(listener: c_int, fd: c_int, flags: c_int) -> bool {
+    let Some(listener) = fd_table::socket(listener) else { return true };
+    carrier::accepted(listener, fd, flags & libc::SOCK_NONBLOCK != 0);
+    runtime::get().is_none_or(|runtime| sdp::accepted(runtime, listener, fd))
 }
 
 /// bind(2).
@@ -138,12 +160,18 @@ pub unsafe fn listen(fd: c_int, backlog: c_int) -> Answer<c_int> {
     // Servers listen before they give up what they began with.
     keeper::prepare();
     match object.kind() {
-        Kind::TcpIdle | Kind::Listener => tcp::listen(runtime, object, fd, backlog),
-        Kind::Stream => fail(libc::EINVAL),
-        Kind::Carried if carrier::listens_on_wire(runtime, object, fd) => {
+        Kind::TcpIdle if !family::listens_beside_others(runtime, object, fd) => {
             tcp::listen(runtime, object, fd, backlog)
         }
-        Kind::Carried => {
+        Kind::Listener => tcp::listen(runtime, object, fd, backlog),
+        Kind::Stream => fail(libc::EINVAL),
+        Kind::Carried
+            if !family::listens_beside_others(runtime, object, fd)
+                && carrier::listens_on_wire(runtime, object, fd) =>
+        {
+            tcp::listen(runtime, object, fd, backlog)
+        }
+        Kind::TcpIdle | Kind::Carried => {
             // For forks: children get it.
             object.control.lock().backlog = Some(u32::try_from(backlog).unwrap_or(u32::MAX));
             counts::describe(object);
@@ -184,7 +212,7 @@ pub unsafe fn shutdown(fd: c_int, how: c_int) -> Answer<c_int> {
 /// getsockname(2).
 pub unsafe fn getsockname(fd: c_int, address: *mut sockaddr, len: *mut socklen_t) -> Answer<c_int> {
     let Some(object) = fd_table::socket(fd) else { return kernel() };
-    if matches!(object.kind(), Kind::Lent | Kind::Relayed) {
+    if object.kind() == Kind::Lent {
         let known = object.control.lock().local;
         // SAFETY: the application's pointers.
         return unsafe { name(object, known, address, len) };
@@ -198,10 +226,13 @@ pub unsafe fn getsockname(fd: c_int, address: *mut sockaddr, len: *mut socklen_t
 /// getpeername(2).
 pub unsafe fn getpeername(fd: c_int, address: *mut sockaddr, len: *mut socklen_t) -> Answer<c_int> {
     let Some(object) = fd_table::socket(fd) else { return kernel() };
-    if matches!(object.kind(), Kind::Lent | Kind::Relayed) {
+    if object.kind() == Kind::Lent {
         let known = object.control.lock().remote;
         // SAFETY: the application's pointers.
         return unsafe { name(object, known, address, len) };
+    }
+    if memory::is_in(object) && runtime::get().is_some_and(|runtime| memory::is_closed(runtime, object)) {
+        return fail(libc::ENOTCONN);
     }
     let Some((lane, id)) = object.leg().filter(|_| object.kind() == Kind::Stream) else { return kernel() };
     {

@@ -6,6 +6,7 @@ use crate::errno::fail;
 use crate::fd_table;
 use crate::message;
 use crate::runtime;
+use crate::sdp;
 use crate::wait::epoll::{self, Set};
 use crate::wait::{arguments, poll, select};
 use libc::{c_int, epoll_event, fd_set, nfds_t, pollfd, sigset_t, timespec};
@@ -73,6 +74,9 @@ pub unsafe fn epoll_create1(flags: c_int) -> Answer<c_int> {
 /// epoll_ctl(2).
 pub unsafe fn epoll_ctl(epoll: c_int, operation: c_int, fd: c_int, event: *mut epoll_event) -> Answer<c_int> {
     let (Some(runtime), Some(set)) = (runtime::get(), fd_table::epoll(epoll)) else { return kernel() };
+    if operation == libc::EPOLL_CTL_ADD {
+        sdp::before_set(runtime, fd);
+    }
     set.before_change(runtime, fd);
     let _ = hearing(fd);
     // SAFETY: the application's event.

@@ -17,7 +17,7 @@ use stats::Verdict;
 /// sendfile(2).
 pub unsafe fn sendfile64(out: c_int, input: c_int, offset: *mut i64, count: size_t) -> Answer<ssize_t> {
     let (runtime, object) = ours(out)?;
-    if object.kind() != Kind::Memory {
+    if object.kind() != Kind::Memory && !memory::looks(object) {
         stays_if_carried(object);
     }
     message::check_given(offset)?;

@@ -38,6 +38,7 @@ pub(crate) fn accepted(listener: &'static Object, fd: c_int, nonblocking: bool) 
         control.linger = linger;
     }
     object.price.store(listener.price.load(Ordering::Relaxed), Ordering::Relaxed);
+    object.is_demanded.store(listener.is_demanded.load(Ordering::Relaxed), Ordering::Relaxed);
     for (mine, theirs) in
         [(&object.receive_timeout, &listener.receive_timeout), (&object.send_timeout, &listener.send_timeout)]
     {
@@ -131,11 +132,11 @@ pub(crate) unsafe fn receive(
     message: *mut msghdr,
     flags: c_int,
 ) -> Carried {
-    if flags & (libc::MSG_WAITALL | libc::MSG_OOB | libc::MSG_ERRQUEUE) != 0 {
-        stays(object, Verdict::CallOfTheKernel);
-    } else {
-        memory::before_call(runtime, object, fd);
+    memory::before_call(runtime, object, fd);
+    if flags & (libc::MSG_WAITALL | libc::MSG_OOB | libc::MSG_ERRQUEUE) == 0 {
         judge::before_call(runtime, object, fd);
+    } else if object.kind() != Kind::Memory {
+        stays(object, Verdict::CallOfTheKernel);
     }
     let moves = object.moves.load(Ordering::Acquire);
     if object.kind() != Kind::Carried {

@@ -97,6 +97,9 @@ fn to_wire(
     peer: Option<SocketAddrV4>,
     opens: bool,
 ) {
+    if !opens && judge::goes_on(runtime, object) {
+        return;
+    }
     let is_allowed = runtime.parameters.carrier != Carrier::Kernel && holders::is_alone(object);
     // One thread moves it.
     if !is_allowed || object.in_flight.swap(1, Ordering::AcqRel) != 0 {

@@ -55,7 +55,7 @@ fn begins(
     if !is_demanded(runtime, role, Some(local), remote) || !is_closed(fd) {
         return false;
     }
-    let Ok(options) = read_out::options(fd, &runtime.tcp_settings.options) else { return false };
+    let Ok(options) = read_out::options(fd, &runtime.tcp_settings().options) else { return false };
     if !object.begin_move() {
         return false;
     }

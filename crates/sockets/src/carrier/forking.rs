@@ -16,7 +16,6 @@ use stats::Verdict;
 /// Before a fork, in the parent. A process that forks and has a listener is a server, whose children will want lanes:
 /// they can have them beside its own only.
 pub(crate) fn before_fork(runtime: &'static Runtime) {
-    let children_take = runtime.children_take();
     for fd in 0..fd_table::end() {
         let Some(object) = fd_table::socket(fd) else { continue };
         // The first of its descriptors speaks for all.
@@ -32,14 +31,10 @@ pub(crate) fn before_fork(runtime: &'static Runtime) {
             continue;
         }
         if is_listener(object) {
-            if children_take
-                && runtime.sdp.is_none()
-                && runtime.lanes().next().is_none()
-                && !runtime.has_asked_for_lanes()
-            {
+            if runtime.sdp.is_none() && runtime.lanes().next().is_none() && !runtime.has_asked_for_lanes() {
                 open_for_children(runtime, fd);
             }
-        } else if !children_take || !holders::share(object) {
+        } else if !holders::share(object) {
             stays(object, Verdict::OthersHaveIt);
         }
     }
@@ -55,9 +50,9 @@ fn open_for_children(runtime: &'static Runtime, fd: i32) {
 }
 
 /// In the child of a fork. True: what the kernel carries is known here, too.
-pub(crate) fn after_fork(runtime: &Runtime, object: &'static Object, child: &sys::InChild) -> bool {
+pub(crate) fn after_fork(object: &'static Object, child: &sys::InChild) -> bool {
     let is_kernels = object.kind() == Kind::Carried || object.kind() == Kind::Udp && waits(object);
-    if !is_kernels || !runtime.children_take() {
+    if !is_kernels {
         return false;
     }
     memory::after_fork(object, child);

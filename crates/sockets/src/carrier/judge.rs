@@ -9,6 +9,7 @@ use super::carried::{calls_are_over, wait_while_moving};
 use super::holders;
 use super::to_wire::{self, Refusal};
 use crate::counts;
+use crate::memory;
 use crate::object::{Kind, Object};
 use crate::runtime::Runtime;
 use config::Carrier;
@@ -91,7 +92,7 @@ fn look(runtime: &'static Runtime, object: &'static Object, fd: c_int) {
 /// True: the kernel carries the connection now.
 fn to_kernel(runtime: &'static Runtime, object: &'static Object, fd: c_int) -> bool {
     let begun = sys::clock::now();
-    let moved = runtime.relays.to_carried(runtime, object, fd);
+    let moved = runtime.family.to_carried(runtime, object, fd);
     if moved {
         logger::debug!(
             "fd {fd}: moved from the wire to the kernel in {} us",
@@ -123,19 +124,24 @@ pub(super) fn in_kernel(object: &Object, bytes: usize) {
 /// A call on a connection that the kernel carries begins: it moves now, if it is time. Returns when nobody moves it.
 #[inline]
 pub(super) fn before_call(runtime: &'static Runtime, object: &'static Object, fd: c_int) {
-    if runtime.sdp.is_some() {
-        // libsdp.so has no wire.
+    if runtime.sdp.is_some() || memory::looks(object) {
+        // libsdp.so has no wire, and within the host there is none.
         return wait_while_moving(object);
     }
     let (calls, bytes) = object.traffic.seen();
+    let price = object.price.load(Ordering::Relaxed);
+    let is_demanded = object.is_demanded.load(Ordering::Relaxed);
     let is_due = match runtime.parameters.move_every {
-        0 => calls >= object.price.load(Ordering::Relaxed).max(CALLS) && is_small(calls, bytes),
+        0 if is_demanded => calls >= price,
+        0 => calls >= price.max(CALLS) && is_small(calls, bytes),
         // Whatever an earlier try came to.
-        every => calls >= every && object.price.load(Ordering::Relaxed) != u32::MAX,
+        every => calls >= every && price != u32::MAX,
     };
     if is_due && runtime.parameters.carrier != Carrier::Kernel && holders::is_alone(object) {
-        let opens = runtime.parameters.is_on_wire_at_once() || runtime.parameters.move_every != 0;
-        to_wire(runtime, object, fd, Verdict::SmallCalls, opens);
+        let opens =
+            is_demanded || runtime.parameters.is_on_wire_at_once() || runtime.parameters.move_every != 0;
+        let verdict = if is_demanded { Verdict::Demanded } else { Verdict::SmallCalls };
+        to_wire(runtime, object, fd, verdict, opens);
     }
     wait_while_moving(object);
 }
@@ -143,6 +149,9 @@ pub(super) fn before_call(runtime: &'static Runtime, object: &'static Object, fd
 /// `verdict`: why it moves. `opens`: the interface, too, in this call, if it must be.
 #[cold]
 fn to_wire(runtime: &'static Runtime, object: &'static Object, fd: c_int, verdict: Verdict, opens: bool) {
+    if !opens && goes_on(runtime, object) {
+        return;
+    }
     if !object.begin_move() {
         return;
     }
@@ -167,7 +176,7 @@ fn to_wire(runtime: &'static Runtime, object: &'static Object, fd: c_int, verdic
     };
     // Never less than it is: somebody may have said meanwhile that it stays.
     let price = match refusal {
-        Refusal::Later(_) => seen.0.saturating_mul(2),
+        Refusal::Later(_) => seen.0.saturating_mul(2).max(1),
         Refusal::NotOpen(_) => seen.0.saturating_add(CALLS),
         Refusal::Never(_) | Refusal::Kernel(_) => u32::MAX,
     };
@@ -195,6 +204,17 @@ fn to_wire(runtime: &'static Runtime, object: &'static Object, fd: c_int, verdic
             runtime.opening.note(runtime, CALLS, &[link]);
         }
     }
+}
+
+/// A socket is due, and goes on in the kernel without a look: its interface, or another one, is yet to be opened.
+pub(super) fn goes_on(runtime: &'static Runtime, object: &Object) -> bool {
+    let has_looked = Verdict::from_number(object.counts().verdict.value()) == Some(Verdict::Opening);
+    let goes_on = runtime.opening.goes_on(runtime, CALLS, has_looked);
+    if goes_on {
+        let calls = object.traffic.seen().0;
+        object.price.fetch_max(calls.saturating_add(CALLS), Ordering::SeqCst);
+    }
+    goes_on
 }
 
 /// The program asks for what only the wire has (extra/): the connection moves now, if it may at all.

@@ -22,8 +22,8 @@ const TCP_SEND_QUEUE: c_int = 2;
 const SIOCATMARK: u32 = 0x8905;
 const SIOCOUTQNSD: u32 = 0x894b;
 
-/// The first bytes of struct tcp_info, as far as every kernel has them (include/uapi/linux/tcp.h).
-const INFO_LEN: usize = 104;
+/// The first bytes of struct tcp_info, as far as kernels from 4.6 on have them (include/uapi/linux/tcp.h).
+const INFO_LEN: usize = 152;
 /// TCPI_OPT_*.
 const OPT_TIMESTAMPS: u8 = 1;
 const OPT_SACK: u8 = 2;
@@ -98,6 +98,8 @@ pub(super) fn read_out(fd: c_int, local: Endpoint, remote: Endpoint) -> Result<H
             },
             srtt: Duration::from_micros(u64::from(word(68))),
             rttvar: Duration::from_micros(u64::from(word(72))),
+            // All ones, if it was never measured.
+            least: Duration::from_micros(u64::from(word(148))),
         }),
     })
 }
@@ -144,8 +146,18 @@ fn unacknowledged(fd: c_int) -> Result<(u32, Vec<u8>, Vec<u8>), Refusal> {
     let end = option(fd, IPPROTO_TCP, libc::TCP_QUEUE_SEQ, 0u32)?;
     let queued = sys::socket::ask(fd, libc::TIOCOUTQ as u32)? as usize;
     let not_sent = sys::socket::ask(fd, SIOCOUTQNSD)? as usize;
-    let mut sent = peek(fd, queued)?;
-    if sent.len() != queued || not_sent > queued {
+    let mut sent = vec![0; queued];
+    let shown = peek_into(fd, &mut sent)?;
+    if let Some(acknowledged) = shown.checked_sub(queued).filter(|bytes| *bytes > 0) {
+        // The kernel shows the first of its pieces from its beginning, though a part of it may be acknowledged, counts
+        // what there was no room for, too, and calls that no error.
+        sent = vec![0; shown];
+        if peek_into(fd, &mut sent)? != shown {
+            return Err(Refusal::Later(Verdict::Changing));
+        }
+        sent.drain(..acknowledged);
+    }
+    if shown < queued || not_sent > queued {
         return Err(Refusal::Later(Verdict::Changing));
     }
     let unsent = sent.split_off(queued - not_sent);
@@ -154,11 +166,17 @@ fn unacknowledged(fd: c_int) -> Result<(u32, Vec<u8>, Vec<u8>), Refusal> {
 
 fn peek(fd: c_int, len: usize) -> Result<Vec<u8>, Refusal> {
     let mut bytes = vec![0; len];
-    if len > 0 {
-        let got = receive(fd, &mut bytes, libc::MSG_PEEK | libc::MSG_DONTWAIT)?;
-        bytes.truncate(got);
-    }
+    let got = peek_into(fd, &mut bytes)?;
+    bytes.truncate(got);
     Ok(bytes)
+}
+
+/// How much there is, which may be more than there is room for.
+fn peek_into(fd: c_int, bytes: &mut [u8]) -> Result<usize, Refusal> {
+    if bytes.is_empty() {
+        return Ok(0);
+    }
+    Ok(receive(fd, bytes, libc::MSG_PEEK | libc::MSG_DONTWAIT)?)
 }
 
 fn choose_queue(fd: c_int, queue: c_int) -> sys::Result<()> {

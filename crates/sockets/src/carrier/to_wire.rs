@@ -106,7 +106,7 @@ pub(crate) fn to_wire(
     drop(guard);
     carrier::changed(&runtime.os, object);
     if let Some(left) = left {
-        runtime.relays.remember(left);
+        runtime.family.remember(left);
     }
     result.map(|_| ())
 }
@@ -121,13 +121,19 @@ fn begin(
     (local, remote): (SocketAddrV4, SocketAddrV4),
 ) -> Result<(SocketId, Options), Refusal> {
     refuse_what_only_the_kernel_can(fd)?;
-    let options = read_out::options(fd, &runtime.tcp_settings.options)?;
+    let options = read_out::options(fd, &runtime.tcp_settings().options)?;
     epoll::take_from_kernel(&runtime.os, object);
     carrier::moved(object);
     let accepted = object.control.lock().accepted;
     let mut connection = Deaf::make(fd).and_then(|_deaf| take_out(fd, local, remote, accepted))?;
     let is_of = |end: u32| (end.wrapping_sub(connection.send_seq) as i32) > 0;
-    connection.sent_at = object.control.lock().on_way.filter(|(end, _)| is_of(*end)).map(|(_, at)| at);
+    {
+        let control = object.control.lock();
+        connection.sent_at = control.on_way.filter(|(end, _)| is_of(*end)).map(|(_, at)| at);
+        if let Some((pace, least)) = connection.pace.as_mut().zip(control.least_round_trip) {
+            pace.least = pace.least.min(least);
+        }
+    }
     // Not the time before it was read out: the clock of timestamps would go back.
     let now = Instant(sys::clock::now());
     let begun =
@@ -136,7 +142,7 @@ fn begin(
         Ok(id) => Ok((id, options)),
         Err(_) => {
             // Nothing was said to the peer yet.
-            tcp::put_back(runtime, fd, &connection);
+            tcp::put_back(runtime, inner, object, fd, &connection);
             Err(Refusal::Later(Verdict::EngineFull))
         }
     }

@@ -6,6 +6,7 @@ use crate::address;
 use crate::carrier;
 use crate::fd_table;
 use crate::lane::{Inner, Lane};
+use crate::memory;
 use crate::object::{Kind, Object};
 use crate::runtime::{self, Runtime};
 use core::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -56,7 +57,8 @@ fn describe_carried(object: &'static Object, block: &Block) {
         block.tcp_state.set(number_of_kernels(state));
     }
     if object.kind() == Kind::Carried
-        && object.room().is_none()
+        && !memory::looks(object)
+        && runtime.sdp.is_none()
         && let Some((verdict, seen)) = carrier::standing(runtime, object)
     {
         judged(block, verdict, seen);

@@ -170,16 +170,21 @@ pub(crate) fn judged(block: &Block, verdict: Verdict, seen: (u32, u64)) {
     }
 }
 
-/// A connection meets its peer in memory from now on, or is the kernel's again.
+/// A connection meets its peer in memory from now on.
 #[cold]
-pub(crate) fn in_memory(object: &Object, is_there: bool) {
-    let (carrier, verdict) = match is_there {
-        true => (Carrier::Memory, Verdict::MetPeer),
-        false => (Carrier::Kernel, Verdict::PartedFromPeer),
-    };
+pub(crate) fn in_memory(object: &Object) {
     if object.counts().fd.value() != 0 {
-        set_carrier(object.counts(), carrier);
-        judged(object.counts(), verdict, (0, 0));
+        set_carrier(object.counts(), Carrier::Memory);
+        judged(object.counts(), Verdict::MetPeer, (0, 0));
+    }
+}
+
+/// It is the kernel's again.
+#[cold]
+pub(crate) fn from_memory(object: &Object, why: Verdict) {
+    if object.counts().fd.value() != 0 {
+        set_carrier(object.counts(), Carrier::Kernel);
+        judged(object.counts(), why, (0, 0));
     }
 }
 

@@ -116,8 +116,8 @@ impl Lane {
             accept_partial_checksum: device.checksums_may_be_partial(),
             // Workers of one server share the arena.
             attached_frames_max: device.frames() / if device.is_attached() { 8 } else { 2 },
-            tcp: runtime.tcp_settings.clone(),
-            udp: runtime.udp_settings.clone(),
+            tcp: runtime.tcp_settings().clone(),
+            udp: runtime.udp_settings().clone(),
         };
         let frames = device.frames() / if device.is_attached() { 4 } else { 1 };
         let stack = Stack::new(config, now);

@@ -2,19 +2,19 @@
 //! under the room's lock and without waiting, so that each direction changes over at an exact byte.
 
 use super::{Inner, News, Way, after, leave, ready, room};
-use crate::answer::{Answer, Stop, Why};
+use crate::answer::Answer;
 use crate::carrier::{Carried, may_wait};
 use crate::counts;
 use crate::errno::fail;
 use crate::fd_table;
-use crate::message::{self, Buffers};
+use crate::message::Buffers;
 use crate::object::Object;
 use crate::runtime::Runtime;
 use crate::wait::block::{self, Stopped, Wait};
 use ::memory::{End, Joined, Source};
 use core::sync::atomic::Ordering;
 use libc::{c_int, pollfd, ssize_t};
-use stack::Sink;
+use stack::{Ready, Sink};
 
 /// What an attempt came to; `None`: nothing yet.
 type Outcome = Option<Carried>;
@@ -43,7 +43,13 @@ pub(crate) fn receive(
         let begun = into.clone();
         let is_shut = object.shut.load(Ordering::Relaxed) & 1 != 0;
         let got = locked(runtime, object, fd, now, |inner, tcp, news| {
-            take_or_hear(inner, tcp, now, into, flags, is_shut, news)
+            let got = take_or_hear(inner, tcp, now, into, flags, is_shut, news);
+            match got {
+                Got::Bytes(count) if flags & libc::MSG_PEEK != 0 && count < enough && inner.is_over(tcp) => {
+                    Got::Last(count)
+                }
+                got => got,
+            }
         })?;
         if flags & libc::MSG_PEEK != 0 {
             // Each look begins anew.
@@ -83,10 +89,10 @@ pub(crate) fn receive(
 /// What an attempt means for a receive that wants `enough` bytes, and has `taken` some.
 fn answer(object: &Object, got: Got, taken: &mut usize, enough: usize, flags: c_int) -> Outcome {
     let done = match got {
+        Got::Last(count) => Ok(count as ssize_t),
         Got::Bytes(count) if flags & libc::MSG_PEEK != 0 => {
-            let is_last = count <= *taken;
             *taken = count;
-            if *taken < enough && !is_last {
+            if *taken < enough {
                 return None;
             }
             Ok(count as ssize_t)
@@ -142,6 +148,8 @@ fn more(
 /// What there is to receive.
 enum Got {
     Bytes(usize),
+    /// Bytes that were looked at, and no others come.
+    Last(usize),
     /// Not yet.
     Nothing,
     /// The end of the stream.
@@ -247,13 +255,20 @@ fn take(inner: &mut Inner, tcp: c_int, into: &mut Buffers<'_>, flags: c_int, is_
             }
             said => said,
         };
-        if count == 0 || into.left() == 0 || joined.source() != Source::Segment || flags & libc::MSG_PEEK != 0
-        {
+        let is_passed = match flags & libc::MSG_PEEK {
+            0 => joined.source() == Source::Segment,
+            _ => count as u64 == most,
+        };
+        if count == 0 || into.left() == 0 || !is_passed {
             return said;
         }
         got = count;
     }
-    got += from_segment(joined, into, flags);
+    match from_segment(joined, into, flags) {
+        Some(more) => got += more,
+        None if got == 0 => return Got::Error(libc::EFAULT),
+        None => {}
+    }
     if got > 0 {
         return Got::Bytes(got);
     }
@@ -265,9 +280,10 @@ fn take(inner: &mut Inner, tcp: c_int, into: &mut Buffers<'_>, flags: c_int, is_
     }
 }
 
-fn from_segment(joined: &mut Joined, into: &mut Buffers<'_>, flags: c_int) -> usize {
+/// `None`: nothing, as the buffers are not there.
+fn from_segment(joined: &mut Joined, into: &mut Buffers<'_>, flags: c_int) -> Option<usize> {
     let (peeks, drops) = (flags & libc::MSG_PEEK != 0, flags & libc::MSG_TRUNC != 0);
-    match (peeks, drops) {
+    let count = match (peeks, drops) {
         (true, true) => joined.unread().min(into.left()),
         (false, true) => joined.discard(into.left()),
         _ if !Buffers::are_sure() => {
@@ -276,8 +292,11 @@ fn from_segment(joined: &mut Joined, into: &mut Buffers<'_>, flags: c_int) -> us
             loop {
                 let room = into.left().min(PIECE);
                 let count = joined.peek(if peeks { done } else { 0 }, &mut piece[..room]);
-                if count == 0 || !into.put(&piece[..count]) {
-                    return done;
+                if count == 0 {
+                    break done;
+                }
+                if !into.put(&piece[..count]) {
+                    return (done > 0).then_some(done);
                 }
                 done += if peeks { count } else { joined.discard(count) };
             }
@@ -291,6 +310,21 @@ fn from_segment(joined: &mut Joined, into: &mut Buffers<'_>, flags: c_int) -> us
             })
         }
         (false, false) => into.fill(|room| joined.receive(room)),
+    };
+    Some(count)
+}
+
+impl Inner {
+    /// Whether the peer sends no more.
+    fn is_over(&self, tcp: c_int) -> bool {
+        match &self.way {
+            Way::Joined(joined) if !self.part.receives => joined.peer_has_ended(),
+            _ => {
+                let mut one = [pollfd { fd: tcp, events: libc::POLLRDHUP, revents: 0 }];
+                let _ = sys::poll::poll(&mut one, Some(0), None);
+                one[0].revents != 0
+            }
+        }
     }
 }
 
@@ -351,8 +385,13 @@ pub(crate) fn send(
     }
     let mut sent: usize = 0;
     let mut attempt = |now| -> Outcome {
-        let put = locked(runtime, object, fd, now, |inner, tcp, _| {
-            give(inner, tcp, data, flags, object.shut.load(Ordering::Relaxed) & 2 != 0)
+        let put = locked(runtime, object, fd, now, |inner, tcp, news| {
+            let was_vain = inner.sent_in_vain;
+            let put = give(inner, tcp, data, flags, object.shut.load(Ordering::Relaxed) & 2 != 0);
+            if inner.sent_in_vain && !was_vain {
+                news.edges |= Ready::HUP;
+            }
+            put
         })?;
         match put {
             Put::Bytes(count) => {
@@ -394,20 +433,6 @@ pub(crate) fn send(
     }
     let answer: Answer<ssize_t> = if sent > 0 { Ok(sent as ssize_t) } else { fail(libc::EAGAIN) };
     Carried::Done(answer)
-}
-
-/// Sends bytes of ours, as [`send`] does without flags.
-pub(crate) fn send_bytes(
-    runtime: &'static Runtime,
-    object: &'static Object,
-    fd: c_int,
-    bytes: &[u8],
-) -> Answer<ssize_t> {
-    let piece = message::piece(bytes.as_ptr().cast(), bytes.len());
-    match send(runtime, object, fd, &mut message::unfilled(&piece), 0) {
-        Carried::Done(answer) => answer,
-        Carried::Moved => Err(Stop::Kernel(Why::NotOurs)),
-    }
 }
 
 fn give(inner: &mut Inner, tcp: c_int, data: &mut Buffers<'_>, flags: c_int, is_shut: bool) -> Put {

@@ -15,6 +15,7 @@ use ::memory::{End, Joined};
 use core::sync::atomic::Ordering;
 use libc::c_int;
 use stack::Ready;
+use stats::Verdict;
 
 /// How long a process that is about to fork or to give a connection away waits for the other sides' answers.
 const PATIENCE_NS: u64 = 100_000_000;
@@ -51,7 +52,7 @@ pub(super) fn is_over(joined: &Joined, repaid: u64) -> bool {
 }
 
 /// The kernel carries it from now on, for good.
-pub(super) fn finish(object: &'static Object, why: &str) {
+pub(super) fn finish(object: &'static Object, why: Verdict) {
     let Some(room) = room(object) else { return };
     let mut inner = room.inner.lock();
     if object.kind() != Kind::Memory {
@@ -77,8 +78,12 @@ pub(super) fn finish(object: &'static Object, why: &str) {
     }
     drop(way);
     meet::one_less();
-    counts::in_memory(object, false);
-    logger::debug!("fd {fd}: {why}");
+    room.looks.store(false, Ordering::Release);
+    counts::from_memory(object, why);
+    match why {
+        Verdict::PartedFromPeer => logger::debug!("fd {fd}: the kernel carries it again"),
+        why => logger::info!("fd {fd}: TCP carries it: {}", why.text()),
+    }
 }
 
 /// The connection goes back to the kernel's socket, which it stays with. It has when the object is [`Kind::Carried`]:
@@ -87,6 +92,15 @@ pub(super) fn finish(object: &'static Object, why: &str) {
 pub(crate) fn leave(runtime: &'static Runtime, object: &'static Object, why: &str) {
     begin_to_leave(runtime, object, why);
     wait_until(runtime, || object.kind() != Kind::Memory, &[object]);
+}
+
+/// As [`leave`], before the program is replaced: what it shut down is so for the next one, whatever the peer says.
+#[cold]
+pub(crate) fn leave_to_next(runtime: &'static Runtime, object: &'static Object, why: &str) {
+    leave(runtime, object, why);
+    if object.kind() == Kind::Memory && object.shut.load(Ordering::Relaxed) & 2 != 0 {
+        let _ = sys::socket::shutdown(object.fd.load(Ordering::Relaxed), libc::SHUT_WR);
+    }
 }
 
 fn begin_to_leave(runtime: &'static Runtime, object: &'static Object, why: &str) {
@@ -123,7 +137,7 @@ fn begin_to_leave(runtime: &'static Runtime, object: &'static Object, why: &str)
         (news, is_apart)
     };
     if is_apart {
-        finish(object, "the kernel carries it");
+        finish(object, Verdict::PartedFromPeer);
         crate::wait::carrier::changed(&runtime.os, object);
     }
     after(runtime, object, &news);
@@ -163,6 +177,7 @@ fn withdraw(object: &'static Object) {
     if matches!(inner.way, Way::Offered(_)) {
         inner.way = Way::Apart;
         inner.role = None;
+        room.looks.store(false, Ordering::Release);
         meet::one_less();
     }
 }
@@ -176,6 +191,7 @@ pub(crate) fn after_fork(object: &'static Object, child: &sys::InChild) {
     inner.way = Way::Apart;
     if object.kind() == Kind::Memory {
         inner.role = None;
+        room.looks.store(false, Ordering::Release);
     }
 }
 
@@ -228,6 +244,18 @@ pub(crate) fn take_error(runtime: &'static Runtime, object: &'static Object) -> 
         return Some(libc::ECONNRESET);
     }
     Some(0)
+}
+
+/// Whether TCP's state would be CLOSED: the two ends have both ended, or the connection was reset.
+pub(crate) fn is_closed(runtime: &'static Runtime, object: &'static Object) -> bool {
+    super::poll(runtime, object, sys::clock::now());
+    let Some(room) = room(object) else { return false };
+    let inner = room.inner.lock();
+    let Way::Joined(joined) = &inner.way else { return false };
+    let has_shut = object.shut.load(Ordering::Relaxed) & 2 != 0;
+    inner.told_reset
+        || inner.sent_in_vain
+        || !inner.part.receives && (joined.ended() == Some(End::Reset) || has_shut && joined.peer_has_ended())
 }
 
 /// The last descriptor of a connection is closed: as TCP's, it is reset if something is unread, or if that is asked for

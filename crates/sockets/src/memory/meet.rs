@@ -1,8 +1,11 @@
 //! When a connection looks for its other side.
 //!
 //! A connection that carries one request is over before a segment has paid for itself. So the side that connected
-//! offers a meeting place when it has made some calls, and the side that accepted looks for it a little later, a few
-//! times, each time after twice as many calls. Neither ever waits.
+//! offers a meeting place when it has made some calls, and the side that accepted looks for it a little later, each
+//! time after twice as many calls, until it has made many and some time has gone by. Neither ever waits.
+//!
+//! Where a listener takes in nobody but those who speak SDP, the place is offered before the connection is made
+//! (`crates/sockets/src/sdp/refusal.rs`), and who accepts looks at once.
 
 use super::{Inner, Room, Way, after, room};
 use crate::answer::Why;
@@ -11,10 +14,12 @@ use crate::counts;
 use crate::fd_table;
 use crate::object::{Kind, Object};
 use crate::runtime::Runtime;
-use ::memory::{Meeting, Progress};
+use crate::wait::LOOK_NS;
+use ::memory::{Apart, Meeting, Progress};
 use core::net::Ipv6Addr;
 use core::sync::atomic::{AtomicU32, Ordering};
-use libc::c_int;
+use libc::{c_int, pollfd};
+use stats::Verdict;
 
 /// Which end of a connection this is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -25,10 +30,11 @@ pub(crate) enum Role {
 
 /// Calls after which the side that connected offers a place.
 const OFFERS: u32 = 4;
-/// Calls after which nobody is expected any more.
-const OFFERS_UNTIL: u32 = 1024;
-/// Calls after which the side that accepted looks for it first, and last.
-const LOOKS: core::ops::RangeInclusive<u32> = 8..=512;
+/// Calls after which the side that accepted looks for it first.
+const LOOKS: u32 = 8;
+/// Calls, and time, after which nobody is expected any more. Calls alone tell nothing: who polls makes them in no time.
+const CALLS_MAX: u32 = 1024;
+const PATIENCE_NS: u64 = 1_000_000_000;
 
 /// Connections of this process in memory, or on their way: each holds one descriptor more than the program knows.
 static COUNT: AtomicU32 = AtomicU32::new(0);
@@ -55,27 +61,67 @@ pub(super) fn forget_count() {
 }
 
 /// The kernel makes or made this connection, which may travel through memory.
-fn begins(object: &'static Object, role: Role) {
+fn begins(object: &'static Object, role: Role) -> &'static Room {
     let room = object.room_or_new();
     room.clear();
-    room.inner.lock().role = Some(role);
+    {
+        let mut inner = room.inner.lock();
+        inner.role = Some(role);
+        inner.begun = sys::clock::now();
+    }
+    room.looks.store(true, Ordering::Release);
+    counts::judged(object.counts(), Verdict::LooksForPeer, (0, 0));
+    room
 }
 
-/// connect(2) is over. Where connections meet at once, the place is offered before the peer can look for it.
-pub(crate) fn connected(runtime: &'static Runtime, object: &'static Object, fd: c_int) {
-    begins(object, Role::Connected);
-    if is_eager(runtime) {
+/// connect(2) is over, or goes on. `offered`: the place is there already. Where connections meet at once, it is offered
+/// before the peer can look for it.
+pub(crate) fn connected(
+    runtime: &'static Runtime,
+    object: &'static Object,
+    fd: c_int,
+    offered: Option<Meeting>,
+) {
+    let room = begins(object, Role::Connected);
+    if let Some(meeting) = offered.filter(|_| one_more()) {
+        room.inner.lock().way = Way::Offered(meeting);
+    } else if is_eager(runtime) {
         before_call(runtime, object, fd);
     }
 }
 
 /// The kernel accepted `fd` by a listener whose connections may: whether this one's peer is on this host.
-pub(crate) fn accepted(object: &'static Object, fd: c_int) -> bool {
+pub(crate) fn accepted(runtime: &'static Runtime, object: &'static Object, fd: c_int) -> bool {
     let is_local = is_local(fd);
     if is_local {
         begins(object, Role::Accepted);
+        if is_eager(runtime) {
+            before_call(runtime, object, fd);
+        }
     }
     is_local
+}
+
+/// As [`accepted`], of a listener that takes in nobody but those who speak SDP. Why the peer is none of them.
+pub(crate) fn accepted_sdp(
+    runtime: &'static Runtime,
+    object: &'static Object,
+    fd: c_int,
+) -> Result<(), Verdict> {
+    if !is_local(fd) {
+        return Err(Verdict::NobodyCame);
+    }
+    let room = begins(object, Role::Accepted);
+    look(runtime, object, fd, room, LOOKS);
+    if super::is_in(object) {
+        return Ok(());
+    }
+    match Verdict::from_number(object.counts().verdict.value()) {
+        // What both ends of one process say to each other the kernel carries.
+        Some(Verdict::PeerIsSelf) => Ok(()),
+        Some(why @ Verdict::PeerOfOtherUser) => Err(why),
+        _ => Err(Verdict::NobodyCame),
+    }
 }
 
 /// A connection within the host has one address of the host at both ends, or loopback's.
@@ -91,12 +137,21 @@ fn is_local(fd: c_int) -> bool {
 /// A call that moves data is about to be made on a connection that the kernel carries.
 #[inline]
 pub(crate) fn before_call(runtime: &'static Runtime, object: &'static Object, fd: c_int) {
-    if let Some(room) = room(object) {
+    if let Some(room) = room(object).filter(|room| room.looks.load(Ordering::Acquire)) {
         let calls = room.calls.fetch_add(1, Ordering::Relaxed) + 1;
-        if (OFFERS..=OFFERS_UNTIL).contains(&calls) || is_eager(runtime) {
+        if calls >= OFFERS || is_eager(runtime) {
             look(runtime, object, fd, room, calls);
+            if is_eager(runtime) {
+                hurry(runtime, object, fd, room, calls);
+            }
         }
     }
+}
+
+/// Whether a connection looks for its other side, or is about to: nobody else moves it.
+#[inline]
+pub(crate) fn looks(object: &Object) -> bool {
+    room(object).is_some_and(|room| room.looks.load(Ordering::Acquire))
 }
 
 /// For tests (SIDESTEP_MOVE_EVERY): connections meet as soon as they can.
@@ -106,80 +161,152 @@ fn is_eager(runtime: &Runtime) -> bool {
 
 #[cold]
 fn look(runtime: &'static Runtime, object: &'static Object, fd: c_int, room: &'static Room, calls: u32) {
-    let is_due = {
-        let inner = room.inner.lock();
-        match (inner.role, &inner.way) {
-            (Some(Role::Connected), Way::Apart) => calls == OFFERS || is_eager(runtime),
-            (Some(Role::Connected), Way::Offered(_)) => true,
-            (Some(Role::Accepted), Way::Apart) => {
-                calls.is_power_of_two() && LOOKS.contains(&calls) || is_eager(runtime)
-            }
+    let now = sys::clock::now();
+    let (is_due, is_late) = {
+        let mut inner = room.inner.lock();
+        let first = if inner.role == Some(Role::Connected) { OFFERS } else { LOOKS };
+        let is_due = match (inner.role, &inner.way) {
+            (Some(_), Way::Apart) => calls >= first && calls.is_power_of_two(),
+            (Some(Role::Connected), Way::Offered(_)) => now.saturating_sub(inner.heard) >= LOOK_NS,
             _ => false,
+        };
+        if is_due {
+            inner.heard = now;
         }
+        let is_eager =
+            is_eager(runtime) && inner.role.is_some() && matches!(inner.way, Way::Apart | Way::Offered(_));
+        (is_due || is_eager, calls > CALLS_MAX && now.saturating_sub(inner.begun) > PATIENCE_NS)
     };
+    if is_late {
+        return alone(object, fd, room);
+    }
     // While a socket is shown to the peer its close would not wait for anybody.
-    let stays = object.control.lock().linger.is_some() || object.price.load(Ordering::SeqCst) == u32::MAX;
-    if !is_due || stays || !carrier::is_alone(object) || !object.begin_move() {
+    let stays = || {
+        object.control.lock().linger.is_some()
+            || object.price.load(Ordering::SeqCst) == u32::MAX
+            || is_paced(fd)
+    };
+    if !is_due || stays() || !carrier::is_alone(object) || !object.begin_move() {
         return;
     }
     let mut became = Kind::Carried;
     if object.in_flight.load(Ordering::SeqCst) == 0 {
         let mut inner = room.inner.lock();
-        if step(&mut inner, fd, calls) {
-            became = Kind::Memory;
-            inner.part = inner.part_of_kernel();
-            inner.heard = 0;
+        match step(&mut inner, fd) {
+            Step::Talks => {
+                became = Kind::Memory;
+                inner.part = inner.part_of_kernel();
+                inner.heard = 0;
+            }
+            Step::Waits => {}
+            Step::Never(why) => never(object, fd, room, &mut inner, why),
         }
     }
     object.set_kind(became);
     if became == Kind::Memory {
-        counts::in_memory(object, true);
+        counts::in_memory(object);
         logger::debug!("fd {fd}: meets its peer, to go on through memory");
         super::carrier::changed(&runtime.os, object);
         rest_of_meeting(runtime, object, fd, room);
-    } else if calls >= OFFERS_UNTIL {
-        alone(object, fd, room);
     }
 }
 
-/// True: the two sides talk to each other from now on.
-fn step(inner: &mut Inner, fd: c_int, calls: u32) -> bool {
-    let meeting = match (core::mem::take(&mut inner.way), inner.role) {
-        (Way::Offered(meeting), _) if calls < OFFERS_UNTIL => match meeting.go_on(fd) {
-            Progress::Waiting(meeting) if meeting.is_under_way() => meeting,
+/// Whether the kernel holds its sends to a rate (SO_MAX_PACING_RATE).
+fn is_paced(fd: c_int) -> bool {
+    sys::socket::option(fd, libc::SOL_SOCKET, libc::SO_MAX_PACING_RATE, u32::MAX) != Ok(u32::MAX)
+}
+
+/// What came of looking.
+enum Step {
+    /// The two sides talk to each other from now on.
+    Talks,
+    /// Nobody has come yet.
+    Waits,
+    /// They do not meet.
+    Never(Verdict),
+}
+
+fn step(inner: &mut Inner, fd: c_int) -> Step {
+    match (core::mem::take(&mut inner.way), inner.role) {
+        (Way::Offered(meeting), _) => match meeting.go_on(fd) {
+            Progress::Waiting(meeting) if meeting.is_under_way() => {
+                inner.way = Way::Meeting(meeting);
+                Step::Talks
+            }
             Progress::Waiting(meeting) => {
                 inner.way = Way::Offered(meeting);
-                return false;
+                Step::Waits
             }
-            _ => {
+            Progress::Joined(_) => Step::Never(Verdict::PeerMistaken),
+            Progress::Apart(why) => {
                 one_less();
-                return false;
+                Step::Never(verdict(why))
             }
         },
-        (Way::Offered(_), _) => {
-            one_less();
-            return false;
-        }
-        (_, Some(Role::Connected)) => {
-            if is_local(fd) && one_more() {
-                match Meeting::offer(fd) {
-                    Ok(meeting) => inner.way = Way::Offered(meeting),
-                    Err(_) => one_less(),
-                }
+        (_, Some(Role::Connected)) => match Some(()).filter(|()| one_more()).map(|()| Meeting::offer(fd)) {
+            Some(Ok(meeting)) => {
+                inner.way = Way::Offered(meeting);
+                Step::Waits
             }
-            return false;
-        }
-        (_, Some(Role::Accepted)) if one_more() => match Meeting::call(fd) {
-            Ok(meeting) if !meeting.is_with_itself() => meeting,
-            _ => {
+            // It is not connected yet.
+            Some(Err(libc::ENOTCONN)) => {
                 one_less();
-                return false;
+                Step::Waits
             }
+            Some(Err(_)) => {
+                one_less();
+                Step::Never(Verdict::NoSegment)
+            }
+            None => Step::Never(Verdict::NoSegment),
         },
-        _ => return false,
-    };
-    inner.way = Way::Meeting(meeting);
-    true
+        (_, Some(Role::Accepted)) => match Meeting::call(fd) {
+            Ok(meeting) if meeting.is_with_itself() => Step::Never(Verdict::PeerIsSelf),
+            Ok(meeting) if one_more() => {
+                inner.way = Way::Meeting(meeting);
+                Step::Talks
+            }
+            Ok(_) => Step::Never(Verdict::NoSegment),
+            Err(libc::EPERM) => Step::Never(Verdict::PeerOfOtherUser),
+            Err(_) => Step::Waits,
+        },
+        _ => Step::Waits,
+    }
+}
+
+/// What the statistics call it.
+pub(super) fn verdict(why: Apart) -> Verdict {
+    match why {
+        Apart::HungUp => Verdict::PeerHungUp,
+        Apart::Nonsense | Apart::BadSegment => Verdict::PeerMistaken,
+        Apart::Stranger => Verdict::PeerIsStranger,
+        Apart::NoSegment => Verdict::NoSegment,
+    }
+}
+
+/// For tests: waits a little until the meeting is over, so that as many bytes as can be go by the segment.
+#[cold]
+fn hurry(runtime: &'static Runtime, object: &'static Object, fd: c_int, room: &'static Room, calls: u32) {
+    const CALLS: u32 = 2;
+    const PATIENCE_NS: u64 = 20_000_000;
+    const SLEEP_NS: u64 = 1_000_000;
+    let until = sys::clock::now() + PATIENCE_NS;
+    while calls <= CALLS && sys::clock::now() < until {
+        let descriptor = {
+            let inner = room.inner.lock();
+            match &inner.way {
+                Way::Offered(meeting) | Way::Meeting(meeting) => meeting.descriptor(),
+                // Its peer may be about to offer the place.
+                Way::Apart if inner.role == Some(Role::Accepted) => -1,
+                Way::Joined(_) | Way::Apart => return,
+            }
+        };
+        let mut one = [pollfd { fd: descriptor, events: libc::POLLIN, revents: 0 }];
+        let _ = sys::poll::poll(&mut one, Some(SLEEP_NS), None);
+        match super::is_in(object) {
+            true => super::rung(runtime, object),
+            false => look(runtime, object, fd, room, calls),
+        }
+    }
 }
 
 /// The peer may have answered already.
@@ -188,11 +315,24 @@ fn rest_of_meeting(runtime: &'static Runtime, object: &'static Object, fd: c_int
     after(runtime, object, &news);
 }
 
+/// The kernel carries it for good.
+fn never(object: &'static Object, fd: c_int, room: &Room, inner: &mut Inner, why: Verdict) {
+    inner.role = None;
+    room.looks.store(false, Ordering::Release);
+    counts::judged(object.counts(), why, (0, 0));
+    counts::segment().left_to_kernel(Why::NoSdp);
+    logger::info!("fd {fd}: TCP carries it: {}", why.text());
+}
+
 /// Nobody has come.
 fn alone(object: &'static Object, fd: c_int, room: &Room) {
     let mut inner = room.inner.lock();
-    if inner.role.take().is_some() && fd_table::names(fd, object) {
-        counts::segment().left_to_kernel(Why::NoSdp);
-        logger::info!("fd {fd}: {}", Why::NoSdp.text());
+    if inner.role.is_some() && matches!(inner.way, Way::Apart | Way::Offered(_)) {
+        if let Way::Offered(_) = core::mem::take(&mut inner.way) {
+            one_less();
+        }
+        if fd_table::names(fd, object) {
+            never(object, fd, room, &mut inner, Verdict::NobodyCame);
+        }
     }
 }

@@ -20,24 +20,30 @@ mod leave;
 mod meet;
 mod ready;
 
-pub(crate) use data::{receive, send, send_bytes, unread};
-pub(crate) use leave::{after_fork, before_fork, close, leave, shutdown, take_error};
+pub(crate) use data::{receive, send, unread};
+pub(crate) use leave::{
+    after_fork, before_fork, close, is_closed, leave, leave_to_next, shutdown, take_error,
+};
 use meet::Role;
-pub(crate) use meet::{accepted, before_call, connected};
+pub(crate) use meet::{accepted, accepted_sdp, before_call, connected, looks};
 pub(crate) use ready::{UNHEARD, arm, bell, kernel_part, poll, ready, rung, silent_bell};
 
 use crate::object::{Kind, Object};
 use crate::runtime::Runtime;
 use crate::wait::{LOOK_NS, carrier, epoll};
+use ::memory::sign::{self, Takes};
 use ::memory::{Joined, Meeting, Progress, Source};
-use core::sync::atomic::{AtomicU32, Ordering};
+use core::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use stack::Ready;
+use stats::Verdict;
 
 /// What an object knows of its way through memory. Kept with the object, as that is never freed.
 pub(crate) struct Room {
     inner: sys::Mutex<Inner>,
     /// Calls that moved data or wanted to, while the kernel carried the connection.
     calls: AtomicU32,
+    /// The other side may be found, or was.
+    looks: AtomicBool,
 }
 
 /// How far a connection is.
@@ -54,6 +60,12 @@ enum Way {
     Joined(Box<Joined>),
 }
 
+/// See [`::memory::sign`].
+struct Sign {
+    takes: Takes,
+    _up: Option<sys::Fd>,
+}
+
 /// What part the kernel's socket has in a connection that is [`Kind::Memory`].
 #[derive(Clone, Copy, Default, PartialEq, Eq)]
 struct Part {
@@ -67,10 +79,14 @@ struct Part {
 struct Inner {
     way: Way,
     role: Option<Role>,
+    /// Of a listener: by it peers know before they connect that it speaks SDP.
+    sign: Option<Sign>,
     part: Part,
     /// Somebody found no room to send: there will be an edge.
     is_stuck: bool,
-    /// When the bell was heard last.
+    /// When the kernel made the connection.
+    begun: u64,
+    /// When the bell was heard last, or the meeting place looked at.
     heard: u64,
     /// Bytes that the peer did not read here, and that went by the socket since.
     repaid: u64,
@@ -90,8 +106,8 @@ struct News {
     is_unarmed: bool,
     /// The kernel's part is another one.
     has_moved: bool,
-    /// The kernel carries it from now on.
-    is_over: Option<&'static str>,
+    /// The kernel carries it from now on, and why.
+    is_over: Option<Verdict>,
 }
 
 impl News {
@@ -105,13 +121,21 @@ impl News {
 
 impl Room {
     fn new() -> Room {
-        Room { inner: sys::Mutex::new(Inner::default()), calls: AtomicU32::new(0) }
+        Room {
+            inner: sys::Mutex::new(Inner::default()),
+            calls: AtomicU32::new(0),
+            looks: AtomicBool::new(false),
+        }
     }
 
     /// The object is another socket from now on.
     pub(crate) fn clear(&self) {
-        *self.inner.lock() = Inner::default();
+        let before = core::mem::take(&mut *self.inner.lock());
+        if !matches!(before.way, Way::Apart) {
+            meet::one_less();
+        }
         self.calls.store(0, Ordering::Relaxed);
+        self.looks.store(false, Ordering::Release);
     }
 }
 
@@ -136,7 +160,7 @@ impl Inner {
                     self.way = Way::Joined(joined);
                     news.edges = Ready::IN | Ready::OUT;
                 }
-                Progress::Apart(why) => news.is_over = Some(why),
+                Progress::Apart(why) => news.is_over = Some(meet::verdict(why)),
             },
             way => self.way = way,
         }
@@ -153,7 +177,7 @@ impl Inner {
                 self.repaid += leave::repay(joined, tcp, self.repaid);
             }
             if leave::is_over(joined, self.repaid) {
-                news.is_over = Some("the kernel carries it again");
+                news.is_over = Some(Verdict::PartedFromPeer);
             }
         }
         let part = self.part_of_kernel();
@@ -201,6 +225,25 @@ fn told(runtime: &'static Runtime, object: &'static Object, news: &News) {
 #[inline]
 fn room(object: &Object) -> Option<&'static Room> {
     object.room()
+}
+
+/// A listener speaks SDP from now on: its sign goes up.
+pub(crate) fn listens(object: &'static Object, fd: i32, takes: Takes) {
+    let up = sys::socket::own_end(fd).and_then(|end| sign::put_up(end, takes));
+    object.room_or_new().inner.lock().sign = Some(Sign { takes, _up: up.ok() });
+}
+
+/// Whom a listener takes in; `None`: it does not speak SDP.
+pub(crate) fn takes(listener: &Object) -> Option<Takes> {
+    room(listener)?.inner.lock().sign.as_ref().map(|sign| sign.takes)
+}
+
+/// Whether nothing is known of a socket's way through memory.
+pub(crate) fn is_strange_to(object: &Object) -> bool {
+    room(object).is_none_or(|room| {
+        let inner = room.inner.lock();
+        inner.role.is_none() && inner.sign.is_none() && matches!(inner.way, Way::Apart)
+    })
 }
 
 /// The kernel's sets that hold a bell let go of it, which is about to be closed.

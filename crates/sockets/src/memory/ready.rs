@@ -52,7 +52,7 @@ impl Inner {
     /// `shut`: the directions that were shut down from here, as in [`Object::shut`].
     fn ready(&mut self, shut: u8) -> Ready {
         let mut ready = Ready::default();
-        let (part, told_reset) = (self.part, self.told_reset);
+        let (part, told_reset, sent_in_vain) = (self.part, self.told_reset, self.sent_in_vain);
         let Way::Joined(joined) = &mut self.way else { return ready };
         let end = joined.ended();
         let mut peer_ended = false;
@@ -69,7 +69,8 @@ impl Inner {
         if is_reset && !told_reset {
             ready |= Ready::ERR;
         }
-        if is_reset || peer_ended && shut & 2 != 0 || shut == 3 {
+        // What was sent to nobody has drawn the RST.
+        if is_reset || sent_in_vain || peer_ended && shut & 2 != 0 || shut == 3 {
             ready |= Ready::HUP;
         }
         if !part.sends && (joined.is_writable() || shut & 2 != 0) && !joined.is_leaving() {

@@ -15,7 +15,6 @@ impl Object {
         }
         self.set_counts(&counts::NOBODY);
         self.accelerated.store(NEVER, Ordering::Relaxed);
-        self.resting.store(false, Ordering::Relaxed);
         self.users.store(0, Ordering::Relaxed);
         self.ending.store(false, Ordering::Relaxed);
         self.set_kind(Kind::Inherited);

@@ -1,21 +1,19 @@
 //! accept(2): connections of the engine first, then those that came through the kernel.
 
 use crate::address::Wanted;
-use crate::address::{self};
+
 use crate::answer::{Answer, Stop, Why};
 use crate::errno::fail;
 use crate::fd_table;
 use crate::lane::Lane;
 use crate::object::{Inherited, Kind, Object};
 use crate::offload;
-use crate::relay;
 use crate::runtime::Runtime;
 use crate::wait::LOOK_NS;
 use crate::wait::block::{self, Stopped, Wait};
 use core::sync::atomic::Ordering;
 use libc::{c_int, pollfd};
 use stack::{Ready, SocketId};
-use std::net::SocketAddrV4;
 
 /// accept4(2).
 pub(crate) fn accept4(
@@ -60,7 +58,6 @@ fn attempt(
         // shutdown(2) in another thread.
         return Some(fail(libc::EINVAL));
     }
-    super::attend(object);
     for (lane, id) in object.legs() {
         lane.turn(now);
         if lane.lock().stack.ready(id).has(Ready::IN)
@@ -78,8 +75,8 @@ fn attempt(
     accept_in_kernel(runtime, object, object.shadow(fd), name, flags)
 }
 
-/// A blocking shadow's accept has no MSG_DONTWAIT. So one thread at a time looks, then takes, among all processes that
-/// share the listener: who came second would wait in the kernel, and its lane would stand.
+/// A blocking shadow's accept has no MSG_DONTWAIT. So one thread at a time looks, then takes: who came second would
+/// wait in the kernel, and its lane would stand. Other processes have the listener only if they got it in a message.
 fn accept_in_kernel(
     runtime: &Runtime,
     listener: &'static Object,
@@ -87,49 +84,19 @@ fn accept_in_kernel(
     name: Wanted,
     flags: c_int,
 ) -> Option<Answer<c_int>> {
-    let (lane, _) = listener.legs().next()?;
-    let is_blocking = !listener.nonblocking.load(Ordering::Relaxed);
-    let lock = if is_blocking { lane.lock().device.try_lock_accepts() } else { None };
-    if is_blocking && lock.is_none() || !sys::poll::readable(fd) {
+    if listener.in_flight.swap(1, Ordering::AcqRel) != 0 {
         return None;
     }
-    match runtime.os.accept_from(fd, name, flags) {
+    let accepted = sys::poll::readable(fd).then(|| runtime.os.accept_from(fd, name, flags));
+    listener.in_flight.store(0, Ordering::Release);
+    match accepted? {
         Ok(accepted) => {
             crate::calls::recycled(accepted);
-            if let Some(remote) = handed_over(runtime, listener, accepted, flags) {
-                let _ = name.write(remote);
-            }
             Some(Ok(accepted))
         }
         Err(libc::EAGAIN) => None,
         Err(errno) => Some(fail(errno)),
     }
-}
-
-/// A connection from this host may be one that another process of this server handed over: its true peer, which the
-/// descriptor shows from now on.
-fn handed_over(
-    runtime: &Runtime,
-    listener: &'static Object,
-    fd: c_int,
-    flags: c_int,
-) -> Option<SocketAddrV4> {
-    let local = address::of_shadow(&runtime.os, fd).ok()?;
-    let peer = address::peer_of_shadow(&runtime.os, fd)?;
-    if peer.ip() != local.ip() {
-        return None;
-    }
-    let remote = listener.legs().find_map(|(lane, _)| lane.lock().device.take_offer(peer.port()))?;
-    let object = Object::new(Kind::Relayed, fd, flags & libc::SOCK_NONBLOCK != 0);
-    {
-        let mut control = object.control.lock();
-        control.local = Some(local);
-        control.remote = Some(remote);
-    }
-    if !fd_table::enter_socket(fd, object) {
-        object.release();
-    }
-    Some(remote)
 }
 
 /// As accept(2) of a connection that an engine made; `None`: there is none.
@@ -175,7 +142,6 @@ fn take(
         runtime.os.close_descriptor(fd);
         return None;
     };
-    relay::accepted(listener);
     {
         let mut control = object.control.lock();
         control.local = Some(local);

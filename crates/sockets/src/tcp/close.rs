@@ -15,13 +15,6 @@ use stack::{Instant, SocketId};
 /// The last descriptor of a TCP socket is about to be closed. With SO_LINGER waits for the peer's acknowledgment.
 pub(crate) fn close(runtime: &'static Runtime, object: &'static Object, fd: c_int) {
     if object.kind() != Kind::Stream {
-        object.resting.store(false, Ordering::Release);
-        if object.kind() == Kind::Listener
-            && (offload::unsteer(object) || object.shared.load(Ordering::Relaxed))
-        {
-            // Other processes go on listening: what waits here is for them.
-            runtime.relays.hand_over(runtime, object, u64::MAX);
-        }
         detach(object);
         return;
     }

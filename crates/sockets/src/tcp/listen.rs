@@ -57,39 +57,6 @@ pub(crate) fn listen(
     }
 }
 
-/// A child of a fork uses a listener of its parent: it listens on lanes of its own beside the parent's. False: it
-/// cannot, and parent and child hear through the kernel.
-pub(crate) fn adopt(runtime: &'static Runtime, object: &'static Object) -> bool {
-    let (local, queue, flows) = {
-        let mut control = object.control.lock();
-        let (Some(local), Some(queue)) = (control.local, control.backlog) else { return false };
-        (local, queue, core::mem::take(&mut control.flows))
-    };
-    let parents: Vec<_> = object.legs().collect();
-    object.drop_legs();
-    match stand(runtime, object, local, queue) {
-        Ok(()) => {
-            object.set_kind(Kind::Listener);
-            runtime.resting.share(object);
-            for (lane, _) in object.legs() {
-                // A parent that ended (daemon) should not be left in the way.
-                lane.lock().device.bury_dead();
-            }
-            true
-        }
-        Err(why) => {
-            super::detach(object);
-            runtime.count(why, format_args!("inherited listener"));
-            for (leg, flow) in flows {
-                if let Some((lane, _)) = parents.get(usize::from(leg)) {
-                    lane.lock().device.unsteer(flow);
-                }
-            }
-            false
-        }
-    }
-}
-
 fn kernel_listen(runtime: &'static Runtime, fd: c_int, backlog: c_int) -> Answer<()> {
     runtime.os.listen_on(fd, backlog).map(|_| ()).map_err(Stop::Errno)
 }

@@ -7,10 +7,10 @@ mod accept;
 mod close;
 mod connect;
 mod listen;
+mod measured;
 mod port;
 mod recv;
 mod repair;
-mod resting;
 mod send;
 mod spares;
 mod splice;
@@ -18,11 +18,10 @@ mod splice;
 pub(crate) use accept::{accept_ready, accept4};
 pub(crate) use close::{abort, abort_in, close, detach, refuse_queued, shutdown};
 pub(crate) use connect::connect;
-pub(crate) use listen::{adopt, listen};
+pub(crate) use listen::listen;
 pub(crate) use port::reuse_asked;
-pub(crate) use recv::{recv, take_now};
+pub(crate) use recv::recv;
 pub(crate) use repair::{Moved, put_back, to_carried, to_kernel};
-pub(crate) use resting::{Resting, attend};
 pub(crate) use send::{send, send_fetched, send_file};
 pub(crate) use spares::{Spare, Spares};
 pub(crate) use splice::Splice;
@@ -51,7 +50,7 @@ pub(crate) fn bind(
 /// The options that a connection or listener starts with.
 fn options(runtime: &Runtime, object: &Object) -> stack::tcp::Options {
     let set = object.control.lock().tcp.as_deref().cloned();
-    let options = set.unwrap_or_else(|| runtime.tcp_settings.options.clone());
+    let options = set.unwrap_or_else(|| runtime.tcp_settings().options.clone());
     stack::tcp::Options { bound_to_interface: object.device.load(Ordering::Relaxed) != 0, ..options }
 }
 

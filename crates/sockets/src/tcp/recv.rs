@@ -160,11 +160,6 @@ fn filter(object: &'static Object, now: u64) {
     }
 }
 
-/// What is there now, into memory of our own.
-pub(crate) fn take_now(object: &Object, mut into: &mut [u8]) -> Result<usize, RecvError> {
-    attempt_into(object, &mut into, Take::Consume, sys::clock::now(), false)
-}
-
 #[inline]
 fn attempt_into(
     object: &Object,

@@ -7,6 +7,7 @@
 //! after the last that reached us. What arrives in between waits in our ring, and is passed on
 //! (`Inner::leave_to_kernel`).
 
+use super::measured::Measured;
 use crate::address;
 use crate::answer::Why;
 use crate::counts;
@@ -67,8 +68,9 @@ pub(crate) fn to_carried(runtime: &'static Runtime, object: &'static Object, fd:
 }
 
 /// A connection that left the engine for nothing goes back into the kernel.
-pub(crate) fn put_back(runtime: &Runtime, fd: c_int, connection: &Handover) {
-    match restore(runtime, fd, connection) {
+pub(crate) fn put_back(runtime: &Runtime, inner: &Inner, object: &Object, fd: c_int, connection: &Handover) {
+    let measured = Measured::of(inner, object);
+    match restore(runtime, fd, connection, &measured) {
         Ok(before) => go_on(runtime, fd, connection, before),
         Err(errno) => logger::error!("fd {fd}: the kernel does not take its connection back: errno {errno}"),
     }
@@ -88,7 +90,8 @@ fn take_out(runtime: &Runtime, object: &'static Object, fd: c_int, becomes: Kind
     }
     let connection = inner.stack.tcp_describe(Instant(now), id)?;
     super::port::unshare(object, fd);
-    let before = match restore(runtime, fd, &connection) {
+    let measured = Measured::of(inner, object);
+    let before = match restore(runtime, fd, &connection, &measured) {
         Ok(before) => before,
         Err(errno) => {
             logger::debug!("fd {fd}: the kernel does not take the connection: errno {errno}");
@@ -103,9 +106,10 @@ fn take_out(runtime: &Runtime, object: &'static Object, fd: c_int, becomes: Kind
         let mut control = object.control.lock();
         let end = connection.send_seq.wrapping_add(connection.sent.len() as u32);
         control.on_way = connection.sent_at.map(|at| (end, at));
+        control.least_round_trip = connection.pace.map(|pace| pace.least);
         core::mem::take(&mut control.flows)
     };
-    flows.into_iter().for_each(|(_, flow)| _ = inner.device.unsteer(flow));
+    flows.into_iter().for_each(|(_, flow)| inner.device.unsteer(flow));
     inner.look_at_all(now);
     go_on(runtime, fd, &connection, before);
     lane.note(inner, now);
@@ -159,13 +163,13 @@ struct Before {
 
 /// The shadow becomes the connection, in repair mode, in which nothing is sent; `leave` ends it. In case of an error it
 /// is a socket without connection again.
-fn restore(runtime: &Runtime, fd: c_int, connection: &Handover) -> sys::Result<Before> {
+fn restore(runtime: &Runtime, fd: c_int, connection: &Handover, measured: &Measured) -> sys::Result<Before> {
     let has = |name| option(fd, SOL_SOCKET, name, 0 as c_int);
     let reuse = has(libc::SO_REUSEADDR)?;
     let send_buffer = has(libc::SO_SNDBUF)?;
-    let receive_buffer = has(libc::SO_RCVBUF)?.max(bound(runtime.tcp_settings.rmem[2]));
+    let receive_buffer = has(libc::SO_RCVBUF)?.max(bound(runtime.tcp_settings().rmem[2]));
     keeper::set_repair(fd, 1)?;
-    let restored = establish(fd, connection).and_then(|()| fill(fd, connection));
+    let restored = establish(fd, connection).and_then(|()| fill(fd, connection, measured));
     // Before a segment makes the kernel say something: it would offer the room that was made for what is unread.
     keep_bounds(fd, (libc::SO_RCVBUF, libc::SO_RCVBUFFORCE), receive_buffer);
     if restored.is_err() {
@@ -190,8 +194,9 @@ fn establish(fd: c_int, connection: &Handover) -> sys::Result<()> {
         connection.unread.len() + connection.receive_window as usize,
     );
     make_room(fd, (libc::SO_SNDBUF, libc::SO_SNDBUFFORCE), connection.sent.len() + connection.unsent.len());
-    // The kernel sends our FIN again where the peer acknowledged it.
-    let send_seq = connection.send_seq.wrapping_sub(u32::from(connection.state == State::FinWait2));
+    // One before: the kernel sends our FIN again where the peer acknowledged it, else that byte is to tell the round
+    // trip.
+    let send_seq = connection.send_seq.wrapping_sub(1);
     for (queue, seq) in [(TCP_SEND_QUEUE, send_seq), (TCP_RECV_QUEUE, receive_seq(connection))] {
         tcp_option(fd, libc::TCP_REPAIR_QUEUE, queue)?;
         set_option(fd, IPPROTO_TCP, libc::TCP_QUEUE_SEQ, &seq)?;
@@ -227,11 +232,15 @@ fn receive_seq(connection: &Handover) -> u32 {
 }
 
 /// What waits to be read and to be acknowledged, and the windows.
-fn fill(fd: c_int, connection: &Handover) -> sys::Result<()> {
-    for (queue, bytes) in [(TCP_RECV_QUEUE, &connection.unread), (TCP_SEND_QUEUE, &connection.sent)] {
-        tcp_option(fd, libc::TCP_REPAIR_QUEUE, queue)?;
-        write(fd, bytes)?;
+fn fill(fd: c_int, connection: &Handover, measured: &Measured) -> sys::Result<()> {
+    tcp_option(fd, libc::TCP_REPAIR_QUEUE, TCP_RECV_QUEUE)?;
+    write(fd, &connection.unread)?;
+    tcp_option(fd, libc::TCP_REPAIR_QUEUE, TCP_SEND_QUEUE)?;
+    if connection.state != State::FinWait2 {
+        write(fd, &[0])?;
+        measured.tell(connection);
     }
+    write(fd, &connection.sent)?;
     // The rest is written when there is no way back.
     let room = option(fd, SOL_SOCKET, libc::SO_SNDBUF, 0 as c_int)?;
     if (room / 2).cast_unsigned() < (connection.sent.len() + connection.unsent.len()) as u32 {
@@ -254,7 +263,7 @@ fn fill(fd: c_int, connection: &Handover) -> sys::Result<()> {
 fn go_on(runtime: &Runtime, fd: c_int, connection: &Handover, before: Before) {
     leave(fd, TCP_REPAIR_OFF, before.reuse);
     send_unsent(fd, &connection.unsent);
-    let most = before.send_buffer.max(bound(runtime.tcp_settings.wmem[2]));
+    let most = before.send_buffer.max(bound(runtime.tcp_settings().wmem[2]));
     keep_bounds(fd, (libc::SO_SNDBUF, libc::SO_SNDBUFFORCE), most);
     // Whose FIN came is not known to the kernel, but reads end as if it were.
     if connection.read_shut || connection.is_fin_received() {

@@ -1,10 +1,12 @@
 //! Sending on a connection.
 
 use crate::answer::{Answer, Stop, Why};
+use crate::carrier::{self, Carried};
 use crate::counts;
 use crate::errno::fail;
 use crate::lane::{Inner, Lane, Tx};
 use crate::memory;
+use crate::message;
 use crate::object::{Kind, Object};
 use crate::runtime::Runtime;
 use crate::wait::block::{self, Stopped, Wait};
@@ -156,9 +158,17 @@ fn send_piece(
     fd: c_int,
     mut piece: &[u8],
 ) -> Answer<ssize_t> {
-    match object.kind() {
-        Kind::Memory => memory::send_bytes(runtime, object, fd, piece),
-        _ => send(runtime, object, &mut piece, 0),
+    let bytes = message::piece(piece.as_ptr().cast(), piece.len());
+    let mut data = message::unfilled(&bytes);
+    loop {
+        let sent = match object.kind() {
+            Kind::Memory => memory::send(runtime, object, fd, &mut data, 0),
+            Kind::Carried | Kind::Moving => carrier::send(runtime, object, fd, &mut data, 0, false),
+            _ => return send(runtime, object, &mut piece, 0),
+        };
+        if let Carried::Done(answer) = sent {
+            return answer;
+        }
     }
 }
 
@@ -171,7 +181,8 @@ pub(crate) fn send_file(
     at: &mut Option<i64>,
     count: usize,
 ) -> Answer<ssize_t> {
-    if !matches!(object.kind(), Kind::Stream | Kind::Memory) {
+    // What may still meet its peer is copied, too: the kernel's own call would be in the way of that.
+    if !matches!(object.kind(), Kind::Stream | Kind::Memory) && !memory::looks(object) {
         return Err(Stop::Kernel(Why::NotOurs));
     }
     if at.is_some_and(|at| at < 0) {

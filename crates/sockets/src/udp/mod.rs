@@ -277,9 +277,9 @@ fn options(runtime: &Runtime, object: &Object) -> stack::udp::Options {
 /// What a fresh socket starts with.
 pub(crate) fn default_options(runtime: &Runtime) -> stack::udp::Options {
     stack::udp::Options {
-        receive_buffer: runtime.udp_settings.receive_buffer,
+        receive_buffer: runtime.udp_settings().receive_buffer,
         tos: 0,
-        ttl: runtime.tcp_settings.options.ttl,
+        ttl: runtime.tcp_settings().options.ttl,
         multicast_ttl: 1,
         multicast_all: true,
         mtu_discover: stack::udp::MtuDiscover::Want,

@@ -153,7 +153,7 @@ impl<'a> Poll<'a> {
         let mut lanes = found.sets.iter().fold(Lanes::default(), |lanes, set| Lanes(lanes.0 | set.lanes().0));
         let all = found.indices.iter().copied().zip(found.objects.iter().copied());
         let ours: Vec<_> = all.filter(|(_, object)| is_active(object)).collect();
-        if ours.is_empty() && lanes.0 == 0 && !found.sets.iter().any(|set| set.has_bells()) {
+        if ours.is_empty() && lanes.0 == 0 && !found.sets.iter().any(|set| set.hears_bells()) {
             return None;
         }
         let mut kernel = fds.to_vec();
@@ -165,7 +165,6 @@ impl<'a> Poll<'a> {
                 }
                 continue;
             }
-            crate::tcp::attend(object);
             lanes.add(object);
             if shadow_contributes(object) {
                 kernel[*i].events &= libc::POLLIN | libc::POLLRDNORM | libc::POLLPRI;

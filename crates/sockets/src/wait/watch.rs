@@ -107,11 +107,6 @@ impl Watch {
         });
     }
 
-    /// Whether a set holds the socket.
-    pub(crate) fn is_in(&self, set: &Set) -> bool {
-        self.inner.lock().sets().any(|(known, _)| core::ptr::eq(known, set))
-    }
-
     /// The sets that hold the socket.
     pub(crate) fn sets(&self) -> Vec<(&'static Set, u32)> {
         if self.count.load(Ordering::SeqCst) == 0 { Vec::new() } else { self.inner.lock().sets().collect() }

@@ -3,7 +3,10 @@
 
 use super::State;
 use super::control_block::Tcb;
+use super::segment;
 use crate::{Duration, Endpoint, Frame, Instant, SocketId, Stack};
+use wire::ipv4;
+use wire::tcp::{Fields, Flags, HEADER_LEN, OptionsWriter};
 
 /// A connection as it stands. What came out of order is not among it: the peer sends that again.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -71,6 +74,8 @@ pub struct Pace {
     pub srtt: Duration,
     /// Its mean deviation.
     pub rttvar: Duration,
+    /// The least round trip: an acknowledgment that comes sooner is not of what was sent last.
+    pub least: Duration,
 }
 
 /// No socket's.
@@ -92,6 +97,44 @@ impl Handover {
         self.receive_seq
             .wrapping_add(self.unread.len() as u32)
             .wrapping_add(u32::from(self.is_fin_received()))
+    }
+
+    /// The packet by which the peer acknowledges all before `sent`, as of a segment that left the mean round trip ago:
+    /// who hears it knows that. `None`: nobody knows, or there is no timestamp to tell it by.
+    pub fn acknowledgment(&self, now: Instant) -> Option<Vec<u8>> {
+        let ((stamp, at), pace) = self.timestamp.zip(self.pace)?;
+        // Never rounded up: it would grow with each move.
+        let round_trip = (pace.srtt.as_millis() as u32).max(1);
+        let echo = stamp.wrapping_add(now.since(at).as_millis() as u32).wrapping_sub(round_trip);
+        let mut options = OptionsWriter::new();
+        // Zero is older than none and younger than none: as if it had not been told.
+        options.timestamps(self.timestamp_recent.unwrap_or(0), echo);
+        let (src, dst) = (*self.remote.ip(), *self.local.ip());
+        let fields = Fields {
+            src: self.remote.port(),
+            dst: self.local.port(),
+            seq: self.receive_next(),
+            ack: self.send_seq,
+            flags: Flags::ACK,
+            window: (self.send_window >> self.scales.map_or(0, |(theirs, _)| theirs)).min(0xffff) as u16,
+            urgent: 0,
+            options_len: options.bytes().len(),
+        };
+        let payload_len = HEADER_LEN + fields.options_len;
+        let header = ipv4::Fields {
+            src,
+            dst,
+            protocol: ipv4::TCP,
+            tos: 0,
+            ttl: 64,
+            ident: 0,
+            fragment: ipv4::Fragment::DONT,
+            payload_len,
+        };
+        let mut packet = header.emit().to_vec();
+        packet.resize(ipv4::HEADER_LEN + payload_len, 0);
+        segment::write(&mut packet[ipv4::HEADER_LEN..], src, dst, &fields, &options, |_| {});
+        Some(packet)
     }
 }
 
@@ -182,6 +225,7 @@ impl<F: Frame> Tcb<F> {
                 threshold: self.control.ssthresh,
                 srtt: Duration::from_nanos(self.rtt.srtt_ns()),
                 rttvar: self.rtt.rttvar(),
+                least: self.rtt.min(),
             }),
         }
     }

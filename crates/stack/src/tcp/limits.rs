@@ -4,8 +4,8 @@
 use super::control_block::Tcb;
 use crate::{Duration, Frame, Instant};
 
-/// Why data that the application gave is not acknowledged yet.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+/// Why data that the application gave is not acknowledged yet. The first two come and go with each segment.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd)]
 pub(crate) enum Limit {
     /// There is none.
     #[default]
@@ -22,8 +22,10 @@ pub(crate) enum Limit {
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Limits {
     now: Limit,
+    /// Since when it is the peer's window or the send buffer.
     since: Instant,
-    /// ns
+    /// The ends of all times with data on its way less their beginnings, modulo 2^64; ns. While there is data it lacks
+    /// the end.
     busy: u64,
 }
 
@@ -42,20 +44,29 @@ impl<F: Frame> Tcb<F> {
 
     #[inline]
     pub(super) fn set_limit(&mut self, now: Instant, limit: Limit) {
-        let Limits { now: was, since, .. } = self.limits;
+        let was = self.limits.now;
         if was == limit {
             return;
         }
-        let span = now.nanos_since(since);
-        if was != Limit::Idle {
-            self.limits.busy += span;
+        if was == Limit::Idle {
+            self.limits.busy = self.limits.busy.wrapping_sub(now.0);
+        } else if limit == Limit::Idle {
+            self.limits.busy = self.limits.busy.wrapping_add(now.0);
         }
+        if was > Limit::Network || limit > Limit::Network {
+            self.limit_changes(now, was);
+        }
+        self.limits.now = limit;
+    }
+
+    #[inline(never)]
+    fn limit_changes(&mut self, now: Instant, was: Limit) {
+        let span = now.nanos_since(self.limits.since);
         match was {
             Limit::PeerWindow => self.seldom().limited[0] += span,
             Limit::SendBuffer => self.seldom().limited[1] += span,
             Limit::Idle | Limit::Network => {}
         }
-        self.limits.now = limit;
         self.limits.since = now;
     }
 
@@ -64,8 +75,8 @@ impl<F: Frame> Tcb<F> {
         let [window, buffer] = self.seldom.as_ref().map_or([0; 2], |seldom| seldom.limited);
         let span = now.nanos_since(self.limits.since);
         let of = |limit| if self.limits.now == limit { span } else { 0 };
-        let busy = if self.limits.now == Limit::Idle { 0 } else { span };
-        [self.limits.busy + busy, window + of(Limit::PeerWindow), buffer + of(Limit::SendBuffer)]
+        let end = if self.limits.now == Limit::Idle { 0 } else { now.0 };
+        [self.limits.busy.wrapping_add(end), window + of(Limit::PeerWindow), buffer + of(Limit::SendBuffer)]
             .map(Duration::from_nanos)
     }
 }

@@ -185,10 +185,10 @@ impl<F: Frame> Tcb<F> {
 
     /// Whether the last, partial segment may go: Nagle's rule in Minshall's variant, as Linux.
     fn may_send_partial(&self) -> bool {
-        if self.fin_queued || self.pushed || self.forced {
+        if self.fin_queued | self.pushed | self.forced {
             return true;
         }
-        if self.options.cork || self.more || self.later {
+        if self.options.cork | self.more | self.later {
             return false;
         }
         self.options.nodelay || self.outstanding() == 0 || !self.small_end.after(self.snd_una)

@@ -115,10 +115,14 @@ impl<F: Frame> Tcb<F> {
 
     /// Something was sent, or could have been: how much of the window is in use now.
     pub(super) fn note_use(&mut self, sent: bool) {
-        let limited = self.in_flight() + self.payload_max() > self.control.cwnd;
-        let out = self.outstanding().div_ceil(self.payload_max()).min(u16::MAX.into()) as u16;
+        let segment = self.payload_max();
+        let limited = self.in_flight() + segment > self.control.cwnd;
         let is_over = !self.snd_una.before(self.usage.until);
-        if limited || (sent && (is_over || (!self.usage.limited && out > self.usage.most))) {
+        if !limited && (!sent || (self.usage.limited && !is_over)) {
+            return;
+        }
+        let out = self.outstanding().div_ceil(segment).min(u16::MAX.into()) as u16;
+        if limited || is_over || out > self.usage.most {
             self.usage = WindowUse { limited, most: out, until: self.snd_nxt };
         }
     }

@@ -50,9 +50,10 @@ impl Rtt {
     }
 
     /// Goes on with what somebody else measured.
-    pub(crate) fn resume(&mut self, now: Instant, srtt: Duration, rttvar: Duration) {
+    pub(crate) fn resume(&mut self, now: Instant, srtt: Duration, rttvar: Duration, least: Duration) {
         let ns = |span: Duration| (span.as_nanos() as u64).min(RTO_MAX);
-        *self = Rtt { srtt: ns(srtt), rttvar: ns(rttvar), min: ns(srtt).max(1), min_seen: now };
+        let min = ns(least.min(srtt)).max(1);
+        *self = Rtt { srtt: ns(srtt), rttvar: ns(rttvar), min, min_seen: now };
     }
 
     /// Whether a sample was ever taken.

@@ -58,6 +58,14 @@ pub(crate) struct Delivered {
     pub(crate) original: bool,
 }
 
+impl Delivered {
+    /// Out of line, so that it costs nothing where nothing is reordered.
+    #[cold]
+    fn note_reordering(&mut self, bytes: u32) {
+        self.reordered = self.reordered.max(bytes);
+    }
+}
+
 #[derive(Default)]
 pub(crate) struct Scoreboard {
     sent: VecDeque<Sent>,
@@ -257,8 +265,8 @@ impl Scoreboard {
 
     fn note(&mut self, segment: &Sent, delivered: &mut Delivered) {
         delivered.bytes += segment.len;
-        if !segment.ambiguous && segment.end().before(self.fack) {
-            delivered.reordered = delivered.reordered.max(self.fack - segment.start);
+        if segment.end().before(self.fack) && !segment.ambiguous {
+            delivered.note_reordering(self.fack - segment.start);
         }
         if !segment.ambiguous || planted!(NoKarn) {
             delivered.sent_once_at = delivered.sent_once_at.max(Some(segment.at));

@@ -133,7 +133,7 @@ impl<F: Frame> Tcb<F> {
     }
 
     fn keep_pace(&mut self, now: Instant, pace: &Pace) {
-        self.rtt.resume(now, pace.srtt, pace.rttvar);
+        self.rtt.resume(now, pace.srtt, pace.rttvar, pace.least);
         self.control = Control::new(self.options.congestion, self.payload_max());
         self.control.resume(pace.window, pace.threshold);
     }

@@ -67,14 +67,3 @@ fn the_lock_of_a_dead_process_is_taken_over_and_that_of_a_live_one_is_not() {
     assert!(had_waited);
     assert_eq!(arena.header().rings.load(Ordering::Relaxed), 0);
 }
-
-#[test]
-fn one_at_a_time_takes_from_a_shared_listener() {
-    let arena = Arena::create(16).unwrap();
-    let first = arena.try_lock_accepts();
-    assert!(first.is_some() && arena.try_lock_accepts().is_none());
-    assert!(arena.try_lock_accepts().is_none(), "who came second lets go of nothing");
-    drop(first);
-    arena.header().accepts.store(NOBODY, Ordering::Relaxed);
-    assert!(arena.try_lock_accepts().is_some());
-}

@@ -1,6 +1,7 @@
 //! Connections of which one end died without a word (half-open, RFC 9293, 3.5.1), and how to speak for it.
 
 use core::net::Ipv4Addr;
+use std::collections::VecDeque;
 use std::sync::Arc;
 
 use sys::{Fd, Result};
@@ -8,15 +9,67 @@ use sys::{Fd, Result};
 use super::shared::Shared;
 use crate::Flow;
 
+/// After how long each is told again, and again: a segment may be lost, and Linux answers what is out of place on one
+/// connection once in 500 ms (tcp_invalid_ratelimit), before 5.19 on all of a host a thousand times a second. Whoever
+/// was told knows no such connection any more, and says so to the kernel, which has none either.
+const AGAIN_NS: [u64; 2] = [600_000_000, 2_400_000_000];
+
+/// Connections whose peers are to be told.
+#[derive(Default)]
+pub(super) struct Untold {
+    first: Vec<Flow>,
+    /// When the next time comes, how often they were told, and which.
+    again: VecDeque<(u64, usize, Vec<Flow>)>,
+}
+
+impl Untold {
+    pub(super) fn extend(&mut self, killed: impl IntoIterator<Item = Flow>) {
+        self.first.extend(killed);
+    }
+
+    /// So many, at the most, of those whose time has come.
+    pub(super) fn take(&mut self, most: usize, now: u64, shared: &Arc<Shared>) -> Option<HalfOpen> {
+        // What is steered again is another connection between the same ports.
+        let (times, connections) = self.due(most, now, |flow| shared.steering.counters(flow).is_none())?;
+        Some(HalfOpen { connections, is_first: times == 0, by_kernel: ByKernel::open(shared) })
+    }
+
+    /// How often they were told, and which.
+    fn due(
+        &mut self,
+        most: usize,
+        now: u64,
+        is_nobodys: impl Fn(&Flow) -> bool,
+    ) -> Option<(usize, Vec<Flow>)> {
+        let (times, mut flows) = if self.first.is_empty() {
+            let at = self.again.iter().position(|(due, ..)| *due <= now)?;
+            let (_, times, flows) = self.again.remove(at)?;
+            (times, flows)
+        } else {
+            let rest = self.first.len().saturating_sub(most);
+            (0, self.first.split_off(rest))
+        };
+        if times > 0 {
+            flows.retain(is_nobodys);
+        }
+        if let Some(wait) = AGAIN_NS.get(times) {
+            self.again.push_back((now + wait, times + 1, flows.clone()));
+        }
+        Some((times, flows))
+    }
+}
+
 /// Connections of a process that was killed, whose peers do not know. They are the kernel's, which has none of them.
 pub struct HalfOpen {
     connections: Vec<Flow>,
+    is_first: bool,
     by_kernel: Result<ByKernel>,
 }
 
 impl HalfOpen {
-    pub(super) fn new(connections: Vec<Flow>, shared: &Arc<Shared>) -> Option<HalfOpen> {
-        (!connections.is_empty()).then(|| HalfOpen { connections, by_kernel: ByKernel::open(shared) })
+    /// Nobody told them before.
+    pub fn is_first(&self) -> bool {
+        self.is_first
     }
 
     /// The killed process's connections, each listed once, by the four-tuple.
@@ -55,5 +108,36 @@ impl ByKernel {
             sin_zero: [0; 8],
         };
         sys::socket::send_to(self.0.raw(), packet, libc::MSG_DONTWAIT, &address).map(drop)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn each_is_told_three_times_as_long_as_nobody_has_it_again() {
+        let flow = |port: u16| Flow {
+            protocol: 6,
+            local: "10.0.0.1:80".parse().unwrap(),
+            remote: Some(core::net::SocketAddrV4::new([10, 0, 0, 2].into(), port)),
+        };
+        let mut untold = Untold::default();
+        untold.extend((0..5).map(flow));
+        let mut told = |now, gone: u16| {
+            let mut all = Vec::new();
+            while let Some((times, flows)) = untold.due(2, now, |other| *other != flow(gone)) {
+                assert!(flows.len() <= 2);
+                all.extend(flows.into_iter().map(|flow| (flow.remote.unwrap().port(), times)));
+            }
+            all.sort_unstable();
+            all
+        };
+        let of = |ports: &[u16], times| ports.iter().map(|port| (*port, times)).collect::<Vec<_>>();
+        assert_eq!(told(7, 9), of(&[0, 1, 2, 3, 4], 0));
+        assert_eq!(told(7 + AGAIN_NS[0] - 1, 9), []);
+        assert_eq!(told(7 + AGAIN_NS[0], 3), of(&[0, 1, 2, 4], 1));
+        assert_eq!(told(u64::MAX / 2, 9), of(&[0, 1, 2, 4], 2));
+        assert_eq!(told(u64::MAX, 9), [], "three times are enough");
     }
 }

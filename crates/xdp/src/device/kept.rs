@@ -7,6 +7,7 @@ use std::sync::{Arc, OnceLock};
 
 use sys::{Fd, Mutex};
 
+use super::half_open::Untold;
 use super::open::open_shared;
 use super::shared::Shared;
 use super::{HalfOpen, Inherited, Options, Queue, large};
@@ -35,7 +36,7 @@ pub struct Kept {
     /// They own the queues' rings, and receive nothing. None, if a keeper had them that is gone: the anchors keep the
     /// rings.
     _queues: Vec<Queue>,
-    half_open: Vec<Flow>,
+    half_open: Untold,
     handed: Mutex<Vec<Handed>>,
 }
 
@@ -92,7 +93,7 @@ impl Kept {
 
     pub(super) fn of(shared: Arc<Shared>, queues: Vec<Queue>) -> Kept {
         shared.arena.keep();
-        Kept { shared, _queues: queues, half_open: Vec::new(), handed: Mutex::new(Vec::new()) }
+        Kept { shared, _queues: queues, half_open: Untold::default(), handed: Mutex::new(Vec::new()) }
     }
 
     /// What a process needs for a lane of its own. EMFILE: there are more queues than a message has room for, or it has
@@ -141,8 +142,8 @@ impl Kept {
     }
 
     /// Now and then, and when a process ended: lanes of dead processes are taken out of the steering, and after a while
-    /// their frames are taken back. Answers so many, at the most, of their connections whose peers are to be told.
-    pub fn bury_dead(&mut self, most: usize) -> Option<HalfOpen> {
+    /// their frames are taken back. What was told to nobody is [half-open](Kept::half_open) then.
+    pub fn bury_dead(&mut self) {
         self.shared.owner.hear();
         let (shared, handed) = (&self.shared, self.handed.lock());
         let of = |process| handed.iter().filter(move |handed| handed.process == process);
@@ -152,8 +153,11 @@ impl Kept {
         self.half_open.extend(bury(shared, take_back));
         drop(handed);
         self.forget_gone();
-        let rest = self.half_open.len().saturating_sub(most);
-        HalfOpen::new(self.half_open.split_off(rest), &self.shared)
+    }
+
+    /// So many, at the most, of the connections that died with their process, and whose peers are to be told by now.
+    pub fn half_open(&mut self, most: usize) -> Option<HalfOpen> {
+        self.half_open.take(most, sys::clock::monotonic(), &self.shared)
     }
 }
 
@@ -189,7 +193,7 @@ pub(super) fn bury(shared: &Shared, first: impl FnMut(i32)) -> HashSet<Flow> {
     arena.bury_dead(arena::seconds(), first);
     drop(lock);
     if killed != 0 {
-        half_open.extend(steering.forget_chosen(killed));
+        half_open.extend(steering.forget_begun(killed));
     }
     half_open
 }

@@ -88,7 +88,7 @@ impl Device {
             tail: Vec::with_capacity(TAIL),
             next_queue: 0,
             transmit: transmit::Transmit::new(frames, shared.may_cut()),
-            half_open: Vec::new(),
+            half_open: Default::default(),
             watch: watch::Watch::new(shared.interface.queues),
             tap: None,
             shared,

@@ -87,6 +87,28 @@ impl Device {
         }
     }
 
+    /// Fills rings that hold little. Each lane posts for what it took itself, so what lanes took whose processes have
+    /// ended nobody posts; and from an empty ring nobody takes what would bring a lane here.
+    pub(super) fn fill_for_the_dead(&mut self) {
+        for index in 0..self.queues.len() {
+            if self.queues[index].fill.waiting() < self.post_max / 2 {
+                self.fill(index);
+            }
+        }
+    }
+
+    /// The process ends: what this lane took is posted, and its free frames are everybody's. Of what it sent nothing
+    /// is free before the grace of the dead is over.
+    pub(super) fn leave_frames(&mut self) {
+        for index in 0..self.queues.len() {
+            if self.queues[index].taken > 0 {
+                self.fill(index);
+            }
+        }
+        self.pool.take_returned(&mut self.free);
+        self.pool.arena.give(self.free.drain(..));
+    }
+
     fn fill(&mut self, index: usize) {
         self.gather(self.queues[index].taken as usize + SEND_RESERVE);
         let arena = &self.pool.arena;

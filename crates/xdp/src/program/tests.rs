@@ -7,7 +7,7 @@ use std::process::Command;
 use super::*;
 use crate::Flow;
 use crate::flood::{Answers, Flood};
-use crate::steering::{Part, Steering};
+use crate::steering::Steering;
 
 #[path = "tests/cookies.rs"]
 mod cookies;
@@ -130,45 +130,21 @@ fn a_group_of_lanes_is_spread_by_the_remote_side_and_stays_put_for_one_remote() 
     let Some(loaded) = loaded() else { return };
     // Lane 0 has a socket, lane 1 has none: about half of the remote ports are redirected.
     let flow = Flow { protocol: 17, local: SocketAddrV4::new(OURS, 7), remote: None };
-    loaded.steering.join(&flow, 1, Part::Active).unwrap();
+    loaded.steering.join(&flow, 1).unwrap();
     let answers = |_| (1000..1200).map(|port| loaded.answer(&packet(17, port, 7))).collect::<Vec<_>>();
     let first = answers(());
     let redirected = first.iter().filter(|&&answer| answer == REDIRECT).count();
     assert!((60..140).contains(&redirected), "{redirected} of 200");
     assert_eq!(first, answers(()));
-}
-
-#[test]
-fn idle_lanes_serve_only_while_no_other_does() {
-    let Some(loaded) = loaded() else { return };
-    let flow = Flow { protocol: 17, local: SocketAddrV4::new(OURS, 7), remote: None };
-    let redirected = || (1000..1100).filter(|&port| loaded.answer(&packet(17, port, 7)) == REDIRECT).count();
-    loaded.steering.join(&flow, 0, Part::Idle).unwrap();
-    assert_eq!(redirected(), 100, "the idle one is alone");
-    loaded.steering.join(&flow, 1, Part::Active).unwrap();
-    assert_eq!(redirected(), 0, "lane 1 takes all, and has no socket");
-    loaded.steering.join(&flow, 0, Part::Active).unwrap();
-    assert!((20..80).contains(&redirected()));
     loaded.steering.bury(1 << 1);
-    assert_eq!(redirected(), 100);
+    assert_eq!(
+        answers(()).iter().filter(|&&answer| answer == REDIRECT).count(),
+        200,
+        "the dead one's are the other's"
+    );
     loaded.steering.leave(&flow, 0);
-    assert_eq!(redirected(), 0, "with the last lane the flow is the kernel's");
+    assert_eq!(loaded.answer(&packet(17, 1234, 7)), PASS, "with the last lane the flow is the kernel's");
     assert_eq!(loaded.steering.counters(&flow), None);
-}
-
-#[test]
-fn a_handshake_stays_with_its_lane_when_others_join() {
-    let Some(loaded) = loaded() else { return };
-    let flow = Flow { protocol: 6, local: SocketAddrV4::new(OURS, 7), remote: None };
-    for port in 1000..1200 {
-        assert_eq!(loaded.answer(&tcp(port, 0x02)), REDIRECT, "SYN");
-    }
-    loaded.steering.join(&flow, 1, Part::Active).unwrap();
-    for port in 1000..1200 {
-        assert_eq!(loaded.answer(&tcp(port, 0x10)), REDIRECT, "ACK");
-    }
-    let again = (1000..1200).filter(|&port| loaded.answer(&tcp(port, 0x02)) == REDIRECT).count();
-    assert!((60..140).contains(&again), "a new connection of the same port chooses anew: {again}");
 }
 
 #[test]
@@ -204,14 +180,9 @@ fn a_listener_that_is_left_to_the_kernel_hears_of_those_on_their_way_until_it_le
         loaded.answer(&ethernet(0x0800, &ip(6, PEER, OURS, &header)))
     };
     let (syn, ack) = (0x02, 0x10);
-    loaded.steering.join(&flow, 0, Part::Active).unwrap();
+    loaded.steering.join(&flow, 0).unwrap();
     loaded.steering.leave_new_to_kernel(&flow);
     assert_eq!([answer(syn), answer(ack)], [PASS, REDIRECT]);
-    loaded.steering.join(&flow, 0, Part::Idle).unwrap();
-    assert_eq!(answer(syn), PASS);
-    loaded.steering.join(&flow, 1, Part::Active).unwrap();
-    loaded.steering.leave(&flow, 1);
-    assert_eq!(answer(syn), REDIRECT, "one has left it to another");
     loaded.steering.leave(&flow, 0);
     assert_eq!([answer(syn), answer(ack)], [PASS, PASS]);
 }

@@ -6,7 +6,8 @@ use rig::sockperf::Witness;
 use rig::{Error, Options, Result, TwoHosts};
 use serde_json::{Value, json};
 
-use super::{Plan, median, save};
+use super::rounds::Rounds;
+use super::{Plan, save};
 use crate::progress::Progress;
 use crate::table::{Table, thousands};
 
@@ -17,31 +18,18 @@ const WAYS: [(bool, bool); 4] = [(false, false), (true, true), (true, false), (f
 struct Cell {
     app: &'static App,
     way: (bool, bool),
-    rounds: Vec<Figures>,
+    rounds: Rounds,
     wire_packets: u64,
     kernel_packets: u64,
     failure: Option<String>,
 }
 
 impl Cell {
-    fn rate(&self) -> f64 {
-        median(self.rounds.iter().map(|round| round.rate))
-    }
-
-    /// The round that others on the machine disturbed least.
-    fn best(&self) -> f64 {
-        self.rounds.iter().map(|round| round.rate).fold(f64::NAN, f64::max)
-    }
-
-    fn percentile(&self, of: impl Fn(&Figures) -> Option<f64>) -> f64 {
-        median(self.rounds.iter().filter_map(of))
-    }
-
     /// Counts what the accelerated ends carried, and what of it their kernels handled.
     fn add(&mut self, outcome: Result<(Figures, Witness)>) {
         match outcome {
             Ok((figures, witness)) => {
-                self.rounds.push(figures);
+                self.rounds.0.push(figures);
                 for (accelerated, counters) in [(self.way.0, &witness.client), (self.way.1, &witness.server)]
                 {
                     if accelerated {
@@ -74,8 +62,14 @@ pub(super) fn run(plan: &Plan, apps: &[&'static App]) -> Result<()> {
             eprintln!("{} is left out: {missing}", app.name);
             continue;
         }
-        let cell =
-            |way| Cell { app, way, rounds: Vec::new(), wire_packets: 0, kernel_packets: 0, failure: None };
+        let cell = |way| Cell {
+            app,
+            way,
+            rounds: Rounds::default(),
+            wire_packets: 0,
+            kernel_packets: 0,
+            failure: None,
+        };
         cells.extend(WAYS.map(cell));
     }
     let mut progress = Progress::new(cells.len() * plan.rounds as usize);
@@ -148,12 +142,12 @@ fn row(plan: &Plan, cell: &Cell, kernel: &Cell) -> Vec<String> {
     let shown = |value: f64| if value.is_nan() { "-".to_owned() } else { format!("{value:.0}") };
     let mut row = vec![
         name,
-        thousands(cell.rate() as u64),
-        shown(cell.percentile(|round| round.p50_us)),
-        shown(cell.percentile(|round| round.p99_us)),
-        format!("{:.2}", cell.rate() / kernel.rate()),
-        thousands(cell.best() as u64),
-        format!("{:.2}", cell.best() / kernel.best()),
+        thousands(cell.rounds.rate() as u64),
+        shown(cell.rounds.percentile(|round| round.p50_us)),
+        shown(cell.rounds.percentile(|round| round.p99_us)),
+        format!("{:.2}", cell.rounds.rate() / kernel.rounds.rate()),
+        thousands(cell.rounds.best() as u64),
+        format!("{:.2}", cell.rounds.best() / kernel.rounds.best()),
     ];
     if cell.way != WAYS[0] {
         row.extend([thousands(cell.wire_packets), thousands(cell.kernel_packets)]);
@@ -178,7 +172,7 @@ fn goals(cells: &[Cell]) {
     for group in cells.chunks(WAYS.len()) {
         let [kernel, accelerated, ..] = group else { continue };
         let Some(goal) = kernel.app.goal else { continue };
-        let ratio = accelerated.rate() / kernel.rate();
+        let ratio = accelerated.rounds.rate() / kernel.rounds.rate();
         let verdict = if ratio >= goal { "reached" } else { "missed" };
         println!("goal {verdict}: {} {ratio:.2} times the kernel, wanted {goal:.1}", kernel.app.name);
     }
@@ -187,12 +181,13 @@ fn goals(cells: &[Cell]) {
 fn as_json(cell: &Cell) -> Value {
     let rounds = cell
         .rounds
+        .0
         .iter()
         .map(|round| json!({"rate": round.rate, "p50_us": round.p50_us, "p99_us": round.p99_us}));
     json!({
         "program": cell.app.name, "what": cell.app.what, "unit": cell.app.unit,
         "client_accelerated": cell.way.0, "server_accelerated": cell.way.1,
-        "rate": cell.rate(), "best": cell.best(), "failure": cell.failure,
+        "rate": cell.rounds.rate(), "best": cell.rounds.best(), "failure": cell.failure,
         "packets_on_the_wire": cell.wire_packets,
         "packets_through_kernel_transport": cell.kernel_packets,
         "rounds": rounds.collect::<Vec<_>>(),

@@ -42,6 +42,7 @@ fn a_header_that_cannot_be_ends_the_connection() {
         ("an unknown kind", 0x42, 0, 16, 0),
         ("a kind that nobody agreed on", 0xfe, 0, 24, 0),
         ("a flag", DATA, 1, 17, 0),
+        ("a body behind the last, of one that grows", DATA, 0x80, 17, SLOTS),
         ("shorter than its header", DATA, 0, 15, 0),
         ("no payload", DATA, 0, 16, 0),
         ("longer than a body", DATA, 0, 16 + 8193, 0),
@@ -66,6 +67,43 @@ fn a_message_with_the_number_of_another_ends_the_connection() {
         a.segment().scribble(at + 8, &number.to_be_bytes());
         is_contained(&mut a, "a wrong number");
     }
+}
+
+#[test]
+fn an_extent_that_cannot_be_ends_the_connection() {
+    for extent in [0u32, 99, PAYLOAD_MAX as u32 + 1, u32::MAX, 1 << 31] {
+        let (mut a, _b) = pair();
+        forge(&a, 1, DATA, 0x80, 16 + 100, NO_CREDIT, 0);
+        let at = a.segment().extent_at(Side::Guest, 1);
+        a.segment().scribble(at, &extent.to_ne_bytes());
+        is_contained(&mut a, "an extent");
+
+        // And when it was believed before.
+        let (mut a, _b) = pair();
+        forge(&a, 1, DATA, 0x80, 16 + 100, NO_CREDIT, 0);
+        a.segment().scribble(at, &100u32.to_ne_bytes());
+        let _ = a.take_in();
+        assert_eq!((a.unread(), a.broken()), (100, None));
+        a.segment().scribble(at, &extent.to_ne_bytes());
+        let mut all = [0; 200];
+        let _ = a.receive(&mut all);
+        is_contained(&mut a, "an extent, at the end of what is known");
+    }
+}
+
+#[test]
+fn who_closes_a_message_early_gets_another_one() {
+    let (mut a, mut b) = pair();
+    while a.granted - a.sent > SCARCE {
+        let _ = a.send(b"x");
+    }
+    assert_eq!((a.send(b"grows").0, a.grows), (5, true));
+    for extent in [1u32 << 31 | 5, 4, u32::MAX] {
+        let number = a.sent;
+        a.segment().scribble(a.segment().extent_at(Side::Maker, number), &extent.to_ne_bytes());
+        assert_eq!((a.send(b"more5").0, a.sent, a.broken()), (5, number + 1, None));
+    }
+    let _ = b.take_in();
 }
 
 #[test]

@@ -65,13 +65,25 @@ impl Bells {
 impl Set {
     /// Whether connections in memory are, or were, in this set.
     #[inline]
-    pub(crate) fn has_bells(&self) -> bool {
+    pub(super) fn has_bells(&self) -> bool {
         self.bells.hung.load(Ordering::Relaxed) != 0
+    }
+
+    /// As [`Set::has_bells`], or in a set within it.
+    pub(crate) fn hears_bells(&self) -> bool {
+        self.has_bells()
+            || self.has_inner.load(Ordering::Acquire)
+                && self.relations.lock().inner.clone().into_iter().any(Set::hears_bells)
     }
 
     /// The item's connection is in memory: its bell ends sleeps on this set.
     pub(super) fn hang_bell(&'static self, os: &Os, slot: u32, object: &'static Object) -> Answer<()> {
         let Some(bell) = memory::is_in(object).then(|| memory::bell(object)).flatten() else { return Ok(()) };
+        if self.items.lock().get_mut(slot).is_some_and(|item| item.has_bell) {
+            // What is asked for may be another thing: the wish is said anew.
+            self.wake_up(slot);
+            return Ok(());
+        }
         let is_first = {
             let mut side = self.side.lock();
             let is_first = side.is_none();
@@ -91,6 +103,9 @@ impl Set {
             .map_err(Stop::Errno)?;
             is_first
         };
+        if let Some(item) = self.items.lock().get_mut(slot) {
+            item.has_bell = true;
+        }
         self.wake_up(slot);
         if self.bells.hung.fetch_add(1, Ordering::SeqCst) == 0 || is_first {
             self.moved();
@@ -184,6 +199,14 @@ impl Set {
 
     /// A sleep on the set is over, or the kernel says that something rang.
     pub(crate) fn hear_bells(&self, runtime: &'static Runtime) {
+        if self.has_inner.load(Ordering::Acquire) {
+            let inner = self.relations.lock().inner.clone();
+            inner.into_iter().for_each(|inner| inner.hear_bells(runtime));
+        }
+        self.hear_own_bells(runtime);
+    }
+
+    pub(super) fn hear_own_bells(&self, runtime: &'static Runtime) {
         if !self.has_bells() {
             return;
         }

@@ -1,7 +1,7 @@
 //! epoll_ctl(2), and the form that each item has in the kernel's set.
 
-use super::Set;
 use super::item::Item;
+use super::{Set, fork};
 use crate::answer::{Answer, Stop, Why};
 use crate::errno::fail;
 use crate::fd_table::{self, Entry};
@@ -72,6 +72,7 @@ impl Set {
 
     fn modify(&'static self, os: &Os, object: &'static Object, fd: i32, event: epoll_event) -> Answer<i32> {
         let slot = {
+            let _one_at_a_time = self.settling.lock();
             let mut items = self.items.lock();
             let Some(slot) = items.slot_of(object, fd) else { return Err(Stop::Kernel(Why::NotOurs)) };
             let Some(item) = items.get_mut(slot) else { return fail(libc::ENOENT) };
@@ -81,6 +82,8 @@ impl Set {
             item.events = event.events;
             item.data = event.u64;
             item.disarmed = false;
+            item.registered = None;
+            item.asked = item.asked.wrapping_add(1);
             slot
         };
         self.settle(os, slot, None)?;
@@ -141,21 +144,30 @@ impl Set {
     /// Brings an item into the form that its object is in now (see the page of `epoll`), and queues it if it is ready.
     /// `leaving`: the object goes back to the kernel for good; its item ends.
     pub(crate) fn settle(&'static self, os: &Os, slot: u32, leaving: Option<()>) -> Answer<()> {
-        let (object, fd, events, data, in_kernel) = {
+        let one_at_a_time = self.settling.lock();
+        let (object, fd, events, data, in_kernel, registered, disarmed) = {
             let mut items = self.items.lock();
             let Some(item) = items.get_mut(slot) else { return Ok(()) };
-            (item.object, item.descriptor(), item.events, item.data, item.in_kernel)
+            let Item { object, events, data, in_kernel, registered, disarmed, .. } = *item;
+            (object, item.descriptor(), events, data, in_kernel, registered, disarmed)
         };
         let active = is_active(object) && leaving.is_none();
         let want = form(object, events, active);
-        self.register(os, fd, in_kernel, want, data)?;
+        let mut want = if disarmed { want.map(|_| 0) } else { want };
+        if in_kernel && want.is_some() && registered.is_some() && self.was_told(slot) {
+            // The kernel reports nothing of it until the application asks anew.
+            want = registered;
+        } else if registered.is_none() || registered != want {
+            self.register(os, fd, in_kernel, want, data)?;
+        }
         {
             let mut items = self.items.lock();
-            items.take_form(slot, want.is_some(), active);
+            items.take_form(slot, want, active);
             if leaving.is_some() {
                 items.remove(slot);
             }
         }
+        drop(one_at_a_time);
         if leaving.is_some() {
             object.watch.remove_set(self, slot);
         }
@@ -169,11 +181,36 @@ impl Set {
         Ok(())
     }
 
+    /// Whether an item that reports once (EPOLLONESHOT) has done so, be it by the kernel's set, which alone knows that.
+    /// Who calls holds `settling`: what is asked of the kernel is what the item says.
+    pub(super) fn was_told(&self, slot: u32) -> bool {
+        let (fd, asked) = {
+            let mut items = self.items.lock();
+            let Some(item) = items.get_mut(slot) else { return false };
+            if item.events & libc::EPOLLONESHOT as u32 == 0 || item.disarmed {
+                return item.disarmed;
+            }
+            if item.registered.is_none() {
+                return false;
+            }
+            (item.descriptor(), item.asked)
+        };
+        let is_told = fork::is_disarmed(self.fd.load(Ordering::Relaxed), fd) == Some(true);
+        let mut items = self.items.lock();
+        match items.get_mut(slot).filter(|item| is_told && item.asked == asked) {
+            Some(item) => {
+                item.disarmed = true;
+                true
+            }
+            None => false,
+        }
+    }
+
     /// The kernel's set lets go of an item.
     pub(super) fn take_from_kernel(&'static self, os: &Os, slot: u32) {
         let mut items = self.items.lock();
         let Some((fd, true)) = items.get_mut(slot).map(|item| (item.fd, item.in_kernel)) else { return };
-        items.take_form(slot, false, false);
+        items.take_form(slot, None, false);
         drop(items);
         let _ = self.register(os, fd, true, None, 0);
     }

@@ -3,7 +3,7 @@
 //! The kernel's set behind the descriptor is the parent's as well: a private set that the child registered there would
 //! wake the parent, under a word that it does not know. So a child that waits on a set with sockets of ours in it, or
 //! adds one, parts from the parent: it gets a kernel set of its own under the same numbers, with all that was
-//! registered. Its listeners listen on the child's lanes then, and its connections are claimed from the parent.
+//! registered. Its connections are claimed from the parent then.
 
 use super::Set;
 use crate::fd_table::{self, Entry};
@@ -37,6 +37,7 @@ impl Set {
     /// In the child of a fork: its sockets are the parent's. The private set stays registered, and filtered out.
     pub(crate) fn after_fork(&self, child: &sys::InChild) {
         self.items.take_over(child);
+        self.settling.take_over(child);
         self.bells.after_fork(child);
         self.relations.take_over(child);
         self.held.take_over(child);
@@ -119,6 +120,14 @@ fn names(fd: c_int, set: &Set) -> bool {
     matches!(fd_table::entry(fd), Some(Entry::Epoll(known)) if core::ptr::eq(known, set))
 }
 
+/// Whether a descriptor that reports once has done so in the kernel's set.
+pub(super) fn is_disarmed(epoll: c_int, fd: c_int) -> Option<bool> {
+    const ASKED: u32 = 0xffff;
+    let one = registered(epoll)?.into_iter().find(|one| one.fd == fd)?;
+    // It keeps the flags, and nothing that it could report.
+    Some(one.events & ASKED & !(libc::EPOLLERR | libc::EPOLLHUP) as u32 == 0)
+}
+
 /// What the kernel has in a set.
 fn registered(epoll: c_int) -> Option<Vec<Registered>> {
     let path = CString::new(format!("/proc/self/fdinfo/{epoll}")).ok()?;
@@ -149,5 +158,11 @@ mod tests {
         sys::poll::epoll_control(set.raw(), EPOLL_CTL_ADD, one.fd, one.events, one.data).unwrap();
         assert_eq!(registered(set.raw()), Some(vec![one]));
         assert_eq!(parse("tfd: x events: 1 data: 1"), None);
+        assert_eq!(is_disarmed(set.raw(), one.fd), Some(false));
+        let once = (libc::EPOLLOUT | libc::EPOLLONESHOT) as u32;
+        sys::poll::epoll_control(set.raw(), libc::EPOLL_CTL_MOD, one.fd, once, 0).unwrap();
+        let mut told = [epoll_event { events: 0, u64: 0 }; 2];
+        assert_eq!(sys::poll::epoll_wait(set.raw(), &mut told, 0, None), Ok(1));
+        assert_eq!(is_disarmed(set.raw(), one.fd), Some(true));
     }
 }

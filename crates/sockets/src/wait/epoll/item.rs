@@ -19,6 +19,12 @@ pub(super) struct Item {
     pub data: u64,
     /// Registered in the kernel's set.
     pub in_kernel: bool,
+    /// For these events. A registration that is made again reports again.
+    pub registered: Option<u32>,
+    /// How often the application said what it asks for.
+    pub asked: u32,
+    /// Its connection's bell hangs in the private set.
+    pub has_bell: bool,
     /// The object has legs: readiness is computed here.
     pub active: bool,
     /// EPOLLONESHOT, reported.
@@ -36,6 +42,9 @@ impl Item {
             events,
             data,
             in_kernel: false,
+            registered: None,
+            asked: 0,
+            has_bell: false,
             active: false,
             disarmed: false,
             queued: false,
@@ -82,6 +91,7 @@ pub(super) struct Candidate {
     pub data: u64,
     pub in_kernel: bool,
     pub descriptor: i32,
+    pub asked: u32,
 }
 
 impl Items {
@@ -96,10 +106,11 @@ impl Items {
     }
 
     /// The form that an item is in now: registered in the kernel, and with legs.
-    pub(super) fn take_form(&mut self, slot: u32, in_kernel: bool, active: bool) {
+    pub(super) fn take_form(&mut self, slot: u32, registered: Option<u32>, active: bool) {
         let Some(item) = self.get_mut(slot) else { return };
         let was = item.is_merged();
-        (item.in_kernel, item.active) = (in_kernel, active);
+        (item.in_kernel, item.registered, item.active) = (registered.is_some(), registered, active);
+        item.has_bell &= active;
         match (was, item.is_merged()) {
             (false, true) => self.merged.push(slot),
             (true, false) => self.merged.retain(|merged| *merged != slot),
@@ -110,6 +121,17 @@ impl Items {
     /// The items of the merged form.
     pub(super) fn merged(&self) -> impl Iterator<Item = &Item> {
         self.merged.iter().filter_map(|slot| self.slots.get(*slot as usize)?.as_ref())
+    }
+
+    /// Of the items of the merged form that report once and have this word, the one behind `passed` others.
+    pub(super) fn merged_once(&self, word: u64, passed: usize) -> Option<u32> {
+        let is_it = |slot: &&u32| {
+            self.slots
+                .get(**slot as usize)
+                .and_then(Option::as_ref)
+                .is_some_and(|item| item.data == word && item.events & libc::EPOLLONESHOT as u32 != 0)
+        };
+        self.merged.iter().filter(is_it).nth(passed).copied()
     }
 
     /// Adds an item; its slot.
@@ -184,8 +206,9 @@ impl Items {
             if item.disarmed || !item.active {
                 continue;
             }
-            let Item { object, events, data, in_kernel, .. } = *item;
-            return Some(Candidate { slot, object, events, data, in_kernel, descriptor: item.descriptor() });
+            let Item { object, events, data, in_kernel, asked, .. } = *item;
+            let descriptor = item.descriptor();
+            return Some(Candidate { slot, object, events, data, in_kernel, descriptor, asked });
         }
     }
 }

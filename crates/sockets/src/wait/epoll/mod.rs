@@ -29,8 +29,7 @@ use crate::fd_table;
 use crate::lane::Lane;
 use crate::object::Object;
 use crate::os::Os;
-use crate::runtime::Runtime;
-use crate::tcp;
+use crate::runtime::{self, Runtime};
 use crate::wait::Lanes;
 use core::sync::atomic::{AtomicBool, AtomicI32, AtomicU32, AtomicU64, Ordering, fence};
 use item::Items;
@@ -67,6 +66,9 @@ pub(crate) struct Set {
     /// When the kernel's side was looked at last.
     looked: AtomicU64,
     items: sys::Mutex<Items>,
+    /// Held while an item is brought into another form: what the kernel is told of it has an order. Before the locks of
+    /// what a form depends on.
+    settling: sys::Mutex<()>,
     /// Connections in memory among them.
     bells: bells::Bells,
     /// In the child of a fork, until it parts from the parent's set (see `fork.rs`): the sockets that it held.
@@ -122,6 +124,7 @@ impl Set {
             spin: AtomicU32::new(0),
             looked: AtomicU64::new(0),
             items: sys::Mutex::new(Items::default()),
+            settling: sys::Mutex::new(()),
             bells: bells::Bells::new(),
             held: sys::Mutex::new(Vec::new()),
             has_held: AtomicBool::new(false),
@@ -154,16 +157,11 @@ impl Set {
         FREE.lock().push(self);
     }
 
-    /// What a wait says about the set's sockets: the child of a fork uses them; listeners that rested attend again.
+    /// What a wait says about the set's sockets: the child of a fork uses them.
     pub(crate) fn before_wait(&'static self, runtime: &'static Runtime) {
         if self.has_held.load(Ordering::Relaxed) {
             self.part(runtime);
         }
-        runtime.resting.each(|object| {
-            if object.resting.load(Ordering::Relaxed) && object.watch.is_in(self) {
-                tcp::attend(object);
-            }
-        });
     }
 
     /// Before the set changes: one of ours must not come into a set of the parent.
@@ -226,6 +224,9 @@ impl Set {
     /// Before somebody looks at this set's descriptor: what was ready may have been taken without asking the set.
     pub(crate) fn refresh(&self) {
         self.refresh_inner();
+        if let Some(runtime) = runtime::get() {
+            self.hear_own_bells(runtime);
+        }
         self.poll_bells(sys::clock::now());
         let mut budget = self.items.lock().queued();
         while budget > 0 {
@@ -310,6 +311,13 @@ impl Set {
     pub(crate) fn edge(&self, slot: u32, edges: Ready) {
         let queued = self.items.lock().edge(slot, edges);
         if queued && self.is_waited_for() {
+            self.wake();
+        }
+    }
+
+    /// Others that sleep on the set are to look, too.
+    fn wake_sleepers(&self) {
+        if self.asleep.load(Ordering::SeqCst) > 0 {
             self.wake();
         }
     }

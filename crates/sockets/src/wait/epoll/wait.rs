@@ -1,7 +1,7 @@
 //! epoll_wait(2) and its kin.
 
 use super::Set;
-use super::item::epoll_bits;
+use super::item::{Candidate, epoll_bits};
 use crate::answer::{Answer, Stop, Why};
 use crate::counts;
 use crate::errno::fail;
@@ -151,6 +151,9 @@ struct Look {
 
 impl Look {
     /// One look at ours, and now and then at the kernel's. `None`: nothing is ready.
+    ///
+    /// Of peers on one host the application may know the order in which they spoke. So what came through memory is
+    /// never reported without a look at the kernel's behind it, which finds everything older, and stands in front.
     fn attempt(&mut self, lanes: Lanes, now: u64) -> Option<Answer<i32>> {
         for lane in lanes.each() {
             lane.turn(now);
@@ -160,15 +163,36 @@ impl Look {
         self.found_ours = ours > 0;
         lanes.report(ours, now);
         let looked = self.set.looked.load(Ordering::Relaxed);
-        if now.saturating_sub(looked) < LOOK_NS && (ours > 0 || self.mask.is_none()) {
+        let has_order = ours > 0 && self.set.has_bells();
+        if now.saturating_sub(looked) < LOOK_NS && !has_order && (ours > 0 || self.mask.is_none()) {
             return (ours > 0).then_some(Ok(ours as i32));
         }
         self.set.looked.store(now, Ordering::Relaxed);
         match self.look(ours) {
             Ok(0) => None,
             Err(stop) if ours == 0 => Some(Err(stop)),
-            Ok(total) => Some(Ok(total as i32)),
+            Ok(total) => {
+                if has_order && total > ours {
+                    self.bring_forward(ours, total);
+                }
+                Some(Ok(total as i32))
+            }
             Err(_) => Some(Ok(ours as i32)),
+        }
+    }
+
+    /// The events from `middle` on change places with those before them.
+    fn bring_forward(&mut self, middle: usize, end: usize) {
+        for (from, to) in [(0, middle), (middle, end), (0, end)] {
+            for i in 0..(to - from) / 2 {
+                let (one, other) = (self.events.wrapping_add(from + i), self.events.wrapping_add(to - 1 - i));
+                // SAFETY: both are among the `end` events that `harvest` and `look` wrote.
+                unsafe {
+                    let kept = one.read_unaligned();
+                    one.write_unaligned(other.read_unaligned());
+                    other.write_unaligned(kept);
+                }
+            }
         }
     }
 
@@ -177,11 +201,14 @@ impl Look {
         let mut budget = self.set.items.lock().queued();
         let mut count = 0;
         self.merged = 0;
-        while budget > 0 && count < self.max {
+        // One place is the kernel's.
+        let most = if self.set.has_bells() { (self.max - 1).max(1) } else { self.max };
+        while budget > 0 && count < most {
             budget -= 1;
             let Some(candidate) = self.set.items.lock().pop() else { break };
             let bits = epoll_bits(super::super::ready(candidate.object), candidate.events);
-            if bits == 0 {
+            let is_once = candidate.events & libc::EPOLLONESHOT as u32 != 0;
+            if bits == 0 || is_once && !self.disarm(&candidate) {
                 continue;
             }
             // SAFETY: count < max, which the application vouches for.
@@ -192,11 +219,13 @@ impl Look {
                 self.merged |= 1 << count;
             }
             count += 1;
-            if candidate.events & libc::EPOLLONESHOT as u32 != 0 {
-                self.disarm(candidate.slot, candidate.descriptor, candidate.in_kernel, candidate.data);
-            } else if candidate.events & libc::EPOLLET as u32 == 0 {
+            if !is_once && candidate.events & libc::EPOLLET as u32 == 0 {
                 self.set.items.lock().requeue(candidate.slot);
             }
+        }
+        if budget > 0 {
+            // The wake-up was for these, too, and this thread may not come again soon.
+            self.set.wake_sleepers();
         }
         if self.set.is_nested() {
             self.set.quieten();
@@ -204,13 +233,22 @@ impl Look {
         count
     }
 
-    fn disarm(&self, slot: u32, fd: i32, in_kernel: bool, data: u64) {
-        if let Some(item) = self.set.items.lock().get_mut(slot) {
-            item.disarmed = true;
+    /// An item that reports once (EPOLLONESHOT) is about to do so. False: another thread was faster, or the application
+    /// has asked anew meanwhile, which queued it.
+    fn disarm(&self, candidate: &Candidate) -> bool {
+        let _one_at_a_time = self.set.settling.lock();
+        if candidate.in_kernel && self.set.was_told(candidate.slot) {
+            return false;
         }
-        if in_kernel {
-            let _ = self.set.register(&self.runtime.os, fd, true, Some(0), data);
+        let is_first = match self.set.items.lock().get_mut(candidate.slot) {
+            Some(item) if item.asked == candidate.asked => !core::mem::replace(&mut item.disarmed, true),
+            _ => false,
+        };
+        if is_first && candidate.in_kernel {
+            let Candidate { descriptor, data, .. } = *candidate;
+            let _ = self.set.register(&self.runtime.os, descriptor, true, Some(0), data);
         }
+        is_first
     }
 
     /// Adds the kernel's events behind `ours` of ours, without waiting; how many in all.
@@ -222,6 +260,7 @@ impl Look {
         let os = &self.runtime.os;
         let set = self.mask.map(arguments::sigset);
         let mask = set.as_ref().map_or(core::ptr::null(), core::ptr::from_ref);
+        let one_at_a_time = self.set.has_bells().then(|| self.set.settling.lock());
         // SAFETY: room for max - ours events remains.
         let found = unsafe {
             (os.epoll_pwait)(
@@ -235,6 +274,10 @@ impl Look {
         if found < 0 {
             return fail(os.errno());
         }
+        if one_at_a_time.is_some() {
+            self.note_told(ours, ours + found as usize);
+        }
+        drop(one_at_a_time);
         let secret = self.set.secret.load(Ordering::Relaxed);
         let mut kept = ours;
         for i in ours..ours + found as usize {
@@ -269,6 +312,21 @@ impl Look {
             }
         }
         false
+    }
+
+    /// What the kernel reported of items that report once is not to be reported again from memory.
+    fn note_told(&self, from: usize, to: usize) {
+        for i in from..to {
+            // SAFETY: written by the kernel.
+            let word = unsafe { self.events.add(i).read_unaligned().u64 };
+            let mut passed = 0;
+            loop {
+                let next = self.set.items.lock().merged_once(word, passed);
+                let Some(slot) = next else { break };
+                self.set.was_told(slot);
+                passed += 1;
+            }
+        }
     }
 
     /// Where the kernel reported input, a shadow of ours may be meant: its next receive looks there at once.

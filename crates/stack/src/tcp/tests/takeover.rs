@@ -6,11 +6,16 @@ use crate::tcp::Handover;
 impl World {
     /// Out of the engine and into it again, with what TCP_REPAIR can say between.
     fn take_over(&mut self, host: usize, id: SocketId) -> SocketId {
+        self.take_over_as(host, id, |_| {})
+    }
+
+    fn take_over_as(&mut self, host: usize, id: SocketId, change: impl Fn(&mut Handover)) -> SocketId {
         let options = self.options();
         let now = self.now;
         let Host { stack, out, .. } = &mut self.hosts[host];
         let described = stack.tcp_describe(now, id).unwrap();
-        let from = Handover { timestamp_recent: None, ..described };
+        let mut from = Handover { timestamp_recent: None, ..described };
+        change(&mut from);
         stack.tcp_handed_over(id);
         stack.tcp_forget_flow(id, from.local, from.remote);
         stack.tcp_take_over(now, &from, &options, 1, out).unwrap()
@@ -135,4 +140,44 @@ fn what_comes_for_a_connection_that_stayed_in_the_kernel_is_passed_on_and_not_an
     world.hosts[0].stack.tcp_forget_flow(nobody, local, remote);
     world.run(MS * 5000);
     assert_eq!(world.state(1, b), Some(State::Closed));
+}
+
+#[test]
+fn the_next_tcp_is_told_the_round_trip_by_an_acknowledgment() {
+    let mut world = World::new();
+    let (a, b) = world.pair();
+    world.send(1, b, b"unread").unwrap();
+    world.run(MS * 100);
+    world.send(0, a, b"sent").unwrap();
+    let now = world.now;
+    let mut from = world.hosts[0].stack.tcp_describe(now, a).unwrap();
+    from.pace.as_mut().unwrap().srtt = MS * 7;
+    let packet = from.acknowledgment(now).unwrap();
+    let ip = wire::ipv4::Header::parse(&packet).unwrap();
+    assert_eq!((ip.src(), ip.dst(), ip.total_len()), (*from.remote.ip(), *from.local.ip(), packet.len()));
+    let tcp = wire::tcp::Header::parse(&packet[ip.len()..]).unwrap();
+    assert_eq!((tcp.src(), tcp.dst()), (from.remote.port(), from.local.port()));
+    assert_eq!((tcp.seq(), tcp.ack()), (from.receive_next(), from.send_seq));
+    let (stamp, _) = from.timestamp.unwrap();
+    assert_eq!(tcp.aligned_timestamps(), Some((from.timestamp_recent.unwrap(), stamp.wrapping_sub(7))));
+    from.pace = None;
+    assert_eq!(from.acknowledgment(now), None, "nobody knows it");
+}
+
+#[test]
+fn what_was_lost_before_a_move_is_found_by_a_probe_though_queues_were_full_then() {
+    let mut world = World::new();
+    let (a, b) = world.pair();
+    world.send(0, a, b"?").unwrap();
+    world.run(MS);
+    assert_eq!(world.read_all(1, b), b"?");
+    world.fault = Box::new(|from, _, _| if from == 0 { Fault::Lose } else { Fault::Deliver });
+    let bytes: Vec<u8> = (0..8000).map(byte).collect();
+    assert_eq!(world.send(0, a, &bytes), Ok(8000));
+    world.run(MS);
+    world.fault = Box::new(|_, _, _| Fault::Deliver);
+    // The answer to the probe comes sooner than the mean, as nothing is queued by then.
+    world.take_over_as(0, a, |from| from.pace.as_mut().unwrap().srtt = MS * 20);
+    world.run(MS * 100);
+    assert!(world.read_all(1, b) == bytes, "sent again within less than a retransmission timeout");
 }

@@ -196,7 +196,7 @@ fn who_leaves_gives_the_interface_to_its_successor_soon_after_its_end() {
         // SAFETY: the child uses its memory and system calls only, and ends by `_exit`.
         let child = unsafe { libc::fork() };
         if child == 0 {
-            let device = Device::open("veth", &small()).unwrap();
+            let mut device = Device::open("veth", &small()).unwrap();
             device.before_fork();
             device.steer(udp_flow()).unwrap();
             device.unsteer(udp_flow());

@@ -1,12 +1,13 @@
 //! `cargo x bench sdp --programs [NAME..]`: servers and clients that people run, on 127.0.0.1, by the kernel's
 //! loopback and under libsdp.so, interleaved; every answer is checked.
 
-use rig::apps::{App, Ends, Figures};
+use rig::apps::{App, Ends};
 use rig::{Error, Result};
 use serde_json::{Value, json};
 
 use super::World;
-use crate::bench::{Plan, median, save};
+use crate::bench::rounds::Rounds;
+use crate::bench::{Plan, save};
 use crate::progress::Progress;
 use crate::table::{Table, thousands};
 
@@ -29,24 +30,11 @@ struct Cell {
     app: &'static App,
     goal: f64,
     speaks_sdp: bool,
-    rounds: Vec<Figures>,
+    rounds: Rounds,
     failure: Option<String>,
 }
 
 impl Cell {
-    fn rate(&self) -> f64 {
-        median(self.rounds.iter().map(|round| round.rate))
-    }
-
-    /// The round that others on the machine disturbed least.
-    fn best(&self) -> f64 {
-        self.rounds.iter().map(|round| round.rate).fold(f64::NAN, f64::max)
-    }
-
-    fn percentile(&self, of: impl Fn(&Figures) -> Option<f64>) -> f64 {
-        median(self.rounds.iter().filter_map(of))
-    }
-
     fn name(&self) -> &'static str {
         if self.speaks_sdp { "SDP" } else { "loopback" }
     }
@@ -60,7 +48,7 @@ pub(in crate::bench) fn run(plan: &Plan, names: &[String]) -> Result<()> {
             eprintln!("{name} is left out: {missing}");
             continue;
         }
-        let cell = |speaks_sdp| Cell { app, goal, speaks_sdp, rounds: Vec::new(), failure: None };
+        let cell = |speaks_sdp| Cell { app, goal, speaks_sdp, rounds: Rounds::default(), failure: None };
         cells.extend([false, true].map(cell));
     }
     let world = World::new(plan)?;
@@ -82,7 +70,7 @@ pub(in crate::bench) fn run(plan: &Plan, names: &[String]) -> Result<()> {
                 everywhere: &everywhere,
             };
             match cell.app.run(&world.hosts, ends, plan.seconds) {
-                Ok((figures, _)) => cell.rounds.push(figures),
+                Ok((figures, _)) => cell.rounds.0.push(figures),
                 Err(error) => cell.failure = Some(error.to_string()),
             }
         }
@@ -119,12 +107,12 @@ fn show(plan: &Plan, cells: &[Cell]) {
         for cell in [loopback, sdp] {
             table.row(vec![
                 format!("  {}", cell.name()),
-                thousands(cell.rate() as u64),
-                shown(cell.percentile(|round| round.p50_us)),
-                shown(cell.percentile(|round| round.p99_us)),
-                format!("{:.2}", cell.rate() / loopback.rate()),
-                thousands(cell.best() as u64),
-                format!("{:.2}", cell.best() / loopback.best()),
+                thousands(cell.rounds.rate() as u64),
+                shown(cell.rounds.percentile(|round| round.p50_us)),
+                shown(cell.rounds.percentile(|round| round.p99_us)),
+                format!("{:.2}", cell.rounds.rate() / loopback.rounds.rate()),
+                thousands(cell.rounds.best() as u64),
+                format!("{:.2}", cell.rounds.best() / loopback.rounds.best()),
             ]);
         }
         table.rule();
@@ -135,9 +123,9 @@ fn show(plan: &Plan, cells: &[Cell]) {
         for failure in [loopback, sdp].into_iter().filter_map(|cell| cell.failure.as_ref()) {
             println!("\nFAILED {failure}");
         }
-        let ratio = sdp.rate() / loopback.rate();
+        let ratio = sdp.rounds.rate() / loopback.rounds.rate();
         let verdict = if ratio >= sdp.goal { "reached" } else { "missed" };
-        let best = sdp.best() / loopback.best();
+        let best = sdp.rounds.best() / loopback.rounds.best();
         println!(
             "goal {verdict}: {} {ratio:.2} times loopback, wanted {} (best rounds {best:.2})",
             sdp.app.name, sdp.goal
@@ -148,11 +136,12 @@ fn show(plan: &Plan, cells: &[Cell]) {
 fn as_json(cell: &Cell) -> Value {
     let rounds = cell
         .rounds
+        .0
         .iter()
         .map(|round| json!({"rate": round.rate, "p50_us": round.p50_us, "p99_us": round.p99_us}));
     json!({
         "program": cell.app.name, "what": cell.app.what, "unit": cell.app.unit, "way": cell.name(),
-        "rate": cell.rate(), "best": cell.best(), "failure": cell.failure, "rounds": rounds.collect::<Vec<_>>(),
+        "rate": cell.rounds.rate(), "best": cell.rounds.best(), "failure": cell.failure, "rounds": rounds.collect::<Vec<_>>(),
     })
 }
 

@@ -1,11 +1,12 @@
-//! A child claims a connection of its parent, which moves it into the kernel or relays it.
+//! A child claims a connection of its parent, which moves it into the kernel.
+//!
+//! Where it cannot move, because the parent has given up CAP_NET_ADMIN and there is no keeper, the child has not got
+//! it: its descriptor is an unconnected socket, and a warning says so.
 
-use super::pump::Pump;
-use super::{Relays, State, UNDER_WAY_NS};
+use super::{Family, State, UNDER_WAY_NS};
 use crate::address;
 use crate::answer::{Answer, Why};
 use crate::errno::fail;
-use crate::fd_table;
 use crate::object::{Kind, Object};
 use crate::offload;
 use crate::runtime::Runtime;
@@ -28,8 +29,8 @@ enum Told {
     Claimed(&'static Object, Fd),
 }
 
-/// The answers to a claim: the far end relays, or the shadow is the connection.
-const RELAYED: u8 = 0;
+/// The answers to a claim: it cannot move; the shadow is the connection.
+const STAYS: u8 = 0;
 const MOVED: u8 = 1;
 
 /// How long a call of the child waits for its parent's answer. A parent that is stopped does not give one.
@@ -54,9 +55,9 @@ impl Patience {
 }
 
 /// In the child.
-impl Relays {
-    /// The child uses a connection of its parent. False: it is the kernel's from now on. True: its descriptors are one
-    /// end of a socket pair. EAGAIN: the parent has not answered yet; EINTR: a signal handler ran first.
+impl Family {
+    /// The child uses a connection of its parent, which is the kernel's from now on: true; or lost: false. EAGAIN: the
+    /// parent has not answered yet; EINTR: a signal handler ran first.
     #[cold]
     pub(crate) fn claim(
         &self,
@@ -71,7 +72,7 @@ impl Relays {
                 let mut claims = self.claims.lock();
                 if object.kind() != Kind::Lent {
                     // Another thread was faster.
-                    return Ok(object.kind() == Kind::Relayed);
+                    return Ok(true);
                 }
                 let at = match claims.iter().position(|(claimed, _)| core::ptr::eq(*claimed, object)) {
                     Some(at) => at,
@@ -86,7 +87,8 @@ impl Relays {
                     answer => {
                         let (_, near) = claims.swap_remove(at);
                         drop(claims);
-                        return Ok(settle(runtime, object, near, answer.ok()));
+                        drop(near);
+                        return Ok(settle(runtime, object, answer.ok()));
                     }
                 }
             };
@@ -134,13 +136,13 @@ impl Relays {
 /// In the parent.
 impl State {
     /// What children told.
-    pub(super) fn hear(&mut self, runtime: &'static Runtime, wake: i32) {
+    pub(super) fn hear(&mut self, runtime: &'static Runtime) {
         let mut at = 0;
         while let Some(channel) = self.channels.get_mut(at) {
             match channel.hear() {
                 Told::Nothing => at += 1,
                 Told::Declined(object) => self.release(runtime, object),
-                Told::Claimed(object, far) => self.claimed(runtime, object, far, wake),
+                Told::Claimed(object, far) => self.claimed(runtime, object, &far),
                 Told::Gone => {
                     for object in self.channels.swap_remove(at).objects {
                         self.release(runtime, object);
@@ -150,20 +152,12 @@ impl State {
         }
     }
 
-    fn claimed(&mut self, runtime: &'static Runtime, object: &'static Object, far: Fd, wake: i32) {
-        let is_relayed = self.pumps.iter().any(|pump| core::ptr::eq(pump.object, object));
-        // A call of this process that waits on it would not hear of the kernel's socket.
-        let is_free = !is_relayed && object.users.load(Ordering::SeqCst) == 0;
-        let local = object.control.lock().local;
-        let moved = is_free && self.move_to_kernel(runtime, object, Why::Inherited);
-        let answer = [if moved { MOVED } else { RELAYED }];
+    fn claimed(&mut self, runtime: &'static Runtime, object: &'static Object, far: &Fd) {
+        let moved = self.move_to_kernel(runtime, object, Why::Inherited);
+        let answer = [if moved { MOVED } else { STAYS }];
         let _ = sys::socket::send(far.raw(), &answer, libc::MSG_NOSIGNAL | libc::MSG_DONTWAIT);
-        if let Some(local) = local.filter(|_| moved) {
-            self.note_forking(runtime, local);
-        }
         if !moved {
-            object.watch.add_sleeper(wake);
-            self.pumps.push(Pump::new(object, far));
+            self.release(runtime, object);
         }
     }
 
@@ -193,8 +187,17 @@ impl State {
         true
     }
 
-    /// A connection may come back from the kernel, where it is now. What was under way to the engine when it went there
-    /// is left unanswered for a while.
+    /// Moves a connection into the kernel, from where it may come back. False: it cannot be moved.
+    pub(super) fn carry(&mut self, runtime: &'static Runtime, object: &'static Object, fd: i32) -> bool {
+        if object.holders.load(Ordering::Acquire) != 0 {
+            return false;
+        }
+        let Some(moved) = tcp::to_carried(runtime, object, fd) else { return false };
+        self.remember(moved);
+        true
+    }
+
+    /// What is under way to the engine is left unanswered for a while.
     pub(super) fn remember(&mut self, moved: tcp::Moved) {
         self.moved.push((sys::clock::now() + UNDER_WAY_NS, moved));
     }
@@ -204,7 +207,7 @@ impl State {
         let held: Vec<_> = self.channels.iter().flat_map(|channel| channel.objects.iter().copied()).collect();
         for object in held {
             // (Of several children the first one's did it.)
-            if object.leg().is_some() && !self.pumps.iter().any(|pump| core::ptr::eq(pump.object, object)) {
+            if object.leg().is_some() {
                 self.move_to_kernel(runtime, object, Why::Inherited);
             }
         }
@@ -245,28 +248,26 @@ fn answer_to_claim(near: &Fd) -> sys::Result<u8> {
 /// Between two looks whether another thread took the answer.
 const SLICE_NS: u64 = 100_000_000;
 
-/// The claim is answered, or nobody is there who would. Whether the descriptors are one end of the pair.
-fn settle(runtime: &'static Runtime, object: &'static Object, near: Fd, answer: Option<u8>) -> bool {
+/// The claim is answered, or nobody is there who would. Whether the shadow is the connection.
+fn settle(runtime: &'static Runtime, object: &'static Object, answer: Option<u8>) -> bool {
     let fd = object.fd.load(Ordering::Relaxed);
     // Who does not know the connection has moved it before, for another child or at its own end.
-    if answer == Some(MOVED) || answer.is_none() && address::peer_of_shadow(&runtime.os, fd).is_some() {
-        logger::debug!("fd {fd}: used in the child of a fork: moved into the kernel");
-        offload::forget(runtime, object, Why::Inherited);
-        return false;
+    let moved = match answer {
+        Some(answer) => answer == MOVED,
+        None => address::peer_of_shadow(&runtime.os, fd).is_some(),
+    };
+    let remote = object.control.lock().remote;
+    let remote = remote.map_or_else(|| "nobody".into(), |remote| remote.to_string());
+    match (moved, answer) {
+        (true, _) => logger::debug!("fd {fd}: used in the child of a fork: moved into the kernel"),
+        (false, Some(_)) => logger::warning!(
+            "fd {fd}, connected to {remote}, is used in the child of a fork, and cannot move into the kernel, where it \
+             would be found: that needs CAP_NET_ADMIN, or the keeper (sidestepd)"
+        ),
+        (false, None) => logger::warning!(
+            "fd {fd}, connected to {remote}: the process that made this connection has ended it, or has ended"
+        ),
     }
-    object.set_kind(Kind::Relayed);
-    if answer == Some(RELAYED) {
-        logger::debug!("fd {fd}: used in the child of a fork: relayed by the parent");
-    } else {
-        logger::warning!("fd {fd}: the process that made this connection has ended it, or has ended");
-    }
-    if object.nonblocking.load(Ordering::Relaxed) {
-        let _ = sys::fd::fcntl(near.raw(), libc::F_SETFL, libc::O_NONBLOCK as usize);
-    }
-    fd_table::each_of(object, |fd| {
-        let flags = sys::fd::fcntl(fd, libc::F_GETFD, 0).unwrap_or(0);
-        let cloexec = if flags & libc::FD_CLOEXEC != 0 { libc::O_CLOEXEC } else { 0 };
-        runtime.os.duplicate_onto(near.raw(), fd, cloexec);
-    });
-    true
+    offload::forget(runtime, object, Why::Inherited);
+    moved
 }

@@ -1,30 +1,16 @@
-//! A connection that the child of a fork uses: it moves into the kernel, or the parent relays it.
+//! What several processes have of a fork, beside what the kernel has for them anyway.
 //!
-//! A connection lives in the engine of the process that made it. A child that uses one it inherited claims it, with a
-//! message to its parent. The parent's worker moves it into the kernel (tcp/repair.rs): the shadow, which both have,
-//! becomes the connection, and both use it directly from then on. So the classic server (accept, fork, the child
-//! serves, the parent closes) is as fast as without us.
+//! A connection lives in the engine of the process that made it. A child that uses one it inherited claims it
+//! (`claim.rs`), with a message to its parent. The parent's worker moves it into the kernel (tcp/repair.rs): the
+//! shadow, which both have, becomes the connection, and both use it directly from then on. While a child may still
+//! claim a connection the parent's close does not end it, nor does its exit: what children may claim then moves, too.
 //!
-//! Where that cannot be (the parent gave up CAP_NET_ADMIN, or waits on the connection just now), the child gets one end
-//! of a pair of Unix sockets in place of the shadow, and the worker pumps:
-//!
-//! ```text
-//!   child: descriptor --- Unix sockets --- worker of the parent --- engine --- wire
-//! ```
-//!
-//! The other way round, a process that closes a listener hands the connections that wait there to the others that
-//! listen: over a connection to the shadow, which they share. Whom it comes from in truth is told in the arena, and the
-//! one who accepts it shows that to the application. So a server may replace its workers under load.
-//!
-//! While a child may still claim a connection, or has, the parent's close does not end it, nor does its exit: what
-//! children hold then moves into the kernel.
+//! A listener is the kernel's before the first child is there (`listeners.rs`).
 
 mod claim;
-mod forking;
-mod handover;
-mod pump;
+mod listeners;
 
-pub(crate) use forking::{accepted, is_left};
+pub(crate) use listeners::{accepted, listens_beside_others, room_for_name, share};
 
 use crate::answer::Why;
 use crate::fd_table;
@@ -34,14 +20,12 @@ use crate::tcp::{self, Moved};
 use claim::Channel;
 pub(crate) use claim::Patience;
 use core::sync::atomic::{AtomicBool, Ordering};
-use handover::Leaving;
 use libc::c_int;
-use pump::Pump;
 use sys::Fd;
 use sys::poll::pollfd;
 
 /// All of it, in the runtime.
-pub(crate) struct Relays {
+pub(crate) struct Family {
     state: sys::Mutex<State>,
     /// In a child: where connections of the parent are claimed.
     parent: sys::Mutex<Option<Fd>>,
@@ -51,10 +35,6 @@ pub(crate) struct Relays {
     is_shared: AtomicBool,
     /// Something is in `state`: the worker has more to look at.
     busy: AtomicBool,
-    /// Connections are being relayed: their packets are the worker's business.
-    pumping: AtomicBool,
-    /// Connections were handed over, and end with this process.
-    has_handed_over: AtomicBool,
 }
 
 /// What the lock protects.
@@ -63,33 +43,39 @@ pub(crate) struct State {
     /// Made before a fork: our end, the child's, and who we are.
     pending: Option<(Channel, Fd, i32)>,
     channels: Vec<Channel>,
-    pumps: Vec<Pump>,
-    leaving: Vec<Leaving>,
     /// Connections that this process closed and a child may use, with their shadows, which keep their ports reserved.
     kept: Vec<(&'static Object, Option<Fd>)>,
     /// Connections that moved into the kernel, until when the engine may still be given packets of theirs.
     moved: Vec<(u64, Moved)>,
-    /// Listeners that are left to the kernel once the handshakes of their clients have ended, and when.
-    left: Vec<(u64, &'static Object)>,
+    leaving: Vec<listeners::Leaving>,
 }
 
 /// How long packets may be under way to the engine after their flow was taken out of the steering.
 const UNDER_WAY_NS: u64 = 10_000_000;
 
-impl Relays {
-    pub(crate) fn new() -> Relays {
-        Relays {
+impl Family {
+    pub(crate) fn new() -> Family {
+        Family {
             state: sys::Mutex::new(State::default()),
             parent: sys::Mutex::new(None),
             claims: sys::Mutex::new(Vec::new()),
             is_shared: AtomicBool::new(false),
             busy: AtomicBool::new(false),
-            pumping: AtomicBool::new(false),
-            has_handed_over: AtomicBool::new(false),
         }
     }
 
     // forking
+
+    /// Before a fork, without a lock: the listeners that the child will have are the kernel's.
+    pub(crate) fn before_fork(&self, runtime: &'static Runtime) {
+        for object in (0..fd_table::end()).filter_map(fd_table::socket) {
+            if object.kind() == Kind::Listener {
+                self.busy.store(true, Ordering::Release);
+                self.state.lock().leave_engine(runtime, object);
+                runtime.worker.look();
+            }
+        }
+    }
 
     /// Before a fork: connections that the child may claim are held for it. The lock is kept until both processes are
     /// there.
@@ -132,22 +118,19 @@ impl Relays {
         }
     }
 
-    /// In the child: what the parent relays is the parent's. True: connections can be claimed.
-    pub(crate) fn after_fork(&self, child: &sys::InChild) -> bool {
+    /// In the child: what was claimed of the parent is the parent's.
+    pub(crate) fn after_fork(&self, child: &sys::InChild) {
         self.parent.take_over(child);
         self.claims.take_over(child);
         self.claims.lock().clear();
         // With the rest go our copies of the parent's descriptors.
         let pending = core::mem::take(&mut *self.state.lock()).pending;
         self.busy.store(false, Ordering::Relaxed);
-        self.pumping.store(false, Ordering::Relaxed);
         if let Some((ours, theirs, _)) = pending {
             drop(ours);
             *self.parent.lock() = Some(theirs);
             self.is_shared.store(false, Ordering::Relaxed);
-            return true;
         }
-        false
     }
 
     // in the parent
@@ -173,14 +156,8 @@ impl Relays {
 
     /// Moves a connection into the kernel, from where it may come back. False: it cannot be moved.
     pub(crate) fn to_carried(&self, runtime: &'static Runtime, object: &'static Object, fd: i32) -> bool {
-        let mut state = self.state.lock();
-        if object.holders.load(Ordering::Acquire) != 0 {
-            return false;
-        }
-        let Some(moved) = tcp::to_carried(runtime, object, fd) else { return false };
         self.busy.store(true, Ordering::Release);
-        state.remember(moved);
-        true
+        self.state.lock().carry(runtime, object, fd)
     }
 
     /// As for a connection that moved: its flow was the engine's for a moment.
@@ -191,28 +168,17 @@ impl Relays {
 
     /// At the exit of the process: connections of children go to the kernel.
     pub(crate) fn leave_to_children(&self, runtime: &'static Runtime, patience: u64) {
-        if self.are_busy()
+        if self.is_busy()
             && let Some(mut state) = self.state.lock_until(patience)
         {
             state.leave_to_children(runtime);
         }
     }
 
-    /// Whether connections that were handed over have not ended yet.
-    pub(crate) fn are_handing_over(&self) -> bool {
-        self.has_handed_over.load(Ordering::Relaxed) && self.are_pumping()
-    }
-
     /// Is there anything for the worker?
     #[inline]
-    pub(crate) fn are_busy(&self) -> bool {
+    pub(crate) fn is_busy(&self) -> bool {
         self.busy.load(Ordering::Acquire)
-    }
-
-    /// Must the worker take packets in as they come?
-    #[inline]
-    pub(crate) fn are_pumping(&self) -> bool {
-        self.pumping.load(Ordering::Relaxed)
     }
 
     /// What the worker sleeps on.
@@ -223,54 +189,24 @@ impl Relays {
             events: libc::POLLIN,
             revents: 0,
         }));
-        for pump in &state.pumps {
-            let mut events = 0;
-            if !pump.to_far.is_empty() {
-                events |= libc::POLLOUT;
-            }
-            if pump.to_near.is_empty() && !pump.to_near.ended {
-                events |= libc::POLLIN;
-            }
-            // Without interest the end of the far side would be told again and again.
-            let fd = if events == 0 && pump.to_near.ended { -1 } else { pump.far.raw() };
-            fds.push(pollfd { fd, events, revents: 0 });
-        }
     }
 
-    /// Messages of children, and bytes as far as they go. By the worker.
+    /// Messages of children, and connections whose move is over. By the worker.
     pub(crate) fn serve(&self, runtime: &'static Runtime) {
-        if !self.are_busy() {
+        if !self.is_busy() {
             return;
         }
-        let wake = runtime.worker.descriptor();
         let mut state = self.state.lock();
-        let mut ended = Vec::new();
         let now = sys::clock::now();
-        let State { pumps, leaving, kept, .. } = &mut *state;
-        leaving.retain(|leaving| leaving.serve(runtime, pumps, kept, wake, now));
-        pumps.retain_mut(|pump| {
-            let goes_on = pump.step(runtime);
-            if !goes_on {
-                pump.object.watch.remove_sleeper(wake);
-                ended.push(pump.object);
-            }
-            goes_on
-        });
-        for object in ended {
-            state.release(runtime, object);
-        }
-        state.hear(runtime, wake);
-        state.leave_listeners(now);
+        state.hear(runtime);
         state.moved.retain(|(until, moved)| {
             if now >= *until {
                 moved.end();
             }
             now < *until
         });
-        let pumping = !state.pumps.is_empty() || !state.leaving.is_empty();
-        self.pumping.store(pumping, Ordering::Relaxed);
-        let is_busy = pumping || !state.channels.is_empty();
-        let is_busy = is_busy || !state.moved.is_empty() || !state.left.is_empty();
+        state.serve_leaving(runtime);
+        let is_busy = !state.channels.is_empty() || !state.moved.is_empty() || !state.leaving.is_empty();
         self.busy.store(is_busy, Ordering::Release);
     }
 }

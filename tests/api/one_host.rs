@@ -1,0 +1,117 @@
+//! The programs about streams with both roles on one host: on the kernel's loopback first, then under libsdp.so, with
+//! connections that meet in memory before their first byte, as far as that can be.
+//!
+//! The witness is the kernel's count of bytes on loopback: what travels through memory is not among them.
+
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+
+use rig::skip::skipped;
+use rig::{Error, Host, LoopbackBytes, Program, Result};
+
+use crate::declared::Sure;
+use crate::{Ended, Suite, Way, fails_as_declared};
+
+const LOOPBACK: Way =
+    Way { name: "loopback", client: false, server: false, move_every: 0, carrier: "auto", is_local: true };
+const MEMORY: Way =
+    Way { name: "memory", client: true, server: true, move_every: 1, carrier: "auto", is_local: true };
+pub(crate) const WAYS: [Way; 2] = [LOOPBACK, MEMORY];
+
+/// What a program may leave to the kernel and still have gone through memory: the first bytes of a connection do.
+const PART: u64 = 2;
+const RULES: &str = "use both server * *:*\nuse both client * *:*\n";
+
+/// What runs on one host needs.
+pub(crate) struct OneHost<'a> {
+    bytes: LoopbackBytes<'a>,
+    /// `None`: there is no libsdp.so.
+    library: Option<PathBuf>,
+    rules: PathBuf,
+}
+
+impl Drop for OneHost<'_> {
+    fn drop(&mut self) {
+        let _ = std::fs::remove_file(&self.rules);
+    }
+}
+
+impl OneHost<'_> {
+    pub(crate) fn new(host: &Host) -> Result<OneHost<'_>> {
+        let rules = std::env::temp_dir().join(format!("api-{}.conf", std::process::id()));
+        std::fs::write(&rules, RULES).map_err(|error| Error::new(format!("{}: {error}", rules.display())))?;
+        let library = tests::library().and_then(|vma| vma.with_file_name("libsdp.so").canonicalize().ok());
+        Ok(OneHost { bytes: LoopbackBytes::watch(host)?, library, rules })
+    }
+
+    pub(crate) fn library(&self) -> &Path {
+        self.library.as_deref().unwrap_or(Path::new(""))
+    }
+
+    pub(crate) fn set_up(&self, role: Program) -> Program {
+        role.environment("SIDESTEP_LOCAL", "shm").environment("LIBSDP_CONFIG_FILE", &self.rules)
+    }
+
+    /// Bytes by port, since the last call.
+    pub(crate) fn take(&self) -> Result<BTreeMap<u16, u64>> {
+        self.bytes.take()
+    }
+}
+
+pub(crate) fn is_about_streams(program: &str) -> bool {
+    !program.starts_with("udp_") && !program.starts_with("multicast_")
+}
+
+impl Suite<'_> {
+    pub(crate) fn on_one_host(&mut self, program: &str, executable: &Path) {
+        if !self.declared.is_for_one_host(program) {
+            return;
+        }
+        let name = format!("{program}::{}", MEMORY.name);
+        if self.local.library.is_none() {
+            return skipped(&name, "no target/release/libsdp.so: cargo build --release -p libsdp");
+        }
+        let oracle = self.run(executable, LOOPBACK).and_then(|ended| ended.success().map(|()| ended.looped));
+        let looped = oracle.as_ref().copied().unwrap_or(0);
+        self.report.add(&format!("{program}::{}", LOOPBACK.name), oracle.map(drop));
+        let claims = looped > 0 && self.declared.goes_by_loopback(program).is_none();
+        let result = self.in_memory(program, executable, looped);
+        let result = match (self.is_inert, claims, result) {
+            (true, true, Err(_)) => Ok(()),
+            (true, true, Ok(())) => Err(Error::new("passes with a library that does nothing")),
+            (true, false, _) => {
+                self.report.remarks.push(format!("claims nothing: {name}"));
+                Ok(())
+            }
+            (false, _, result) => result,
+        };
+        self.report.add(&name, result);
+    }
+
+    fn in_memory(&mut self, program: &str, executable: &Path, looped: u64) -> Result<()> {
+        let ended = self.run(executable, MEMORY)?;
+        if let Some(difference) = self.declared.difference(program, MEMORY) {
+            fails_as_declared(&ended, difference)?;
+            let reason = &difference.reason;
+            self.report.remarks.push(format!("declared difference: {program}::{}: {reason}", MEMORY.name));
+            return Ok(());
+        }
+        ended.success()?;
+        went_through_memory(&ended, looped, self.declared.goes_by_loopback(program))
+    }
+}
+
+fn went_through_memory(ended: &Ended, looped: u64, declared: Option<Sure>) -> Result<()> {
+    let by_kernel = ended.looped;
+    let is_in_memory = by_kernel <= looped / PART;
+    match declared {
+        _ if looped == 0 => Ok(()),
+        None if !is_in_memory => {
+            Err(Error::new(format!("{by_kernel} bytes went by loopback, of {looped} without the library")))
+        }
+        Some(Sure::Always) if is_in_memory => {
+            Err(Error::new("a row of api/differences.toml says that it goes by loopback: delete it"))
+        }
+        _ => Ok(()),
+    }
+}
