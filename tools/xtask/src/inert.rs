@@ -76,8 +76,13 @@ pub(crate) fn counts_when_failed(full: &str) -> bool {
 /// What `found` means: a test that failed noticed that there is no acceleration.
 pub(crate) fn judged(found: Tally, skipped: &[String]) -> Tally {
     let is_skipped = |full: &str| skipped.iter().any(|line| line.split('\t').next() == Some(test_name(full)));
-    let mut judged =
-        Tally { unsteady: found.unsteady, broken: found.broken, times: found.times, ..Tally::default() };
+    let mut judged = Tally {
+        unsteady: found.unsteady,
+        broken: found.broken,
+        left: found.left,
+        times: found.times,
+        ..Tally::default()
+    };
     for full in &found.passed {
         if judges_itself(full) || holds_anyway(full) || is_skipped(full) {
             judged.passed.push(full.clone());

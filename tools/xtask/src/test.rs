@@ -8,14 +8,21 @@
 //! The last line is `N passed, N failed, N skipped`, on a line of its own.
 
 use std::fs::File;
-use std::io::{BufRead, BufReader, IsTerminal, Write};
-use std::process::{Command, ExitCode, Stdio};
-use std::time::{Duration, Instant};
+use std::io::{IsTerminal, Write};
+use std::process::{Command, ExitCode};
+use std::time::Duration;
 
 use rig::{Context, Package, Result};
 
 use crate::arguments::Arguments;
 use crate::{build, demo, guests, inert, long};
+
+mod tally;
+mod watch;
+
+use tally::Follow;
+pub(crate) use tally::Tally;
+use watch::Said;
 
 /// Debian programs that the tests run, beside the tools of [`rig::TOOLS`] and what the programs of [`rig::apps`]
 /// install.
@@ -51,20 +58,6 @@ const SUITES: [Suite; 5] = [
 
 /// Test binaries that run longer are named at the end: whoever shortens the tests begins with them.
 const SLOW: Duration = Duration::from_secs(30);
-
-/// What was found in the output so far.
-#[derive(Default)]
-pub(crate) struct Tally {
-    pub(crate) passed: Vec<String>,
-    pub(crate) failed: Vec<String>,
-    pub(crate) ignored: Vec<String>,
-    /// Failed, and passed when they ran once more.
-    pub(crate) unsteady: Vec<String>,
-    /// Test binaries that did not build or died.
-    pub(crate) broken: Vec<String>,
-    /// How long each test binary ran, its build not counted.
-    pub(crate) times: Vec<(Duration, String)>,
-}
 
 pub(crate) fn run(words: &[String]) -> Result<ExitCode> {
     let mut arguments = Arguments::new(words);
@@ -142,19 +135,22 @@ struct Runner {
 impl Runner {
     /// Runs cargo test, counting as it goes.
     fn follow(&mut self, command: &mut Command) -> Result<()> {
-        let (reader, writer) = std::io::pipe().context("pipe")?;
-        command.stdin(Stdio::null()).stdout(writer.try_clone().context("pipe")?).stderr(writer);
-        let mut child = command.spawn().context("cargo test")?;
-        // The command holds the pipe's writing ends; without this the reader would never see the end.
-        command.stdout(Stdio::null()).stderr(Stdio::null());
-        let mut progress = Follow { shown: self.verbose, ..Follow::default() };
-        for line in BufReader::new(reader).lines() {
-            let line = line.unwrap_or_default();
-            let _ = writeln!(self.log, "{line}");
-            progress.line(&line, &mut self.tally);
-        }
-        progress.binary_ends(&mut self.tally);
-        let status = child.wait().context("cargo test")?;
+        let mut follow = Follow::new(self.verbose);
+        let (status, left) = watch::follow(command, watch::STANDSTILL, |said| match said {
+            Said::Line(line) => {
+                let _ = writeln!(self.log, "{line}");
+                follow.line(line, &mut self.tally);
+            }
+            Said::StandsStill { after, who } => {
+                println!("nothing was printed for minutes after {after:?}; these run, and are ended:");
+                for one in who {
+                    println!("  {one}");
+                }
+                follow.stands_still(after, &mut self.tally);
+            }
+        })?;
+        follow.binary_ends(&mut self.tally);
+        self.tally.left.extend(left.iter().map(ToString::to_string));
         if !status.success() && self.tally.failed.is_empty() && self.tally.broken.is_empty() {
             self.tally.broken.push(format!("cargo test: {status}"));
         }
@@ -171,76 +167,9 @@ impl Runner {
     }
 }
 
-impl Tally {
-    /// What `again` says about the test that failed as `full`.
-    fn settle(&mut self, full: &str, again: &Tally) {
-        let passed = again.passed.iter().any(|name| name == full);
-        if passed && again.failed.is_empty() && again.broken.is_empty() {
-            self.failed.retain(|name| name != full);
-            self.passed.push(full.to_owned());
-            self.unsteady.push(full.to_owned());
-        }
-    }
-}
-
 /// The test's own name in what [`Tally`] calls it.
 pub(crate) fn test_name(full: &str) -> &str {
     full.rsplit(": ").next().unwrap_or(full)
-}
-
-/// Where in cargo's output we are.
-#[derive(Default)]
-struct Follow {
-    binary: String,
-    binary_failed: bool,
-    begun: Option<Instant>,
-    /// Everything, or only what failed.
-    shown: bool,
-}
-
-impl Follow {
-    fn line(&mut self, line: &str, tally: &mut Tally) {
-        let trimmed = line.trim();
-        if let Some(rest) = trimmed.strip_prefix("Running ").or_else(|| trimmed.strip_prefix("Doc-tests ")) {
-            self.binary_ends(tally);
-            self.binary = rest.split(" (").next().unwrap_or(rest).to_owned();
-            self.binary_failed = false;
-            self.begun = Some(Instant::now());
-            if std::io::stderr().is_terminal() {
-                eprint!("\r\x1b[K{}", self.binary);
-            }
-        } else if let Some((name, outcome)) = test_line(trimmed) {
-            let full = format!("{}: {name}", self.binary);
-            match outcome {
-                "ok" => tally.passed.push(full),
-                "FAILED" => {
-                    self.binary_failed = true;
-                    tally.failed.push(full);
-                }
-                _ => tally.ignored.push(format!("{full}\t{outcome}")),
-            }
-        } else if trimmed.starts_with("error: could not compile")
-            || trimmed.starts_with("process didn't exit successfully") && trimmed.contains("(signal: ")
-        {
-            tally.broken.push(trimmed.to_owned());
-        }
-        let compiler_said = line.starts_with("error") || line.starts_with("warning: unused");
-        if self.shown || self.binary_failed && !trimmed.ends_with("... ok") || compiler_said {
-            println!("{line}");
-        }
-    }
-
-    fn binary_ends(&mut self, tally: &mut Tally) {
-        if let Some(begun) = self.begun.take() {
-            tally.times.push((begun.elapsed(), self.binary.clone()));
-        }
-    }
-}
-
-/// `test name ... outcome`
-fn test_line(line: &str) -> Option<(&str, &str)> {
-    let (name, outcome) = line.strip_prefix("test ")?.rsplit_once(" ... ")?;
-    Some((name, outcome.split(',').next().unwrap_or(outcome)))
 }
 
 /// Lines `test<TAB>reason` that tests left when they could not run here.
@@ -266,6 +195,9 @@ fn summary(tally: &Tally, skipped: &[String], log: &std::path::Path, steady: boo
     for line in &tally.unsteady {
         println!("UNSTEADY {line}: failed, then passed by itself");
     }
+    for line in &tally.left {
+        println!("LEFT     {line}: a test left it running");
+    }
     for line in tally.failed.iter().chain(&tally.broken) {
         println!("FAILED   {line}");
     }
@@ -275,56 +207,4 @@ fn summary(tally: &Tally, skipped: &[String], log: &std::path::Path, steady: boo
     println!("{passed} passed, {failed} failed, {} skipped", all_skipped.len());
     let good = failed == 0 && (tally.unsteady.is_empty() || !steady);
     if good { ExitCode::SUCCESS } else { ExitCode::FAILURE }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    fn tally(lines: &[&str]) -> Tally {
-        let mut tally = Tally::default();
-        let mut follow = Follow::default();
-        for line in lines {
-            follow.line(line, &mut tally);
-        }
-        tally
-    }
-
-    #[test]
-    fn outcomes_are_counted_by_binary() {
-        let tally = tally(&[
-            "     Running unittests src/lib.rs (target/debug/deps/rig-1)",
-            "test a::b ... ok",
-            "test c ... FAILED",
-            "test d ... ignored, needs a NIC",
-            "test result: FAILED. 1 passed; 1 failed; 1 ignored",
-        ]);
-        assert_eq!(tally.passed, ["unittests src/lib.rs: a::b"]);
-        assert_eq!(tally.failed, ["unittests src/lib.rs: c"]);
-        assert_eq!(tally.ignored.len(), 1);
-    }
-
-    #[test]
-    fn what_fails_once_is_unsteady_and_what_fails_again_has_failed() {
-        let of = |line| tally(&["     Running unittests src/lib.rs (target/debug/deps/rig-1)", line]);
-        let full = "unittests src/lib.rs: a::b";
-        let mut passes = of("test a::b ... FAILED");
-        passes.settle(full, &of("test a::b ... ok"));
-        assert_eq!(
-            (passes.failed.len(), passes.passed.len(), passes.unsteady.as_slice()),
-            (0, 1, &[full.to_owned()][..])
-        );
-        let mut fails = of("test a::b ... FAILED");
-        fails.settle(full, &of("test a::b ... FAILED"));
-        fails.settle(full, &of("test result: ok. 0 passed; 1 filtered out"));
-        assert_eq!((fails.failed.len(), fails.unsteady.len()), (1, 0));
-    }
-
-    #[test]
-    fn a_crate_that_does_not_compile_is_a_failure() {
-        assert_eq!(
-            tally(&["error: could not compile `stack` (lib) due to 1 previous error"]).broken.len(),
-            1
-        );
-    }
 }
