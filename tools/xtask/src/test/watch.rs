@@ -25,11 +25,12 @@ const INTERVAL: Duration = Duration::from_millis(100);
 pub(crate) enum Said<'a> {
     /// A whole line, without its end.
     Line(&'a str),
-    /// Nothing came for too long, after the beginning of a line; these are ended now.
+    /// Nothing came for too long; these are ended now.
     StandsStill { after: &'a str, who: &'a [Marked] },
 }
 
-/// Runs `command` to its end; silence of the length `standstill` ends what it waits for. Returns how it ended, and which processes it had left behind, which are ended.
+/// Runs `command` to its end; silence of the length `standstill` ends what it waits for. Returns how it ended, and
+/// which processes it had left behind, which are ended.
 pub(crate) fn follow(
     command: &mut Command,
     standstill: Duration,
