@@ -86,7 +86,7 @@ pub(crate) struct Released {
 
 impl Net {
     /// The way to a destination, if it is known to the end; else asks for what is missing.
-    #[inline]
+    #[inline(always)]
     pub(crate) fn hop(&mut self, now: Instant, route: &mut Route) -> Result<Hop, Sent> {
         if let Some(at) = self.paths.find(route.query, route.hint) {
             route.hint = at;

@@ -94,18 +94,20 @@ impl<F: Frame> Tcb<F> {
         while !self.board.is_full() {
             let waiting = self.unsent();
             let unsent = self.within_record(self.snd_nxt, waiting);
-            let last = unsent == waiting;
             let room = self.segment_room();
             let probe = if self.search.is_some() { self.probe_len(cx, unsent, room) } else { None };
             let room = probe.unwrap_or(room);
-            let fin = self.fin_queued && !self.fin_sent && last && (unsent <= room || planted!(EarlyFin));
+            let fin = self.fin_queued
+                && !self.fin_sent
+                && unsent == waiting
+                && (unsent <= room || planted!(EarlyFin));
             if unsent == 0 && !fin {
                 break;
             }
             if unsent > 0 && self.is_held_by_pace(cx) {
                 break;
             }
-            let len = match self.new_segment_len(unsent, room, fin, last) {
+            let len = match self.new_segment_len(unsent, waiting, room, fin) {
                 Next::Send(len) => len,
                 Next::Wait => break,
                 Next::Closed => return true,
@@ -151,7 +153,7 @@ impl<F: Frame> Tcb<F> {
             if self.stuck_since.is_none() {
                 self.stuck_since = Some(cx.now);
             }
-            if len == unsent && last {
+            if len == waiting {
                 // A FIN went with it.
                 break;
             }
@@ -160,8 +162,8 @@ impl<F: Frame> Tcb<F> {
     }
 
     /// Length of the next new segment, or why there is none now. Windows, silly windows (RFC 9293, 3.8.6.2.1), Nagle,
-    /// corks. `last`: behind the `unsent` bytes there is nothing yet.
-    fn new_segment_len(&mut self, unsent: u32, room: u32, fin: bool, last: bool) -> Next {
+    /// corks. The `unsent` bytes are of one record, `waiting` are all.
+    fn new_segment_len(&self, unsent: u32, waiting: u32, room: u32, fin: bool) -> Next {
         let from = if planted!(WindowFromNext) { self.snd_nxt } else { self.snd_una };
         let window = (from + self.snd_wnd).distance_from(self.snd_nxt).max(0) as u32;
         let mut len = unsent.min(room);
@@ -177,7 +179,7 @@ impl<F: Frame> Tcb<F> {
         if in_flight > 0 && in_flight + len > self.control.window() && !planted!(NoCongestionWindow) {
             return Next::Wait;
         }
-        if len < room && len == unsent && last && !fin && !self.may_send_partial() {
+        if len < room && len == waiting && !fin && !self.may_send_partial() {
             return Next::Wait;
         }
         Next::Send(len)

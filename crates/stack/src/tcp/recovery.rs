@@ -121,9 +121,10 @@ impl<F: Frame> Tcb<F> {
         if !limited && (!sent || (self.usage.limited && !is_over)) {
             return;
         }
-        let out = self.outstanding().div_ceil(segment).min(u16::MAX.into()) as u16;
-        if limited || is_over || out > self.usage.most {
-            self.usage = WindowUse { limited, most: out, until: self.snd_nxt };
+        let out = self.outstanding();
+        if limited || is_over || out > u32::from(self.usage.most).saturating_mul(segment) {
+            let most = out.div_ceil(segment).min(u16::MAX.into()) as u16;
+            self.usage = WindowUse { limited, most, until: self.snd_nxt };
         }
     }
 
