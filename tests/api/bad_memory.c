@@ -61,6 +61,45 @@ static void small_things(int fd, int udp, int listener, char *bad)
     CHECK_ERRNO(poll((struct pollfd *)bad, 1, 0), EFAULT);
 }
 
+/* What a call tells goes to a page that can only be read. Nothing is taken from the sockets. */
+static void told_in_vain(int fd, int udp)
+{
+    struct epoll_event event = {.events = EPOLLIN};
+    char *memory = mmap(NULL, page, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    struct pollfd *polled = (struct pollfd *)memory;
+    fd_set *waiting = (fd_set *)(memory + 512);
+    socklen_t *length = (socklen_t *)(memory + 1024), good = sizeof(struct sockaddr_in);
+    struct mmsghdr *messages = (struct mmsghdr *)(memory + 1536);
+    struct sockaddr_in name;
+    struct timeval now = {0, 0};
+    int set = epoll_create1(0);
+    char byte;
+    struct iovec piece = {.iov_base = &byte, .iov_len = 1};
+    CHECK(memory != MAP_FAILED && set >= 0 && epoll_ctl(set, EPOLL_CTL_ADD, fd, &event) == 0);
+    *polled = (struct pollfd){.fd = fd, .events = POLLIN};
+    FD_ZERO(waiting);
+    FD_SET(fd, waiting);
+    *length = sizeof name;
+    messages->msg_hdr = (struct msghdr){.msg_iov = &piece, .msg_iovlen = 1};
+    CHECK(mprotect(memory, page, PROT_READ) == 0);
+    CHECK_ERRNO(getsockname(fd, (struct sockaddr *)memory, &good), EFAULT);
+    CHECK_ERRNO(getpeername(fd, (struct sockaddr *)memory, &good), EFAULT);
+    CHECK_ERRNO(getsockname(fd, (struct sockaddr *)&name, length), EFAULT);
+    good = sizeof(int);
+    CHECK_ERRNO(getsockopt(fd, SOL_SOCKET, SO_ERROR, memory, &good), EFAULT);
+    CHECK_ERRNO(getsockopt(fd, IPPROTO_TCP, TCP_MAXSEG, memory, &good), EFAULT);
+    CHECK_ERRNO(getsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &byte, length), EFAULT);
+    CHECK_ERRNO(ioctl(fd, FIONREAD, memory), EFAULT);
+    good = sizeof name;
+    CHECK_ERRNO(recvfrom(udp, &byte, 1, MSG_PEEK, (struct sockaddr *)memory, &good), EFAULT);
+    CHECK_ERRNO(recvmsg(udp, &messages->msg_hdr, MSG_PEEK), EFAULT);
+    CHECK_ERRNO(recvmmsg(udp, messages, 1, MSG_PEEK, NULL), EFAULT);
+    CHECK_ERRNO(poll(polled, 1, 0), EFAULT);
+    CHECK_ERRNO(select(fd + 1, waiting, NULL, NULL, &now), EFAULT);
+    CHECK_ERRNO(epoll_wait(set, (struct epoll_event *)memory, 1, 0), EFAULT);
+    CHECK(close(set) == 0 && munmap(memory, page) == 0);
+}
+
 void server(struct place place)
 {
     int fd = tcp_serve_one(place), udp = udp_bound(place.address, place.port + 1);
@@ -95,6 +134,8 @@ void client(struct place place)
     }
     tell(fd);
     CHECK(send(udp, "v", 1, 0) == 1);
+    CHECK(polled(fd, POLLIN) == POLLIN && polled(udp, POLLIN) == POLLIN);
+    told_in_vain(fd, udp);
     for (int i = 0; i < 3; i++) {
         CHECK(polled(fd, POLLIN) == POLLIN && polled(udp, POLLIN) == POLLIN);
         CHECK_ERRNO(recv(fd, bad[i], 8, 0), EFAULT);

@@ -52,6 +52,21 @@ pub(crate) fn check<T>(start: *const T, count: usize) -> Answer<()> {
     if plausible(start, count) { Ok(()) } else { fail(libc::EFAULT) }
 }
 
+/// As [`check`], of what the call writes.
+#[inline]
+pub(crate) fn check_room<T>(start: *mut T, count: usize) -> Answer<()> {
+    if is_room(start, count) { Ok(()) } else { fail(libc::EFAULT) }
+}
+
+/// As [`plausible`], of what the call writes. Asked by one write a page, of what is there.
+#[inline]
+pub(crate) fn is_room<T>(start: *mut T, count: usize) -> bool {
+    let bytes = size_of::<T>().max(1).saturating_mul(count);
+    // SAFETY: the application gave it to be written.
+    let can_be_written = || unsafe { sys::foreign::can_be_written(start.cast(), bytes) };
+    count == 0 || is_in_range(start) && (!FAULTS_ARE_CAUGHT.load(Ordering::Relaxed) || can_be_written())
+}
+
 /// [`check`] for an argument that may be null.
 #[inline]
 pub(crate) fn check_given<T>(start: *const T) -> Answer<()> {

@@ -471,7 +471,7 @@ pub(crate) unsafe fn get(
         return unsafe { extra::get(object, name, value, len) };
     }
     let from_kernel = Err(Stop::Kernel(Why::NotOurs));
-    let can_be = message::plausible(value, 1) && message::plausible(len, 1);
+    let can_be = message::plausible(value, 1) && message::is_room(len, 1);
     if can_be
         && (level, name) == (libc::SOL_SOCKET, libc::SO_REUSEADDR)
         && let Some(asked) = tcp::reuse_asked(object)
@@ -575,6 +575,7 @@ unsafe fn put(bytes: &[u8], value: *mut c_void, len: *mut socklen_t) -> Answer<c
         return fail(libc::EINVAL);
     }
     let copied = bytes.len().min(room as usize);
+    message::check_room(value.cast::<u8>(), copied)?;
     // SAFETY: `value` has `room` bytes.
     unsafe {
         core::ptr::copy_nonoverlapping(bytes.as_ptr(), value.cast::<u8>(), copied);

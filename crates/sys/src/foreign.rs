@@ -28,19 +28,33 @@ pub unsafe fn write(to: *mut u8, bytes: &[u8]) -> bool {
 
 /// Whether all of the application's memory from `start` on can be read.
 pub fn can_be_read(start: *const u8, count: usize) -> bool {
+    on_each_page(start, count, |at| {
+        let mut byte = 0u8;
+        // SAFETY: one byte into a local; a fault ends the copy.
+        unsafe { copy(at, &raw mut byte, 1) == 0 }
+    })
+}
+
+/// Whether all of the application's memory from `start` on can be written. Nothing in it changes.
+///
+/// # Safety
+/// What can be written of it may be written by the caller.
+pub unsafe fn can_be_written(start: *mut u8, count: usize) -> bool {
+    // SAFETY: one byte gets the value that it has, in one step that no other thread's writing falls into.
+    on_each_page(start, count, |at| unsafe { sidestep_touch(at.cast_mut()) == 0 })
+}
+
+/// Whether `holds` does for the first byte and for that of each further page.
+fn on_each_page(start: *const u8, count: usize, mut holds: impl FnMut(*const u8) -> bool) -> bool {
     if count == 0 {
         return true;
     }
     let Some(last) = (start as usize).checked_add(count - 1) else { return false };
     let pages = (start as usize / PAGE + 1..=last / PAGE).map(|page| page * PAGE);
-    core::iter::once(start as usize).chain(pages).all(|at| {
-        let mut byte = 0u8;
-        // SAFETY: one byte into a local; a fault ends the copy.
-        unsafe { copy(at as *const u8, &raw mut byte, 1) == 0 }
-    })
+    core::iter::once(start as usize).chain(pages).all(|at| holds(at as *const u8))
 }
 
-/// In the handler of a fault: true if it was [`write`]'s or [`can_be_read`]'s, which go on when the handler returns.
+/// In the handler of a fault: true if it was of this room, where the thread goes on when the handler returns.
 ///
 /// # Safety
 /// `context` is what the kernel passed to the handler.
@@ -48,11 +62,12 @@ pub unsafe fn mended(context: *mut c_void) -> bool {
     // SAFETY: the caller's promise.
     let at = unsafe { &mut *instruction(context.cast()) };
     let copying = &raw const sidestep_copy_at as usize..&raw const sidestep_copy_end as usize;
-    let is_ours = copying.contains(&(*at as usize));
-    if is_ours {
-        *at = copying.end as _;
-    }
-    is_ours
+    let touching = &raw const sidestep_touch_at as usize..&raw const sidestep_touch_end as usize;
+    let Some(place) = [copying, touching].into_iter().find(|place| place.contains(&(*at as usize))) else {
+        return false;
+    };
+    *at = place.end as _;
+    true
 }
 
 /// Where the interrupted thread stands.
@@ -67,12 +82,15 @@ unsafe fn instruction(context: *mut ucontext_t) -> *mut i64 {
 unsafe extern "C" {
     /// Bytes left; 0: all are copied.
     fn sidestep_copy(to: *mut u8, from: *const u8, count: usize) -> usize;
+    /// 0: the byte can be written.
+    fn sidestep_touch(at: *mut u8) -> usize;
     static sidestep_copy_at: u8;
     static sidestep_copy_end: u8;
+    static sidestep_touch_at: u8;
+    static sidestep_touch_end: u8;
 }
 
-// Between the two places nothing but the registers of the copy changes, so that a fault anywhere there can go on behind
-// it.
+// Between the two places of each nothing but its own registers changes, so that a fault anywhere there can go on behind.
 core::arch::global_asm!(
     ".text",
     ".hidden sidestep_copy",
@@ -90,6 +108,21 @@ core::arch::global_asm!(
     "mov rax, rcx",
     "ret",
     ".size sidestep_copy, . - sidestep_copy",
+    ".hidden sidestep_touch",
+    ".globl sidestep_touch",
+    ".type sidestep_touch,@function",
+    "sidestep_touch:",
+    "mov eax, 1",
+    ".hidden sidestep_touch_at",
+    ".globl sidestep_touch_at",
+    "sidestep_touch_at:",
+    "lock or byte ptr [rdi], 0",
+    "xor eax, eax",
+    ".hidden sidestep_touch_end",
+    ".globl sidestep_touch_end",
+    "sidestep_touch_end:",
+    "ret",
+    ".size sidestep_touch, . - sidestep_touch",
 );
 
 #[cfg(test)]
@@ -139,5 +172,13 @@ mod tests {
         assert!(!can_be_read(within(5), 2 * PAGE - 4));
         assert!(!can_be_read(within(2 * PAGE), 1));
         assert!(!can_be_read(within(0), usize::MAX));
+        // SAFETY: as above.
+        unsafe {
+            assert!(can_be_written(within(5), PAGE - 5));
+            assert!(!can_be_written(within(5), PAGE - 4));
+            assert!(!can_be_written(within(PAGE), 1));
+            assert!(!can_be_written(within(2 * PAGE), 1));
+            assert_eq!(core::slice::from_raw_parts(within(10), 21), b"0123456789abcdefghijk");
+        }
     }
 }

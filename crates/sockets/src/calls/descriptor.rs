@@ -323,7 +323,7 @@ pub unsafe fn ioctl(fd: c_int, request: usize, argument: usize) -> Answer<c_int>
         (SIOCOUTQNSD, Kind::Stream) => queued().map(|queued| queued.unsent),
         _ => None,
     };
-    let Some(value) = value else { return kernel() };
+    let Some(value) = value.filter(|_| message::is_room(result, 1)) else { return kernel() };
     // SAFETY: these requests take a pointer to int.
     unsafe { result.write_unaligned(value.min(c_int::MAX as usize) as c_int) };
     Ok(0)

@@ -50,7 +50,7 @@ pub unsafe fn recvfrom(
             }
         }
         Kind::Udp => {
-            message::check(len, usize::from(!address.is_null()))?;
+            message::check_room(len, usize::from(!address.is_null()))?;
             // SAFETY: `len` is valid where there is an address.
             let room = if address.is_null() { 0 } else { unsafe { len.read_unaligned() } };
             if (room as c_int) < 0 {
@@ -209,7 +209,7 @@ unsafe fn receive_message(
     message: *mut msghdr,
     flags: c_int,
 ) -> Answer<ssize_t> {
-    message::check(message, 1)?;
+    message::check_room(message, 1)?;
     // SAFETY: the application's message.
     let message = unsafe { &mut *message };
     match object.kind() {
@@ -275,7 +275,7 @@ pub unsafe fn recvmmsg(
     }
     // SAFETY: null or valid.
     let deadline = unsafe { crate::wait::arguments::deadline(timeout) }?;
-    message::check(messages, count as usize)?;
+    message::check_room(messages, count as usize)?;
     let mut flags = flags;
     let one_is_enough = flags & libc::MSG_WAITFORONE != 0;
     flags &= !libc::MSG_WAITFORONE;

@@ -226,7 +226,7 @@ pub unsafe fn sendmmsg(fd: c_int, messages: *mut mmsghdr, count: c_uint, flags: 
             return kernel();
         }
     }
-    message::check(messages, count as usize)?;
+    message::check_room(messages, count as usize)?;
     for i in 0..count.min(MESSAGES_MAX) {
         // SAFETY: within the application's array.
         let entry = unsafe { &mut *messages.add(i as usize) };

@@ -19,7 +19,7 @@ pub unsafe fn ppoll(
     mask: *const sigset_t,
 ) -> Answer<c_int> {
     let Some(runtime) = runtime::get() else { return kernel() };
-    if count == 0 || !message::plausible(fds, count as usize) || count as usize > fd_table::LEN {
+    if count == 0 || !message::is_room(fds, count as usize) || count as usize > fd_table::LEN {
         return kernel();
     }
     // SAFETY: the application's array.
@@ -45,7 +45,7 @@ pub unsafe fn pselect(
     mask: *const sigset_t,
 ) -> Answer<c_int> {
     let Some(runtime) = runtime::get() else { return kernel() };
-    if [read, write, except].iter().any(|set| !set.is_null() && !message::plausible(*set, 1)) {
+    if [read, write, except].iter().any(|set| !set.is_null() && !message::is_room(*set, 1)) {
         return kernel();
     }
     // SAFETY: null or valid.

@@ -20,7 +20,7 @@ pub unsafe fn sendfile64(out: c_int, input: c_int, offset: *mut i64, count: size
     if object.kind() != Kind::Memory && !memory::looks(object) {
         stays_if_carried(object);
     }
-    message::check_given(offset)?;
+    message::check_room(offset, usize::from(!offset.is_null()))?;
     // SAFETY: null or valid.
     let mut at = (!offset.is_null()).then(|| unsafe { offset.read_unaligned() });
     let result = where_it_is(object, out, || tcp::send_file(runtime, object, out, input, &mut at, count));

@@ -81,7 +81,7 @@ pub unsafe fn poll(ring: c_int, completions: *mut Completion, count: c_uint) -> 
     let runtime = switched_on()?;
     let lane = runtime.lanes().find(|lane| lane.descriptors.first() == Some(&ring));
     let Some(lane) = lane else { return fail(libc::EBADFD) };
-    message::check(completions, count as usize)?;
+    message::check_room(completions, count as usize)?;
     lane.turn(sys::clock::now());
     let mut told = 0;
     // Each socket has one turn, so that the busiest does not speak alone.

@@ -31,7 +31,7 @@ pub unsafe fn rings_fds(fd: c_int, into: *mut c_int, count: c_int) -> Answer<c_i
     if into.is_null() || count <= 0 {
         return fail(libc::EINVAL);
     }
-    message::check(into, count as usize)?;
+    message::check_room(into, count as usize)?;
     let Some(object) = fd_table::socket(fd) else { return Ok(0) };
     let mut written = 0;
     for ring in rings(object).take(count as usize) {

@@ -53,7 +53,7 @@ pub unsafe fn receive(
     super::demand(runtime, object, fd);
     let call = Call { runtime, object, fd, buffer: buffer.cast(), size, flags, from, from_len, forced };
     if flags & COPIES == 0 && object.leg().is_some() && matches!(object.kind(), Kind::Udp | Kind::Stream) {
-        message::check(buffer, size)?;
+        message::check_room(buffer, size)?;
         let least = HEAD + PACKET + if object.kind() == Kind::Stream { PIECE } else { 0 };
         if size < least {
             return fail(libc::ENOBUFS);

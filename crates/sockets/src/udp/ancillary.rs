@@ -91,15 +91,12 @@ struct Writer {
 impl Writer {
     fn put(&mut self, level: c_int, kind: c_int, data: &[u8]) {
         const HEADER: usize = size_of::<cmsghdr>();
-        if self.room < HEADER || !message::plausible(self.next, 1) {
+        let len = (HEADER + data.len()).min(self.room);
+        if self.room < HEADER || !message::is_room(self.next, len) {
             self.truncated = true;
             return;
         }
-        let mut len = HEADER + data.len();
-        if self.room < len {
-            self.truncated = true;
-            len = self.room;
-        }
+        self.truncated |= len < HEADER + data.len();
         let header = cmsghdr { cmsg_len: len as _, cmsg_level: level, cmsg_type: kind };
         let space = len.next_multiple_of(size_of::<usize>()).min(self.room);
         // SAFETY: `room` bytes of the application's are left at `next`, of which at most that many are written.

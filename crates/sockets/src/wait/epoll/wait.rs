@@ -30,7 +30,7 @@ pub(crate) unsafe fn wait(
     if max <= 0 {
         return Err(Stop::Kernel(Why::NotOurs));
     }
-    if !message::plausible(events, max as usize) {
+    if !message::is_room(events, max as usize) {
         // The kernel finds that out when it has an event, and knows of none that are ours.
         let has_ours = set.secret.load(Ordering::Acquire) != 0;
         return if has_ours { fail(libc::EFAULT) } else { Err(Stop::Kernel(Why::NotOurs)) };
