@@ -77,7 +77,11 @@ impl Wanted {
         message::check_room(self.len, 1)?;
         // SAFETY: the contract of `new`.
         let room = unsafe { self.len.read_unaligned() } as i32;
-        if room < 0 { fail(libc::EINVAL) } else { message::check_room(self.address.cast::<u8>(), room as usize) }
+        if room < 0 {
+            fail(libc::EINVAL)
+        } else {
+            message::check_room(self.address.cast::<u8>(), room as usize)
+        }
     }
 
     pub(crate) fn address(&self) -> *mut sockaddr {
