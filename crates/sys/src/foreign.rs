@@ -90,7 +90,8 @@ unsafe extern "C" {
     static sidestep_touch_end: u8;
 }
 
-// Between the two places of each nothing but its own registers changes, so that a fault anywhere there can go on behind.
+// Between the two places of each nothing but its own registers changes, so that a fault anywhere there can go on
+// behind.
 core::arch::global_asm!(
     ".text",
     ".hidden sidestep_copy",
