@@ -8,7 +8,7 @@ use crate::host::system;
 use clap::{Arg, ArgMatches, Command, value_parser};
 use std::io::{BufRead, BufReader, Write};
 use std::os::unix::process::CommandExt;
-use std::process::{ExitCode, Stdio};
+use std::process::{Child, ExitCode, Stdio};
 
 const DEVICE: &str = "/dev/cpu_dma_latency";
 
@@ -76,8 +76,9 @@ pub(crate) fn run(options: &ArgMatches) -> Result<ExitCode, String> {
     Ok(ExitCode::SUCCESS)
 }
 
-/// Starts the holder, and becomes the program.
-fn start(latency: i32, words: &[String]) -> Result<ExitCode, String> {
+/// A process of ours that holds the device for as long as this one lives, whatever this one becomes. It has said why if
+/// there is none.
+pub(crate) fn holder(latency: i32) -> Result<Child, String> {
     let own = std::env::current_exe().map_err(|error| format!("cannot find myself: {error}"))?;
     let mut holder = std::process::Command::new(own)
         .args(["hold", "--latency", &latency.to_string(), "--pid", &std::process::id().to_string()])
@@ -92,10 +93,15 @@ fn start(latency: i32, words: &[String]) -> Result<ExitCode, String> {
         let _ = BufReader::new(output).read_line(&mut line);
     }
     if line.trim() != "held" {
-        // It has said why.
         let _ = holder.wait();
-        return Err("the program was not started".to_owned());
+        return Err(format!("{DEVICE} is not held"));
     }
+    Ok(holder)
+}
+
+/// Starts the holder, and becomes the program.
+fn start(latency: i32, words: &[String]) -> Result<ExitCode, String> {
+    let mut holder = holder(latency).map_err(|error| format!("the program was not started: {error}"))?;
     let (program, arguments) = words.split_first().ok_or("no program")?;
     let error = std::process::Command::new(program).args(arguments).exec();
     let _ = holder.kill();

@@ -8,7 +8,7 @@ use config::choice::Spec;
 use std::ffi::OsString;
 use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
-use std::process::ExitCode;
+use std::process::{Child, ExitCode};
 
 pub(crate) fn command() -> Command {
     let value = |name: &'static str, of: &'static str, help: &'static str| {
@@ -23,6 +23,7 @@ pub(crate) fn command() -> Command {
         .arg(value("profile", "NAME", "A ready-made set of parameters (VMA_SPEC)").value_parser(specs))
         .arg(value("interfaces", "LIST", "Which interfaces are accelerated (SIDESTEP_INTERFACES)"))
         .arg(value("library", "PATH", "Another libvma.so than the installed one"))
+        .arg(flag("hold", "Keep processors from deep sleep while the program lives, as sidestep hold"))
         .arg(flag("strict", "Do not start what cannot be accelerated, and let sockets fail that are not (SIDESTEP_STRICT)"))
         .arg(flag("check", "Only look, and start nothing"))
         .arg(flag("json", "With --check: print what was found as one JSON object").requires("check"))
@@ -83,7 +84,22 @@ pub(crate) fn run(options: &ArgMatches) -> Result<ExitCode, String> {
     if options.get_flag("strict") {
         command.env("SIDESTEP_STRICT", "1");
     }
-    Err(format!("{}: {}", path.display(), command.exec()))
+    let holder = if options.get_flag("hold") { held(options.get_flag("strict"))? } else { None };
+    let error = command.exec();
+    if let Some(mut holder) = holder {
+        let _ = holder.kill();
+        let _ = holder.wait();
+    }
+    Err(format!("{}: {error}", path.display()))
+}
+
+/// Who holds the idle states for this process; `None`: nobody could, which has been said and is no reason not to start.
+fn held(strict: bool) -> Result<Option<Child>, String> {
+    match crate::hold::holder(0) {
+        Ok(holder) => Ok(Some(holder)),
+        Err(error) if strict => Err(format!("not started (--strict): {error}")),
+        Err(_) => Ok(None),
+    }
 }
 
 /// The library of that name beside this program: of a build, of a tarball, of a package; else the loader is asked by

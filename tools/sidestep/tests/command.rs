@@ -91,20 +91,48 @@ fn hold_lives_as_long_as_the_program_even_if_that_is_killed() {
         return;
     }
     assert_eq!(sidestep(&["hold", "--", "sh", "-c", "exit 7"]).status.code(), Some(7));
-    let mut command = Command::new(env!("CARGO_BIN_EXE_sidestep"));
-    let mut child = command.args(["hold", "--", "sleep", "600"]).spawn().expect("sidestep runs");
-    let pid = child.id();
-    let wait_until = |wanted: bool| {
-        let deadline = Instant::now() + Duration::from_secs(60);
-        while is_held_for(pid) != wanted {
-            assert!(Instant::now() < deadline, "held is not {wanted}");
-            std::thread::sleep(Duration::from_millis(5));
+    let run = ["run", "--hold", "--library", "/dev/null", "--interfaces", "nosuch0", "--"];
+    assert_eq!(sidestep(&[&run[..], &["sh", "-c", "exit 7"]].concat()).status.code(), Some(7));
+    for words in [&["hold", "--"][..], &run] {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_sidestep"));
+        let mut child = command.args(words).args(["sleep", "600"]).spawn().expect("sidestep runs");
+        let pid = child.id();
+        let wait_until = |wanted: bool| {
+            let deadline = Instant::now() + Duration::from_secs(60);
+            while is_held_for(pid) != wanted {
+                assert!(Instant::now() < deadline, "{words:?}: held is not {wanted}");
+                std::thread::sleep(Duration::from_millis(5));
+            }
+        };
+        wait_until(true);
+        child.kill().expect("it lives");
+        child.wait().expect("it was ours");
+        wait_until(false);
+    }
+}
+
+/// Idle states are no reason not to start, unless the user says so.
+#[test]
+fn what_cannot_be_held_is_started_without_unless_strict() {
+    use std::os::unix::process::CommandExt;
+    // Where an ordinary user can get at it: a build may be in a folder of root's.
+    let folder = folder("unheld");
+    let program = folder.join("sidestep");
+    std::fs::copy(env!("CARGO_BIN_EXE_sidestep"), &program).expect("a copy");
+    let run = |words: &[&str]| {
+        let mut command = Command::new(&program);
+        command.args(words).args(["--library", "/dev/null", "--hold", "--", "sh", "-c", "exit 7"]);
+        // The device is root's.
+        if std::fs::metadata("/proc/self").is_ok_and(|own| std::os::unix::fs::MetadataExt::uid(&own) == 0) {
+            command.uid(65534).gid(65534);
         }
+        command.output().expect("sidestep runs")
     };
-    wait_until(true);
-    child.kill().expect("it lives");
-    child.wait().expect("it was ours");
-    wait_until(false);
+    let output = run(&["run"]);
+    let told = text(&output.stderr);
+    assert_eq!((output.status.code(), told.contains("cannot open /dev/cpu_dma_latency")), (Some(7), true), "{told}");
+    assert_eq!(run(&["run", "--strict"]).status.code(), Some(2));
+    let _ = std::fs::remove_dir_all(folder);
 }
 
 #[test]

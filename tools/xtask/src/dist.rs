@@ -16,10 +16,11 @@ use crate::arguments::Arguments;
 use crate::build;
 
 /// What makes the package, of what a host with a C compiler may lack.
-const PACKAGES: [Package; 3] = [
+const PACKAGES: [Package; 4] = [
     Package { program: "dpkg-shlibdeps", package: "dpkg-dev" },
     Package { program: "strip", package: "binutils" },
     Package { program: "xz", package: "xz-utils" },
+    Package { program: "lintian", package: "lintian" },
 ];
 
 pub(crate) fn run(words: &[String]) -> Result<ExitCode> {
@@ -40,8 +41,9 @@ pub(crate) fn run(words: &[String]) -> Result<ExitCode> {
         )));
     }
     let epoch = commit_time()?;
-    let archives = [tarball(&tree, &out, &epoch)?, debian::package(&tree, &out, &epoch, &asked.glibc)?];
-    for archive in archives {
+    let package = debian::package(&tree, &out, &epoch, &asked.glibc)?;
+    debian::check(&package)?;
+    for archive in [tarball(&tree, &out, &epoch)?, package] {
         let size = std::fs::metadata(&archive).map_or(0, |data| data.len());
         println!("{} ({} KiB)", archive.display(), size >> 10);
     }
