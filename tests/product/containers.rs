@@ -99,6 +99,13 @@ fn programs_of_other_pid_namespaces_are_seen_under_our_numbers_for_them() {
     let shown = vma_stats(&hosts.left, &folder.0, &format!("--why -p {of_right}"));
     assert!(shown.contains(&format!("with pid: {of_right}")), "{shown}");
 
+    // The doctor reads in its environment where it keeps them.
+    let doctor =
+        hosts.left.program(built("sidestep", "sidestep")).words("doctor --only program-sockets --json");
+    let doctor = doctor.argument("--program").argument(of_right.to_string());
+    let told = doctor.run(DEADLINE).and_then(Finished::success).unwrap().stdout;
+    assert!(told.contains("1 accelerated so far"), "{told}");
+
     // Captured, too.
     let to = folder.0.join("packets.pcapng");
     let capture = hosts.left.program(built("sidestep", "sidestep")).argument("capture").any_cpu();

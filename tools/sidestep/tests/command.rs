@@ -130,7 +130,11 @@ fn what_cannot_be_held_is_started_without_unless_strict() {
     };
     let output = run(&["run"]);
     let told = text(&output.stderr);
-    assert_eq!((output.status.code(), told.contains("cannot open /dev/cpu_dma_latency")), (Some(7), true), "{told}");
+    assert_eq!(
+        (output.status.code(), told.contains("cannot open /dev/cpu_dma_latency")),
+        (Some(7), true),
+        "{told}"
+    );
     assert_eq!(run(&["run", "--strict"]).status.code(), Some(2));
     let _ = std::fs::remove_dir_all(folder);
 }

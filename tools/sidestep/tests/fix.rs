@@ -1,7 +1,7 @@
 //! `--fix` and `--undo` in a namespace: what is changed there is found again as it was. (Ring sizes and coalescing need
 //! a card that has them; veth and dummy have none.)
 
-use rig::{Namespace, Program, Result};
+use rig::{Namespace, Program, Result, eventually};
 use std::time::Duration;
 
 const PATIENCE: Duration = Duration::from_secs(60);
@@ -65,5 +65,43 @@ fn what_fix_changed_undo_restores() -> Result<()> {
     assert_eq!(settings(&namespace)?, before, "{}", undone.stdout);
     let nothing = doctor(&namespace, "--undo")?.success()?;
     assert!(nothing.stdout.starts_with("Nothing to undo"), "{}", nothing.stdout);
+    Ok(())
+}
+
+/// Interfaces with two changes each: enough for a doctor to be killed among them.
+const INTERFACES: u32 = 30;
+
+/// Killed with SIGKILL after a few changes, and so at any place of the next one.
+#[test]
+fn what_a_killed_doctor_changed_is_undone() -> Result<()> {
+    if rig::skip::without_namespaces() {
+        return Ok(());
+    }
+    let namespace = Namespace::create("killed")?;
+    let all = || (0..INTERFACES).map(|number| format!("killed{number}"));
+    for name in all() {
+        namespace.ip(&format!("link add {name} type veth peer name p{name}"))?;
+        namespace.tool("ethtool", &format!("-K {name} gro off tso off"))?;
+    }
+    let settings =
+        || all().map(|name| namespace.tool("ethtool", &format!("-k {name}"))).collect::<Result<String>>();
+    let before = settings()?;
+    let journal = std::env::temp_dir().join(format!("sidestep-killed-{}.journal", std::process::id()));
+    let doctor = |words: &str| {
+        let program = Program::new(&namespace, env!("CARGO_BIN_EXE_sidestep")).words("doctor").words(words);
+        let program = all().fold(program, |program, name| program.argument("--interface").argument(name));
+        program.words("--only offloads --yes --journal").argument(&journal)
+    };
+    let mut changed = 0;
+    for changes in [1, 4, 11] {
+        let running = doctor("--fix").start()?;
+        eventually("some changes are made", || running.stdout().matches(" done\n").count() >= changes);
+        running.kill()?;
+        changed += usize::from(settings()? != before);
+        doctor("--undo").run(PATIENCE)?.success()?;
+        assert_eq!(settings()?, before, "after {changes} changes");
+        assert!(!journal.exists());
+    }
+    assert_eq!(changed, 3);
     Ok(())
 }

@@ -1,9 +1,10 @@
 //! `--fix` and `--undo`: the changes that findings propose, one by one, each written down before it is made.
 //!
 //! The journal has a line for each change: what was there, what it becomes, in which boot and network namespace. It is
-//! on the disk before the change is made. So whatever happens to the doctor, `--undo` finds for each line either what
-//! was there (nothing to do), or what the doctor made of it (put back), or something else, which somebody else wants:
-//! that it leaves alone.
+//! on the disk before the change is made, and a second one with what came of it afterwards. So whatever happens to the
+//! doctor, `--undo` finds for each line either what was there (nothing to do), or what the doctor made of it (put back),
+//! or something else, which somebody else wants: that it leaves alone. Where the doctor died between the two lines, nobody
+//! knows how a driver has rounded what was asked for: there, whatever it is, what was there before is put back.
 
 use super::action::Action;
 use super::finding::Mend;
@@ -27,6 +28,9 @@ struct Change {
     namespace: String,
     former: Action,
     to: Action,
+    /// What came of it, as far as that was still seen: drivers round.
+    #[serde(default)]
+    became: Option<Action>,
 }
 
 /// The journal, locked: one doctor at a time.
@@ -143,6 +147,7 @@ fn apply(journal: &mut Journal, check: &str, actions: &[Action]) -> Result<Optio
             namespace: namespace(),
             former,
             to: action.clone(),
+            became: None,
         };
         journal.add(&change)?;
         if let Err(unread) = action.apply() {
@@ -153,11 +158,9 @@ fn apply(journal: &mut Journal, check: &str, actions: &[Action]) -> Result<Optio
             };
             return Ok(Some(format!("{unread}{hint}")));
         }
-        // Drivers round: what came of it is what --undo will find.
-        if let Ok(became) = action.former()
-            && became != *action
-        {
-            change.to = became;
+        // What came of it is what --undo will find.
+        if let Ok(became) = action.former() {
+            change.became = Some(became);
             journal.add(&change)?;
         }
     }
@@ -172,7 +175,7 @@ pub(crate) fn undo(path: &str, dry: bool) -> Result<bool, String> {
     }
     let mut journal = Journal::open(path)?;
     let mut left: Vec<Change> = Vec::new();
-    for change in journal.changes()?.into_iter().rev() {
+    for change in whole(journal.changes()?).into_iter().rev() {
         let check = &change.check;
         let say = |what: &str| println!("{check:15} {}: {what}", change.former.command());
         if change.boot != boot() {
@@ -198,7 +201,7 @@ pub(crate) fn undo(path: &str, dry: bool) -> Result<bool, String> {
         if now == change.former {
             continue;
         }
-        if now != change.to {
+        if change.became.as_ref().is_some_and(|became| now != *became) {
             say(&format!("somebody else has changed it since ({}); left alone", now.command()));
             continue;
         }
@@ -221,6 +224,21 @@ pub(crate) fn undo(path: &str, dry: bool) -> Result<bool, String> {
         journal.keep(&left)?;
     }
     Ok(well)
+}
+
+/// Each change once: the line with what came of it stands for the one before it.
+fn whole(lines: Vec<Change>) -> Vec<Change> {
+    let mut all: Vec<Change> = Vec::new();
+    for line in lines {
+        if all
+            .last()
+            .is_some_and(|begun| begun.became.is_none() && begun.to == line.to && begun.former == line.former)
+        {
+            all.pop();
+        }
+        all.push(line);
+    }
+    all
 }
 
 fn ask(question: &str) -> char {
@@ -273,19 +291,44 @@ mod tests {
             namespace: namespace(),
             former: write(&path, "1"),
             to: write(&path, to),
+            became: None,
         };
         open.add(&change("2")).unwrap();
         open.file.write_all(b"{\"check\":\"te").unwrap();
         drop(open);
         assert!(undo(&journal, false).unwrap());
         assert_eq!(std::fs::read_to_string(&path).unwrap(), "1");
-        // And after it was made.
-        let mut open = Journal::open(&journal).unwrap();
-        open.add(&change("2")).unwrap();
-        drop(open);
-        std::fs::write(&path, "2").unwrap();
-        assert!(undo(&journal, false).unwrap());
-        assert_eq!(std::fs::read_to_string(&path).unwrap(), "1");
+        // And after it was made, also where the kernel made something else of it.
+        for became in ["2", "3"] {
+            let mut open = Journal::open(&journal).unwrap();
+            open.add(&change("2")).unwrap();
+            drop(open);
+            std::fs::write(&path, became).unwrap();
+            assert!(undo(&journal, false).unwrap());
+            assert_eq!(std::fs::read_to_string(&path).unwrap(), "1");
+        }
+    }
+
+    #[test]
+    fn what_a_driver_rounded_is_undone_and_what_was_changed_after_that_is_not() {
+        for (now, after) in [("4", "1"), ("5", "5")] {
+            let (path, journal) = setting("rounded", "1");
+            let mut open = Journal::open(&journal).unwrap();
+            let change = |became: Option<&str>| Change {
+                check: "test".to_owned(),
+                boot: boot(),
+                namespace: namespace(),
+                former: write(&path, "1"),
+                to: write(&path, "3"),
+                became: became.map(|value| write(&path, value)),
+            };
+            open.add(&change(None)).unwrap();
+            open.add(&change(Some("4"))).unwrap();
+            drop(open);
+            std::fs::write(&path, now).unwrap();
+            assert!(undo(&journal, false).unwrap());
+            assert_eq!(std::fs::read_to_string(&path).unwrap(), after);
+        }
     }
 
     #[test]
@@ -309,6 +352,7 @@ mod tests {
             namespace: namespace(),
             former: write(&path, "1"),
             to: write(&path, "2"),
+            became: None,
         };
         open.add(&change).unwrap();
         drop(open);

@@ -118,10 +118,10 @@ impl Report {
             let _ = writeln!(page, "{title}");
             // What was measured is told even where it is good: it is what people compare.
             let measured = |group: &&Group<'_>| group.first.values.is_some();
-            of(verdict).filter(|group| !verbose && measured(group)).for_each(|group| page += &group.line());
             if verbose || verdict == Verdict::CannotTell {
                 of(verdict).for_each(|group| page += &group.line());
             } else {
+                of(verdict).filter(measured).for_each(|group| page += &group.line());
                 let mut names: Vec<&str> =
                     of(verdict).filter(|group| !measured(group)).map(|group| group.check.id).collect();
                 names.dedup();

@@ -91,6 +91,85 @@ fn a_driver_that_nobody_asked_is_not_called_unable() {
     assert!(found.contains("before 6.3") && !found.contains("knows nothing"), "{found}");
 }
 
+/// What a check found on a host, in its words.
+fn found(host: &Recording, id: &str) -> Vec<(Verdict, String)> {
+    let view = View::new(host, Aim::Latency, &[]).unwrap();
+    let check = checks::all().find(|check| check.id == id).unwrap();
+    check.findings(&view).into_iter().map(|finding| (finding.verdict, finding.found)).collect()
+}
+
+#[test]
+fn idle_states_are_no_harm_while_somebody_holds_them() {
+    let held = |us: i32| {
+        verdicts(&host("neglected").with(&format!("? latency-limit  = {{\"us\":{us}}}")), "idle-states")
+    };
+    assert_eq!(held(0), [Verdict::Good]);
+    assert_eq!(held(2_000_000_000), [Verdict::Bad]);
+}
+
+/// A cpuset's partition isolates as well as the command line.
+#[test]
+fn processors_isolated_by_a_cpuset_are_seen() {
+    let line = "/sys/fs/cgroup/cpuset.cpus.isolated = 8-11";
+    let (verdict, words) = found(&host("neglected").with(line), "isolation").remove(0);
+    assert_eq!(verdict, Verdict::Advice);
+    assert!(words.contains("8-11 are isolated, but 8-11 still take the scheduler's tick"), "{words}");
+    let both = format!("{line}\n/sys/devices/system/cpu/nohz_full = 8-11");
+    assert_eq!(verdicts(&host("neglected").with(&both), "isolation"), [Verdict::Good]);
+}
+
+#[test]
+fn the_preemption_in_force_is_that_of_debugfs_before_that_of_the_build() {
+    let built =
+        host("vm").with("? kernel-config  = {\"on\":[\"CONFIG_PREEMPT_DYNAMIC\",\"CONFIG_PREEMPT_NONE\"]}");
+    assert_eq!(verdicts(&built, "preemption"), [Verdict::Advice]);
+    let now = built.with("/sys/kernel/debug/sched/preempt = none voluntary (full) lazy");
+    assert_eq!(found(&now, "preemption"), [(Verdict::Good, "full".to_owned())]);
+}
+
+#[test]
+fn a_lesser_check_of_the_kernel_is_advice() {
+    let kernel = host("tuned").with("? kernel-config  = {\"on\":[\"CONFIG_DEBUG_PREEMPT\"]}");
+    assert_eq!(verdicts(&kernel, "debug-kernel"), [Verdict::Advice]);
+}
+
+/// The one of version 2 is in the neglected host's own group, the one of version 1 in its program's.
+#[test]
+fn a_quota_above_the_own_group_counts() {
+    let lines = "/proc/self/cgroup\n| 3:cpu,cpuacct:/a/b\n| 0::/a\n/sys/fs/cgroup/cpu,cpuacct/a/cpu.cfs_quota_us = 20000\n\
+        /sys/fs/cgroup/cpu,cpuacct/a/cpu.cfs_period_us = 100000";
+    let (verdict, words) = found(&host("tuned").with(lines), "quota").remove(0);
+    assert_eq!(verdict, Verdict::Bad);
+    assert!(words.starts_with("/a has 20000 100000 us"), "{words}");
+    let none = lines.replace("= 20000", "= -1");
+    assert_eq!(verdicts(&host("tuned").with(&none), "quota"), [Verdict::Good]);
+}
+
+/// After setns or unshare, sysfs still shows the namespace that it was mounted in.
+#[test]
+fn interfaces_of_another_network_namespace_are_not_judged() {
+    for line in ["? index eth0 = {\"number\":0}", "? index eth0 = {\"number\":7}"] {
+        let host = host("tuned").with(line);
+        let (verdict, words) = found(&host, "mtu").remove(0);
+        assert_eq!(verdict, Verdict::CannotTell);
+        assert!(words.contains("another network namespace"), "{words}");
+        assert!(View::new(&host, Aim::Latency, &["eth0".to_owned()]).is_err());
+    }
+}
+
+#[test]
+fn nothing_is_told_twice() {
+    for name in HOSTS {
+        let page = with_report(&host(name), Aim::Latency, |report| report.page(false));
+        let heads: Vec<&str> =
+            page.lines().filter(|line| line.starts_with("  ") && !line.starts_with("   ")).collect();
+        let mut once = heads.clone();
+        once.sort_unstable();
+        once.dedup();
+        assert_eq!(once.len(), heads.len(), "{name}: {page}");
+    }
+}
+
 #[test]
 fn stolen_time_is_found() {
     let good = host("vm").with("/proc/stat\n| cpu  1000 0 1000 100000 0 0 0 1 0 0");

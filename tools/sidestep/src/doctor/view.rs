@@ -1,7 +1,7 @@
 //! The host as checks ask for it: typed answers, the interfaces that matter, and what kind of machine it is.
 
 use crate::host::cpus::Cpus;
-use crate::host::facts::{Cpu, Driver, Fact};
+use crate::host::facts::{Cpu, Driver, Fact, Index};
 use crate::host::{Answer, Cause, Host, Unread};
 use std::collections::BTreeMap;
 
@@ -27,7 +27,13 @@ pub(crate) struct View<'h> {
     pub(crate) is_container: bool,
     /// The running program that is asked about.
     pub(crate) program: Option<u32>,
+    /// sysfs is of another network namespace than this process: what it says of interfaces is not of ours.
+    pub(crate) sysfs_is_anothers: bool,
 }
+
+/// Why interfaces cannot be told of, and what helps.
+pub(crate) const SYSFS_IS_ANOTHERS: &str = "/sys shows the interfaces of another network namespace than that of this \
+     process; `ip netns exec` and `nsenter --net --mount` have the right one";
 
 /// An interface.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -72,14 +78,21 @@ impl<'h> View<'h> {
             is_virtual: false,
             is_container,
             program: None,
+            sysfs_is_anothers: false,
         };
         view.is_virtual = view.fact::<Cpu>("").is_ok_and(|cpu| cpu.hypervisor);
         view.interfaces = view.chosen_interfaces(named)?;
         Ok(view)
     }
 
-    fn chosen_interfaces(&self, named: &[String]) -> Result<Vec<Interface>, String> {
-        let there = self.host.list("/sys/class/net").unwrap_or_default();
+    fn chosen_interfaces(&mut self, named: &[String]) -> Result<Vec<Interface>, String> {
+        let mut there = self.host.list("/sys/class/net").unwrap_or_default();
+        let shown = there.len();
+        there.retain(|name| self.is_ours(name));
+        self.sysfs_is_anothers = there.len() < shown;
+        if self.sysfs_is_anothers && !named.is_empty() {
+            return Err(SYSFS_IS_ANOTHERS.to_owned());
+        }
         if let Some(none) = named.iter().find(|name| !there.contains(name)) {
             return Err(format!("there is no interface {none}; there are: {}", there.join(", ")));
         }
@@ -89,6 +102,21 @@ impl<'h> View<'h> {
         } else {
             all.filter(|one| named.contains(&one.name)).collect()
         })
+    }
+
+    /// Whether the interface that sysfs shows is in our network namespace, too. (setns and unshare leave sysfs as it is.)
+    fn is_ours(&self, name: &str) -> bool {
+        match (self.fact::<Index>(name), self.number(&format!("/sys/class/net/{name}/ifindex"))) {
+            (Ok(ours), Ok(shown)) => i64::from(ours.number) == shown,
+            _ => true,
+        }
+    }
+
+    /// Processors that the scheduler leaves alone, by the command line or by a cpuset.
+    pub(crate) fn isolated(&self) -> Cpus {
+        let places = ["/sys/devices/system/cpu/isolated", "/sys/fs/cgroup/cpuset.cpus.isolated"];
+        let lists = places.iter().filter_map(|path| Cpus::parse(&self.read(path).ok()?));
+        lists.flat_map(|list| list.iter().collect::<Vec<_>>()).collect()
     }
 
     fn interface(&self, name: &str) -> Interface {

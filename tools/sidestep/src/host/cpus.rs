@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-/// Processors, by number.
+/// Processors, by number; ports are written alike.
 #[derive(Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct Cpus(Vec<usize>);
 

@@ -97,6 +97,14 @@ facts! {
     "acceleration" Acceleration { accelerated: u64, left: Vec<Left>, interfaces: Vec<String>, losses: u64, }
     /// Sockets that were left to the kernel for one reason.
     "left" Left { count: u64, why: String, remedy: String, ordinary: bool, }
+    /// What /dev/cpu_dma_latency stands at while somebody holds it, microseconds.
+    "latency-limit" LatencyLimit { us: i32, }
+    /// Ports that somebody listens on.
+    "listeners" Listeners { ports: Vec<u16>, }
+    /// Pages of a process on each NUMA node, by the node's number.
+    "memory" Memory { pages: BTreeMap<usize, u64>, }
+    /// The number of an interface in this network namespace; 0 if it is not there.
+    "index" Index { number: u32, }
     /// adjtimex.
     "clock" Clock { synchronised: bool, max_error_us: u64, }
 }

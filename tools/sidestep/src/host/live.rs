@@ -1,7 +1,8 @@
 //! This machine. Nothing here runs another program, and nothing changes anything.
 
 use super::facts::{
-    Accelerated, Clock, Cpu, Fact, KernelConfig, Library, Privilege, Processes, XdpFeatures, XdpProgram,
+    Accelerated, Clock, Cpu, Fact, Index, KernelConfig, LatencyLimit, Library, Listeners, Privilege,
+    Processes, XdpFeatures, XdpProgram,
 };
 use super::{Answer, Cause, Host, Unread, ethtool, netlink, process, system};
 use crate::measure;
@@ -66,6 +67,10 @@ impl Host for Live {
             "program" => value(process::program(about)),
             "threads" => value(process::threads(about)),
             "acceleration" => value(process::acceleration(about)),
+            "memory" => value(process::memory(about)),
+            "latency-limit" => value(latency_limit()),
+            "listeners" => value(listeners()),
+            "index" => value(Ok(Index { number: system::index(about) })),
             "cpu" => value(cpu()),
             "processes" => value(processes(about)),
             "accelerated" => value(accelerated()),
@@ -169,6 +174,33 @@ fn numbers(folder: &str, prefix: &str) -> Result<Vec<u32>, i32> {
     let mut all: Vec<u32> = names.filter_map(|name| name.strip_prefix(prefix)?.parse().ok()).collect();
     all.sort_unstable();
     Ok(all)
+}
+
+/// Opening the device to read it asks for nothing.
+fn latency_limit() -> Result<LatencyLimit, i32> {
+    let errno = |error: std::io::Error| error.raw_os_error().unwrap_or(libc::EIO);
+    let mut bytes = [0; 4];
+    std::fs::File::open("/dev/cpu_dma_latency")
+        .and_then(|mut file| file.read_exact(&mut bytes))
+        .map_err(errno)?;
+    Ok(LatencyLimit { us: i32::from_ne_bytes(bytes) })
+}
+
+/// Of TCP, over IPv4 and IPv6.
+fn listeners() -> Result<Listeners, i32> {
+    const LISTEN: &str = "0A";
+    let mut ports = std::collections::BTreeSet::new();
+    for path in ["/proc/net/tcp", "/proc/net/tcp6"] {
+        // A kernel without IPv6 has no such file.
+        let Ok(text) = Live.read(path) else { continue };
+        for line in text.lines().skip(1) {
+            let words: Vec<&str> = line.split_whitespace().take(4).collect();
+            let [_, own, _, LISTEN] = words[..] else { continue };
+            let port = own.rsplit_once(':').and_then(|(_, port)| u16::from_str_radix(port, 16).ok());
+            ports.extend(port);
+        }
+    }
+    Ok(Listeners { ports: ports.into_iter().collect() })
 }
 
 fn processes(name: &str) -> Result<Processes, i32> {

@@ -1,6 +1,6 @@
 //! A running process, as procfs and its statistics show it.
 
-use super::facts::{Acceleration, Left, Program, Thread, Threads};
+use super::facts::{Acceleration, Left, Memory, Program, Thread, Threads};
 use super::live::statistics_folder;
 use std::path::PathBuf;
 
@@ -71,10 +71,32 @@ pub(super) fn threads(pid: &str) -> Result<Threads> {
     Ok(Threads { all: all.into_iter().map(share).collect() })
 }
 
+/// Where it was told to keep its statistics; unless we may read that, where we would.
+fn its_folder(pid: &str) -> PathBuf {
+    let environment = read(pid, "environ").unwrap_or_default();
+    let told = environment.split('\0').find_map(|word| word.strip_prefix("VMA_STATS_SHMEM_DIR="));
+    PathBuf::from(told.filter(|folder| !folder.is_empty()).map_or_else(statistics_folder, str::to_owned))
+}
+
+/// Each line of numa_maps is a mapping, with its pages as words like `N0=12`.
+pub(super) fn memory(pid: &str) -> Result<Memory> {
+    let mut pages = std::collections::BTreeMap::new();
+    for word in read(pid, "numa_maps")?.split_whitespace() {
+        let Some((node, count)) = word.strip_prefix('N').and_then(|word| word.split_once('=')) else {
+            continue;
+        };
+        if let (Ok(node), Ok(count)) = (node.parse::<usize>(), count.parse::<u64>()) {
+            *pages.entry(node).or_default() += count;
+        }
+    }
+    Ok(Memory { pages })
+}
+
 pub(super) fn acceleration(pid: &str) -> Result<Acceleration> {
-    let number = pid.parse().map_err(|_| libc::EINVAL)?;
-    let path = format!("{}/{}", statistics_folder(), stats::segment::file_name(number));
-    let bytes = std::fs::read(path).map_err(errno)?;
+    let number: u32 = pid.parse().map_err(|_| libc::EINVAL)?;
+    // In a container it has another folder of that name, and another number for itself.
+    let place = vma_stats::place::of(&its_folder(pid), number);
+    let bytes = std::fs::read(place.folder.join(stats::segment::file_name(place.number))).map_err(errno)?;
     let snapshot = stats::Snapshot::parse(&bytes).map_err(|_| libc::EPROTO)?;
     let left = snapshot.left.iter().filter(|(_, count)| *count > 0).map(|(why, count)| Left {
         count: *count,

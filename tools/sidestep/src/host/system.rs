@@ -29,6 +29,13 @@ pub(super) fn ethtool(interface: &str, data: &mut [u32]) -> Result<(), i32> {
     unsafe { sys::fd::ioctl(socket.raw(), SIOCETHTOOL, &mut request) }.map(|_| ())
 }
 
+/// The number of an interface in this network namespace; 0 if it is not there.
+pub(super) fn index(interface: &str) -> u32 {
+    let Ok(name) = std::ffi::CString::new(interface) else { return 0 };
+    // SAFETY: a C string, which lives for the call.
+    unsafe { libc::if_nametoindex(name.as_ptr()) }
+}
+
 /// The kernel's view of the clock: synchronised, and the largest error in microseconds.
 pub(super) fn clock() -> Result<(bool, u64), i32> {
     // SAFETY: zeros are a valid timex, which asks without changing anything.

@@ -27,6 +27,9 @@ const COSTLY: [&str; 11] = [
     "CONFIG_DEBUG_OBJECTS",
 ];
 
+/// A check at each access to what a processor has of its own.
+const CHEAPER: &str = "CONFIG_DEBUG_PREEMPT";
+
 fn look(view: &View<'_>) -> Outcome {
     let config = view.fact::<KernelConfig>("");
     let mut on: Vec<&str> = Vec::new();
@@ -46,6 +49,10 @@ fn look(view: &View<'_>) -> Outcome {
         return one(Finding::bad(on.join(", "), mend));
     }
     one(match config {
+        Ok(config) if config.on.iter().any(|option| option == CHEAPER) => Finding::advice(
+            format!("{CHEAPER}: some percent of each system call and packet"),
+            Mend::by_hand("a kernel built without it (distributions' have it only in those named -debug)"),
+        ),
         Ok(_) => Finding::good(format!("none of {} costly options", COSTLY.len())),
         Err(unread) => Finding::cannot_tell(format!("{unread}; procfs shows no sign of lock checks")),
     })

@@ -3,6 +3,7 @@
 use super::{Check, Outcome, one};
 use crate::doctor::finding::{Finding, Mend};
 use crate::doctor::view::View;
+use crate::host::facts::LatencyLimit;
 
 pub(super) const CHECK: Check = Check {
     id: "idle-states",
@@ -48,6 +49,11 @@ fn look(view: &View<'_>) -> Outcome {
         } else {
             Finding::good(format!("no state takes longer than {latency} us to leave"))
         });
+    }
+    if let Ok(LatencyLimit { us }) = view.fact("")
+        && i64::from(us) <= FELT_US
+    {
+        return one(Finding::good(format!("{name} takes {latency} us to leave, but somebody holds /dev/cpu_dma_latency at {us} us")));
     }
     let found = format!("processors may sleep in {name}, which takes {latency} us to leave");
     let mend = Mend::until_reboot(

@@ -15,8 +15,7 @@ pub(super) const CHECK: Check = Check {
 };
 
 fn look(view: &View<'_>) -> Outcome {
-    let isolated = view.read("/sys/devices/system/cpu/isolated").unwrap_or_default();
-    let isolated = Cpus::parse(&isolated).unwrap_or_default();
+    let isolated = view.isolated();
     each(view, |interface| {
         if !interface.has_device {
             return Ok(Finding::not_applicable("no card that interrupts"));

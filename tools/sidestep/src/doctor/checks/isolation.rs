@@ -15,11 +15,8 @@ pub(super) const CHECK: Check = Check {
 };
 
 fn look(view: &View<'_>) -> Outcome {
-    let list = |name: &str| -> Cpus {
-        let text = view.read(&format!("/sys/devices/system/cpu/{name}")).unwrap_or_default();
-        Cpus::parse(&text).unwrap_or_default()
-    };
-    let (isolated, tickless) = (list("isolated"), list("nohz_full"));
+    let tickless = view.read("/sys/devices/system/cpu/nohz_full").unwrap_or_default();
+    let (isolated, tickless) = (view.isolated(), Cpus::parse(&tickless).unwrap_or_default());
     if view.is_container {
         let own = view.read("/sys/fs/cgroup/cpuset.cpus.effective");
         let own = own.ok().and_then(|text| Cpus::parse(&text)).filter(|cpus| cpus.len() < view.online.len());

@@ -2,7 +2,7 @@
 //! row here. A check only looks; what it would change stands in its finding's [`Mend`](super::finding::Mend).
 
 use super::finding::Finding;
-use super::view::{Interface, View};
+use super::view::{Interface, SYSFS_IS_ANOTHERS, View};
 use crate::host::{Answer, Unread};
 
 /// One check.
@@ -35,6 +35,9 @@ fn one(finding: Finding) -> Outcome {
 
 /// A finding for each interface; one whose question cannot be answered does not hide the others.
 fn each(view: &View<'_>, look: impl Fn(&Interface) -> Answer<Finding>) -> Outcome {
+    if view.sysfs_is_anothers {
+        return one(Finding::cannot_tell(SYSFS_IS_ANOTHERS));
+    }
     if view.interfaces.is_empty() {
         return one(Finding::not_applicable("no interface here could carry accelerated packets"));
     }
@@ -52,12 +55,12 @@ macro_rules! checks {
 checks! {
     /// What is looked at.
     LOOKS {
-    aspm, audit, bpf_jit, busy_poll, clock_sync, clocksource, coalescing, dca, debug_kernel, firewall, foreign_xdp, frequency, governor, housekeeping, huge_pages, idle_states, interrupts, iommu, irqbalance, isolation, kernel, ksm, library, limits, link, losses, lro, lsm, mitigations, mtu, napi_defer, node, numa_balancing, offloads, pcie, ports, preemption, pressure, privilege, queues, quota, rings, rt_throttling, smt, steal, steering, swap, tcp_buffers, tcp_timestamps, tcp_values, watchdog, write_combining, zero_copy,
+    aspm, audit, bpf_jit, busy_poll, clock_sync, clocksource, coalescing, conntrack, dca, debug_kernel, firewall, foreign_xdp, frequency, governor, housekeeping, huge_pages, idle_states, interrupts, iommu, irqbalance, isolation, kernel, ksm, library, limits, link, losses, lro, lsm, mitigations, mtu, napi_defer, node, numa_balancing, offloads, pcie, ports, preemption, pressure, privilege, queues, quota, rings, rt_throttling, smt, steal, steering, swap, tcp_buffers, tcp_timestamps, tcp_values, watchdog, write_combining, zero_copy,
 }
     /// What is measured, which takes time.
     MEASUREMENTS { measured_af_xdp, measured_jitter, measured_loopback, measured_ping_pong, measured_wakeup }
     /// What is asked of a running program.
-    OF_PROGRAMS { program_acceleration, program_library, program_threads }
+    OF_PROGRAMS { program_acceleration, program_library, program_memory, program_quota, program_threads }
 }
 
 /// Every check.

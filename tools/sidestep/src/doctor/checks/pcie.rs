@@ -32,17 +32,28 @@ fn look(view: &View<'_>) -> Outcome {
         if lanes(&width) == 0 || gigatransfers(&speed) == 0.0 {
             return Ok(Finding::cannot_tell("the hypervisor shows no link behind the card"));
         }
-        let found = format!("{speed} x{width}; the card could {speed_max} x{width_max}");
+        // The port above the card is the slot.
+        let slot = (read("../max_link_speed"), read("../max_link_width"));
+        let (slot, slot_is_enough) = match &slot {
+            (Ok(slot_speed), Ok(slot_width)) if lanes(slot_width) > 0 => (
+                format!(", its slot {slot_speed} x{slot_width}"),
+                lanes(slot_width) >= lanes(&width_max) && gigatransfers(slot_speed) >= gigatransfers(&speed_max),
+            ),
+            _ => (String::new(), false),
+        };
+        let found = format!("{speed} x{width}; the card could {speed_max} x{width_max}{slot}");
         let full = lanes(&width) >= lanes(&width_max) && gigatransfers(&speed) >= gigatransfers(&speed_max);
         Ok(if full {
             Finding::good(format!("{speed} x{width}, all that the card has"))
         } else {
             Finding::bad(
                 found,
-                Mend::by_hand(
+                Mend::by_hand(if slot_is_enough {
+                    "reseat the card; look for limits of the slot (generation, bifurcation) in the firmware; try another slot"
+                } else {
                     "put the card into a slot of its generation and width (slots of x16 may be wired x8 or x4: the board's \
-                     manual), reseat it, look for limits in the firmware",
-                ),
+                     manual), reseat it, look for limits in the firmware"
+                }),
             )
         })
     })

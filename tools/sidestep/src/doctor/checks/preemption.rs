@@ -19,13 +19,15 @@ fn look(view: &View<'_>) -> Outcome {
     let has = |name: &str| config.on.iter().any(|option| option == name);
     let hz = config.on.iter().find_map(|option| option.strip_prefix("CONFIG_HZ_")).filter(|hz| hz.parse::<u32>().is_ok());
     let hz = hz.map_or(String::new(), |hz| format!(", {hz} ticks per second"));
-    let chosen = view.boot_word("preempt");
+    // What is in force, in parentheses: `none voluntary (full)`.
+    let shown = view.read("/sys/kernel/debug/sched/preempt").unwrap_or_default();
+    let shown = shown.split_once('(').and_then(|(_, rest)| rest.split_once(')')).map(|(word, _)| word.to_owned());
+    let chosen = shown.or_else(|| view.boot_word("preempt"));
     let model = match &chosen {
         Some(word) => word.as_str(),
         None if has("CONFIG_PREEMPT_RT") => "real-time",
         None if has("CONFIG_PREEMPT") => "full",
         None if has("CONFIG_PREEMPT_LAZY") => "lazy",
-        None if has("CONFIG_PREEMPT_DYNAMIC") => "chosen at boot",
         None if has("CONFIG_PREEMPT_VOLUNTARY") => "voluntary",
         None => "none",
     };

@@ -22,7 +22,7 @@ fn look(view: &View<'_>) -> Outcome {
             Finding::good("each processor is a core of its own")
         });
     }
-    let isolated = view.read("/sys/devices/system/cpu/isolated").unwrap_or_default();
+    let isolated = view.isolated();
     let found = format!("{} processors are {pairs} cores", view.online.len());
     let mend = Mend::actions(
         vec![crate::doctor::action::Action::Write {
@@ -34,11 +34,9 @@ fn look(view: &View<'_>) -> Outcome {
     if view.aim == crate::doctor::view::Aim::Throughput {
         return one(Finding::good(format!("{found}; for throughput that is no harm")));
     }
-    let free = crate::host::cpus::Cpus::parse(&isolated).filter(|isolated| !isolated.is_empty());
-    let whole = free.as_ref().is_some_and(|isolated| {
-        let lists = shared.keys().filter_map(|list| crate::host::cpus::Cpus::parse(list));
-        lists.filter(|list| list.overlaps(isolated)).all(|list| list.iter().all(|cpu| isolated.contains(cpu)))
-    });
+    let lists = shared.keys().filter_map(|list| crate::host::cpus::Cpus::parse(list));
+    let mut touched = lists.filter(|list| list.overlaps(&isolated));
+    let whole = !isolated.is_empty() && touched.all(|list| list.iter().all(|cpu| isolated.contains(cpu)));
     one(if whole {
         Finding::good(format!("{found}, and those isolated are isolated as whole cores"))
     } else {
