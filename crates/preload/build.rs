@@ -4,8 +4,10 @@
 //! the library.
 
 fn main() {
-    println!(
-        "cargo::rustc-cdylib-link-arg=-Wl,-z,nodelete,-z,now,-z,start-stop-visibility=hidden,-soname,libvma.so"
-    );
+    // zig's linker does not know the option: there the names are protected, seen from outside and still the
+    // library's own.
+    let zig = std::env::var("RUSTC_LINKER").is_ok_and(|linker| linker.contains("zigcc"));
+    let inside = if zig { "" } else { ",-z,start-stop-visibility=hidden" };
+    println!("cargo::rustc-cdylib-link-arg=-Wl,-z,nodelete,-z,now{inside},-soname,libvma.so");
     println!("cargo::rerun-if-changed=build.rs");
 }

@@ -2,9 +2,10 @@
 //!
 //! The journal has a line for each change: what was there, what it becomes, in which boot and network namespace. It is
 //! on the disk before the change is made, and a second one with what came of it afterwards. So whatever happens to the
-//! doctor, `--undo` finds for each line either what was there (nothing to do), or what the doctor made of it (put back),
-//! or something else, which somebody else wants: that it leaves alone. Where the doctor died between the two lines, nobody
-//! knows how a driver has rounded what was asked for: there, whatever it is, what was there before is put back.
+//! doctor, `--undo` finds for each line either what was there (nothing to do), or what the doctor made of it (put
+//! back), or something else, which somebody else wants: that it leaves alone. Where the doctor died between the two
+//! lines, nobody knows how a driver has rounded what was asked for: there, whatever it is, what was there before is put
+//! back.
 
 use super::action::Action;
 use super::finding::Mend;

@@ -143,6 +143,9 @@ fn a_quota_above_the_own_group_counts() {
     assert!(words.starts_with("/a has 20000 100000 us"), "{words}");
     let none = lines.replace("= 20000", "= -1");
     assert_eq!(verdicts(&host("tuned").with(&none), "quota"), [Verdict::Good]);
+    // Where /sys has none, they are the first process's.
+    let elsewhere = format!("/sys/fs/cgroup/ :\n{}", lines.replace("/sys/fs", "/proc/1/root/sys/fs"));
+    assert_eq!(verdicts(&host("tuned").with(&elsewhere), "quota"), [Verdict::Bad]);
 }
 
 /// After setns or unshare, sysfs still shows the namespace that it was mounted in.

@@ -104,7 +104,7 @@ impl<'h> View<'h> {
         })
     }
 
-    /// Whether the interface that sysfs shows is in our network namespace, too. (setns and unshare leave sysfs as it is.)
+    /// Whether the interface that sysfs shows is in our network namespace, too: setns and unshare leave sysfs as it is.
     fn is_ours(&self, name: &str) -> bool {
         match (self.fact::<Index>(name), self.number(&format!("/sys/class/net/{name}/ifindex"))) {
             (Ok(ours), Ok(shown)) => i64::from(ours.number) == shown,

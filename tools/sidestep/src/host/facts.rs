@@ -46,6 +46,8 @@ facts! {
     "losses" Losses { counters: BTreeMap<String, u64>, }
     /// ETHTOOL_GRXCLSRLCNT and ETHTOOL_GRXFHINDIR: flow rules, and queues that the hash spreads over.
     "steering" Steering { rules: u32, hashed_queues: Vec<u32>, }
+    /// Device Capabilities and Device Control of PCI Express, bytes.
+    "pcie-requests" PcieRequests { payload: u32, payload_max: u32, read: u32, relaxed: bool, }
     /// `xdp-features` of the netdev family.
     "xdp-features" XdpFeatures { basic: bool, redirect: bool, zero_copy: bool, rx_sg: bool, }
     /// IFLA_XDP of RTM_GETLINK.

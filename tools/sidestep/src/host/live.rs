@@ -4,7 +4,7 @@ use super::facts::{
     Accelerated, Clock, Cpu, Fact, Index, KernelConfig, LatencyLimit, Library, Listeners, Privilege,
     Processes, XdpFeatures, XdpProgram,
 };
-use super::{Answer, Cause, Host, Unread, ethtool, netlink, process, system};
+use super::{Answer, Cause, Host, Unread, ethtool, netlink, pci, process, system};
 use crate::measure;
 use serde::Serialize;
 use serde_json::Value;
@@ -50,6 +50,7 @@ impl Host for Live {
             "timestamps" => value(ethtool::timestamps(about)),
             "losses" => value(ethtool::losses(about)),
             "steering" => value(ethtool::steering(about)),
+            "pcie-requests" => value(pci::requests(about)),
             "xdp-features" => value(xdp_features(about)),
             "xdp-program" => value(xdp_program(about)),
             "privilege" => value(Ok(privilege())),

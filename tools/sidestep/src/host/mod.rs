@@ -11,6 +11,7 @@ pub(crate) mod facts;
 pub(crate) mod go;
 pub(crate) mod live;
 pub(crate) mod netlink;
+mod pci;
 mod process;
 pub(crate) mod recording;
 pub(crate) mod system;

@@ -212,7 +212,8 @@ fn help() -> Vec<Line> {
         "",
         "  CALLS/s and B/s are both directions together, by whatever carried them.",
         "  LEFT counts sockets that were left to the kernel, ever; what the reasons mean",
-        "  stands in docs/counters.md. Programs notice nothing of being looked at.",
+        "  stands in /usr/share/doc/sidestep/counters.md.",
+        "  Programs notice nothing of being looked at.",
     ];
     lines.into_iter().map(|line| (Style::Plain, line.to_owned())).collect()
 }

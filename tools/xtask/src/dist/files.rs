@@ -16,6 +16,8 @@ pub(super) const PACKAGES: [&str; 7] =
 /// Where the dynamic linker looks for a name without a path.
 const LIBRARIES: &str = "usr/lib/x86_64-linux-gnu";
 const DOCUMENTS: &str = "usr/share/doc/sidestep";
+const DESIGN: &str = "usr/share/doc/sidestep/design";
+const PICTURES: &str = "usr/share/doc/sidestep/pictures";
 const EXAMPLES: &str = "usr/share/doc/sidestep/examples/extra";
 const CONTAINERS: &str = "usr/share/doc/sidestep/examples/containers";
 
@@ -35,7 +37,7 @@ enum Way {
 /// One file: where it is, where it goes, how.
 type Row = (&'static str, &'static str, Way);
 
-const FILES: [Row; 43] = [
+const FILES: [Row; 58] = [
     ("libvma.so", LIBRARIES, Way::Library),
     ("libsdp.so", LIBRARIES, Way::Library),
     ("vma_stats", "usr/bin", Way::Program),
@@ -63,6 +65,21 @@ const FILES: [Row; 43] = [
     ("docs/troubleshooting.md", DOCUMENTS, Way::Plain),
     ("docs/extra-api.md", DOCUMENTS, Way::Plain),
     ("docs/keeper.md", DOCUMENTS, Way::Plain),
+    ("docs/conformance.md", DOCUMENTS, Way::Plain),
+    ("docs/profiles.md", DOCUMENTS, Way::Plain),
+    ("docs/sockperf.md", DOCUMENTS, Way::Plain),
+    ("docs/vma-compatibility.md", DOCUMENTS, Way::Plain),
+    ("docs/design/af-xdp.md", DESIGN, Way::Plain),
+    ("docs/design/capture.md", DESIGN, Way::Plain),
+    ("docs/design/carriers.md", DESIGN, Way::Plain),
+    ("docs/design/fork.md", DESIGN, Way::Plain),
+    ("docs/design/interposition.md", DESIGN, Way::Plain),
+    ("docs/design/keeper.md", DESIGN, Way::Plain),
+    ("docs/design/logging.md", DESIGN, Way::Plain),
+    ("docs/design/memory.md", DESIGN, Way::Plain),
+    ("docs/design/sockets.md", DESIGN, Way::Plain),
+    ("docs/pictures/capture.svg", PICTURES, Way::Plain),
+    ("docs/pictures/top.svg", PICTURES, Way::Plain),
     ("include/mellanox/vma_extra.h", "usr/include/mellanox", Way::Plain),
     ("examples/extra/example.h", EXAMPLES, Way::Plain),
     ("examples/extra/Makefile", EXAMPLES, Way::Plain),
@@ -154,4 +171,37 @@ pub(super) fn programs(tree: &Path) -> Result<Vec<PathBuf>> {
         all.extend(names(&folder)?.into_iter().map(|name| folder.join(name)));
     }
     Ok(all)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Files of a link's kind in a text: `](name)` and `](name#part)`.
+    fn links(text: &str) -> Vec<&str> {
+        let targets = text.split("](").skip(1).filter_map(|rest| rest.split([')', '#']).next());
+        targets.filter(|target| !target.is_empty() && !target.contains("://")).collect()
+    }
+
+    #[test]
+    fn links_are_found_in_a_text() {
+        let text =
+            "a [page](one.md), [part](two.md#there), [own](#here), [far](https://example.com/three.md)";
+        assert_eq!(links(text), ["one.md", "two.md"]);
+    }
+
+    /// Who reads the installed documents comes to installed documents.
+    #[test]
+    fn installed_documents_lead_to_installed_documents() {
+        let root = build::root();
+        let installed: Vec<PathBuf> = FILES.iter().map(|row| root.join(row.0)).collect();
+        for document in installed.iter().filter(|path| path.extension().is_some_and(|kind| kind == "md")) {
+            let folder = document.parent().unwrap();
+            for link in links(&std::fs::read_to_string(document).unwrap()) {
+                let to = folder.join(link).canonicalize();
+                let is_there = to.as_ref().is_ok_and(|to| installed.contains(to));
+                assert!(is_there, "{}: {link} is not installed", document.display());
+            }
+        }
+    }
 }

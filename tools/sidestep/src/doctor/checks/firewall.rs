@@ -36,7 +36,7 @@ fn look(view: &View<'_>) -> Outcome {
     }
     let mend = Mend::by_hand(
         "leave protected ports to the kernel by a line of /etc/libvma.conf (use os tcp_server PROGRAM *:PORT), or filter \
-         before this host; docs/security.md",
+         before this host; /usr/share/doc/sidestep/security.md",
     );
     one(Finding::advice(found, mend))
 }

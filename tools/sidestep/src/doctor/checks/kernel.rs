@@ -7,7 +7,7 @@ use crate::doctor::view::View;
 pub(super) const CHECK: Check = Check {
     id: "kernel",
     title: "the kernel's release",
-    why: "the library needs Linux 5.10; before 6.6 some packets make detours (docs/design/af-xdp.md has what each release adds)",
+    why: "the library needs Linux 5.10; before 6.6 some packets make detours (/usr/share/doc/sidestep/design/af-xdp.md has what each release adds)",
     weight: [100, 100],
     look,
 };

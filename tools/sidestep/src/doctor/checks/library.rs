@@ -20,7 +20,7 @@ fn look(view: &View<'_>) -> Outcome {
         Some(path) => Finding::good(path),
         None => Finding::advice(
             "libvma.so is in none of the system's folders",
-            Mend::by_hand("apt install ./sidestep_*.deb (docs/install.md), or LD_PRELOAD with the whole path"),
+            Mend::by_hand("apt install ./sidestep_*.deb (/usr/share/doc/sidestep/install.md), or LD_PRELOAD with the whole path"),
         ),
     })
 }

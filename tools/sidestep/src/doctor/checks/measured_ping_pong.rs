@@ -44,7 +44,7 @@ fn look(view: &View<'_>) -> Outcome {
     } else if view.online.len() as f64 - seen.others_used < NEEDED || seen.faster > 0 {
         Finding::cannot_tell(format!("{found}: again when the host is quiet"))
     } else {
-        Finding::advice(found, Mend::by_hand("two ends that poll need two processors near each other; docs/troubleshooting.md"))
+        Finding::advice(found, Mend::by_hand("two ends that poll need two processors near each other; /usr/share/doc/sidestep/troubleshooting.md"))
     };
     one(finding.with(&seen))
 }

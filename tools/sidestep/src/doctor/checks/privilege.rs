@@ -21,7 +21,7 @@ fn look(view: &View<'_>) -> Outcome {
             refused,
             Mend::by_hand(
                 "root; or CAP_NET_ADMIN, CAP_NET_RAW, CAP_BPF, CAP_PERFMON and CAP_IPC_LOCK as ambient capabilities \
-                 (systemd: AmbientCapabilities=, LimitMEMLOCK=infinity; Docker: --cap-add; see docs/install.md)",
+                 (systemd: AmbientCapabilities=, LimitMEMLOCK=infinity; Docker: --cap-add; see /usr/share/doc/sidestep/install.md)",
             ),
         ),
     })

@@ -22,7 +22,7 @@ fn look(view: &View<'_>) -> Outcome {
     } else if program.raised {
         Finding::bad(
             format!("{path} is setuid or setgid: the linker ignores LD_PRELOAD"),
-            Mend::by_hand("give the service's user the capabilities instead (docs/install.md)"),
+            Mend::by_hand("give the service's user the capabilities instead (/usr/share/doc/sidestep/install.md)"),
         )
     } else if !program.dynamic {
         Finding::bad(format!("{path} is linked statically"), Mend::by_hand("a dynamically linked build of it"))

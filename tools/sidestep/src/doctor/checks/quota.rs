@@ -20,8 +20,12 @@ fn look(view: &View<'_>) -> Outcome {
 /// The quota that the processes of the group of process `pid` share.
 pub(super) fn of(view: &View<'_>, pid: &str) -> Answer<Finding> {
     let groups = view.read(&format!("/proc/{pid}/cgroup"))?;
+    // `ip netns exec` mounts /sys anew, without control groups: the first process still has them.
+    let mounted = view.host.list("/sys/fs/cgroup").is_ok_and(|names| !names.is_empty());
+    let root = if mounted { "" } else { "/proc/1/root" };
     let mut seen = false;
     for Hierarchy { folder, group, limit } in hierarchies(&groups) {
+        let folder = format!("{root}{folder}");
         // The own group and all above it: the tightest counts.
         for group in itself_and_above(group) {
             let path = format!("{folder}{group}");
