@@ -73,9 +73,11 @@ fn apache_configuration(place: &str, folder: &str) -> String {
     )
 }
 
+/// Without `queue_requests false` a worker that leaves closes what it has accepted and not read from yet, on the kernel
+/// as well.
 fn puma_configuration(place: &str, _folder: &str) -> String {
     format!(
-        "bind 'tcp://{place}'\nworkers 2\nthreads 1, 4\nenvironment 'none'\n\
+        "bind 'tcp://{place}'\nworkers 2\nthreads 1, 4\nenvironment 'none'\nqueue_requests false\n\
          app {{ |env| [200, {{ 'Content-Length' => '5' }}, ['small']] }}\n"
     )
 }
@@ -193,7 +195,7 @@ fn gunicorn_replaces_its_workers_without_a_failed_request() {
 
 #[test]
 fn puma_replaces_its_workers_without_a_failed_request() {
-    reloads(&PUMA, &["auto"]);
+    reloads(&PUMA, &["auto", "wire"]);
 }
 
 #[test]
