@@ -370,3 +370,34 @@ fn what_waits_in_the_engine_is_the_kernels_when_the_socket_is() {
     assert!(said.stdout.contains("in order"), "{}", said.stdout);
     assert!(said.stderr.contains("only the kernel can do it"), "it was the kernel's before: {}", said.stderr);
 }
+
+/// A second connection, when the interface is open, that stops the process as soon as it has moved.
+const STOPS: &str = "\
+import os,select,signal,socket,sys
+def talk(port, until):
+    peer = socket.create_connection((sys.argv[1], port), timeout=60)
+    while not until():
+        peer.sendall(b'?')
+        assert peer.recv(1) == b'?'
+    return peer
+first, left = int(sys.argv[2]), list(range(100))
+one = talk(first, lambda: select.select([sys.stdin], [], [], 0)[0])
+two = talk(first + 1, lambda: left.pop() == 0)
+os.kill(os.getpid(), signal.SIGSTOP)
+";
+
+#[test]
+fn a_connection_that_has_just_moved_has_its_names_in_the_statistics() {
+    let Some(world) = world(&Options::default()) else { return };
+    let servers = [serve(&world, PORT + 7, "one"), serve(&world, PORT + 8, "one")];
+    let program = late(&world, &world.hosts.left, STOPS);
+    let program = program.words(&format!("{} {}", world.hosts.right.address, PORT + 7)).piped();
+    let mut client = program.start().unwrap();
+    wait_until_moved(&client, "client's first");
+    client.tell("enough\n").unwrap();
+    eventually("its second connection is on the wire, by name", || {
+        connection(&client, PORT + 8).is_some_and(|(_, socket)| socket.carrier.value() == Carrier::Wire as u64)
+    });
+    client.kill().unwrap();
+    servers.into_iter().for_each(|server| drop(server.kill()));
+}

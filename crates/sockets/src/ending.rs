@@ -100,7 +100,8 @@ fn end(runtime: &'static Runtime) {
     for object in sockets(runtime, Kind::Listener) {
         end_listener(runtime, object, patience);
     }
-    for object in sockets(runtime, Kind::Udp) {
+    // Those that children may claim go to the kernel with what waits for them.
+    for object in sockets(runtime, Kind::Udp).filter(|object| object.holders.load(Ordering::Acquire) == 0) {
         give_back(object, patience);
     }
     settle(runtime);

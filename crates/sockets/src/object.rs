@@ -34,7 +34,7 @@ pub(crate) enum Kind {
     Listener,
     /// A TCP connection, from connect(2) or accept(2) on. One leg.
     Stream,
-    /// A UDP socket in the child of a fork: the kernel's when the child uses it.
+    /// A UDP socket in the child of a fork: claimed from the parent when the child receives by it.
     Inherited,
     /// A connection in the child of a fork: claimed from the parent when the child uses it.
     Lent,
@@ -167,7 +167,7 @@ pub(crate) struct Object {
     accelerated: AtomicU8,
     /// The application did something to the shadow (options, flags), or another process has it too.
     pub shadow_changed: AtomicBool,
-    /// Users of a connection beside the descriptors of this process (see family/).
+    /// Processes that may claim it (see family/).
     pub holders: AtomicU32,
     /// The only leg of most, and the others of a socket that was ever bound to several interfaces: kept with it.
     first_leg: Leg,

@@ -163,16 +163,6 @@ pub(crate) fn lanes_of(
     if lanes.is_empty() { Err(Why::InterfaceNotChosen) } else { Ok(lanes) }
 }
 
-/// A child of a fork uses a UDP socket of its parent: what arrives goes to the kernel from now on, where parent and
-/// child hear it alike, as they would without us.
-pub(crate) fn give_back(object: &'static Object) {
-    unsteer(object);
-    counts::segment().left_to_kernel(Why::Inherited);
-    let fd = object.fd.load(Ordering::Relaxed);
-    logger::debug!("fd {fd}: used in the child of a fork: steered to the kernel");
-    fd_table::each_of(object, |fd| _ = fd_table::remove(fd));
-}
-
 /// The interface of a lane was deleted: what is bound or listens there is the kernel's. Connections follow when there
 /// is a route for them ([`move_astray`]).
 pub(crate) fn leave_lane(runtime: &'static Runtime, lane: &'static Lane) {
@@ -246,10 +236,8 @@ pub(crate) fn expel(runtime: &'static Runtime, object: &'static Object, why: Why
         Kind::TcpIdle | Kind::Listener => tcp::detach(object),
         Kind::Stream if !tcp::is_open(object) => return true,
         Kind::Stream => return runtime.family.to_kernel(runtime, object, why),
-        Kind::Lent => return runtime.family.claim(runtime, object, Patience::Long) == Ok(true),
-        Kind::Inherited => {
-            give_back(object);
-            return true;
+        Kind::Lent | Kind::Inherited => {
+            return runtime.family.claim(runtime, object, Patience::Long) == Ok(true);
         }
         Kind::Memory => {
             memory::leave(runtime, object, why.text());

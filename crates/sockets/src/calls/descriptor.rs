@@ -82,7 +82,7 @@ pub(crate) fn end_deferred(object: &'static Object) {
 }
 
 fn end(runtime: &'static Runtime, object: &'static Object, fd: c_int) {
-    if object.kind() == Kind::Stream && runtime.family.keep(object, fd) {
+    if matches!(object.kind(), Kind::Stream | Kind::Udp) && runtime.family.keep(object, fd) {
         return;
     }
     counts::last_words(runtime, object);
@@ -92,10 +92,10 @@ fn end(runtime: &'static Runtime, object: &'static Object, fd: c_int) {
             carrier::leave(object);
         }
         Kind::TcpIdle | Kind::Listener | Kind::Stream => tcp::close(runtime, object, fd),
-        Kind::Lent => runtime.family.decline(object),
+        Kind::Lent | Kind::Inherited => runtime.family.decline(object),
         Kind::Carried | Kind::Moving => carrier::leave(object),
         Kind::Memory => memory::close(object, fd),
-        Kind::Free | Kind::Inherited => {}
+        Kind::Free => {}
     }
     object.watch.wake_all(object);
     object.release();

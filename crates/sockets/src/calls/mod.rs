@@ -38,7 +38,6 @@ use crate::carrier;
 use crate::family::Patience;
 use crate::fd_table;
 use crate::object::{Kind, Object};
-use crate::offload;
 use crate::runtime::{self, Runtime};
 use core::sync::atomic::Ordering;
 use libc::{c_int, c_uint};
@@ -66,7 +65,7 @@ fn ours_with(fd: c_int, flags: Option<c_int>) -> Answer<(&'static Runtime, &'sta
                 carrier::wait_while_moving(object);
             }
             if object.kind() == Kind::Lent {
-                claim(runtime, object, flags)?;
+                claim::<()>(runtime, object, flags)?;
             }
             Ok((runtime, object))
         }
@@ -74,9 +73,9 @@ fn ours_with(fd: c_int, flags: Option<c_int>) -> Answer<(&'static Runtime, &'sta
     }
 }
 
-/// A connection of the parent is used here: the kernel has it afterwards.
+/// A socket of the parent is used here: the kernel has it afterwards.
 #[cold]
-fn claim(runtime: &'static Runtime, object: &'static Object, flags: Option<c_int>) -> Answer<()> {
+fn claim<T>(runtime: &'static Runtime, object: &'static Object, flags: Option<c_int>) -> Answer<T> {
     let may_not_wait = |flags| flags & libc::MSG_DONTWAIT != 0 || object.nonblocking.load(Ordering::Relaxed);
     let patience = match flags {
         None => Patience::Long,
@@ -87,25 +86,25 @@ fn claim(runtime: &'static Runtime, object: &'static Object, flags: Option<c_int
     kernel()
 }
 
-/// As [`ours`], for calls that hear what arrives: an inherited UDP socket is given back to the kernel.
+/// As [`ours`], for calls that hear what arrives, or change whom that comes from: a UDP socket of the parent's is claimed.
 #[inline]
 pub(crate) fn hearing(fd: c_int) -> Answer<(&'static Runtime, &'static Object)> {
-    heard(ours(fd)?)
+    heard(ours(fd)?, None)
 }
 
 /// As [`hearing`] and [`ours_for`].
 #[inline]
 fn hearing_for(fd: c_int, flags: c_int) -> Answer<(&'static Runtime, &'static Object)> {
-    heard(ours_for(fd, flags)?)
+    heard(ours_for(fd, flags)?, Some(flags))
 }
 
 #[inline]
 fn heard(
     (runtime, object): (&'static Runtime, &'static Object),
+    flags: Option<c_int>,
 ) -> Answer<(&'static Runtime, &'static Object)> {
     if object.kind() == Kind::Inherited {
-        offload::give_back(object);
-        return kernel();
+        return claim(runtime, object, flags);
     }
     Ok((runtime, object))
 }

@@ -52,7 +52,7 @@ pub unsafe fn passing(message: *const msghdr) {
 pub fn hand_on(fd: c_int, why: Why) {
     let (Some(object), Some(runtime)) = (fd_table::socket(fd), runtime::get()) else { return };
     match object.kind() {
-        Kind::Lent => _ = runtime.family.claim(runtime, object, Patience::Long),
+        Kind::Lent | Kind::Inherited => _ = runtime.family.claim(runtime, object, Patience::Long),
         Kind::Stream if is_lost(object) && !runtime.family.to_kernel(runtime, object, why) => {
             let remote = object.control.lock().remote;
             logger::warning!(
@@ -63,15 +63,10 @@ pub fn hand_on(fd: c_int, why: Why) {
             );
         }
         Kind::Carried | Kind::Moving | Kind::Memory => _ = offload::expel(runtime, object, why),
-        Kind::Inherited => offload::give_back(object),
         Kind::Listener | Kind::Udp => {
             match object.kind() {
                 Kind::Listener if why == Why::Passed => family::share(object),
-                Kind::Udp => {
-                    udp::hand_over(object);
-                    offload::unsteer(object);
-                    udp::hand_over(object);
-                }
+                Kind::Udp => udp::leave_queue(object),
                 _ => offload::unsteer(object),
             }
             carrier::stays(object, Verdict::OthersHaveIt);

@@ -13,7 +13,7 @@ use crate::offload;
 use crate::os::{Os, Product};
 use crate::runtime::{self, ForkLocks};
 use crate::sdp::Sdp;
-use crate::tcp;
+use crate::{tcp, udp};
 use crate::wait::waker;
 use core::sync::atomic::{AtomicPtr, Ordering};
 use stack::SocketError;
@@ -108,7 +108,10 @@ pub fn executing() {
         let Some(object) = fd_table::socket(fd) else { continue };
         if matches!(object.kind(), Kind::Listener | Kind::Udp) {
             // From now on clients reach the kernel's socket, which the new program has.
-            offload::unsteer(object);
+            match object.kind() {
+                Kind::Udp => udp::leave_queue(object),
+                _ => offload::unsteer(object),
+            }
             refused += tcp::refuse_queued(object);
         }
     }

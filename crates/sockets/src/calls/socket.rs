@@ -141,7 +141,7 @@ pub unsafe fn bind(fd: c_int, address: *const sockaddr, len: socklen_t) -> Answe
 
 /// connect(2).
 pub unsafe fn connect(fd: c_int, address: *const sockaddr, len: socklen_t) -> Answer<c_int> {
-    let (runtime, object) = ours(fd)?;
+    let (runtime, object) = hearing(fd)?;
     // SAFETY: the application's pointers.
     let given = unsafe { Given::new(address, len) }?;
     match object.kind() {

@@ -151,6 +151,7 @@ fn stand(
         return Err(Refusal::NotOpen(*link));
     }
     object.control.lock().local = Some(local);
+    counts::named(object.counts(), local, remote);
     match udp::stand_late(runtime, object, local, remote) {
         true => Ok(()),
         // It was told, and is the kernel's alone.

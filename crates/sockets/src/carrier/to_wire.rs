@@ -9,6 +9,7 @@
 use super::read_out;
 use crate::address;
 use crate::answer::Why;
+use crate::counts;
 use crate::keeper;
 use crate::lane::{Inner, Lane, Tx};
 use crate::object::{Kind, Object};
@@ -89,6 +90,7 @@ pub(crate) fn to_wire(
             control.flows = vec![(0, flow)];
             object.add_leg(lane, *id);
             drop(control);
+            counts::named(object.counts(), local, Some(remote));
             object.receive_low_water.store(options.receive_low_water, Ordering::Relaxed);
             object.set_kind(Kind::Stream);
             inner.hand_over(Instant(now));

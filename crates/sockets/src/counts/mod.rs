@@ -14,11 +14,11 @@ use crate::answer::{Answer, Stop, Why};
 use crate::object::{Kind, Object};
 use crate::runtime::{self, LANES_MAX, Runtime};
 use core::cell::Cell;
-use core::net::Ipv4Addr;
+use core::net::{Ipv4Addr, SocketAddrV4};
 use core::ptr::NonNull;
 use core::sync::atomic::{AtomicI32, AtomicPtr, AtomicUsize, Ordering};
 use libc::ssize_t;
-use stats::segment::file_name;
+use stats::segment::{address, file_name};
 use stats::{About, Carrier, Segment, Socket as Block, Verdict, flag};
 use std::ffi::{CStr, CString};
 
@@ -158,6 +158,14 @@ fn set_carrier(block: &Block, carrier: Carrier) {
     block.carrier_moves.add(u64::from(before != Carrier::None));
     block.carrier.set(carrier as u64);
     block.carrier_since_ns.set(sys::clock::realtime());
+}
+
+/// The ends of a socket that moves, for readers that come before the worker has described it.
+pub(crate) fn named(block: &Block, local: SocketAddrV4, remote: Option<SocketAddrV4>) {
+    if block.fd.value() != 0 {
+        block.local.set(address(local));
+        block.remote.set(remote.map_or(0, address));
+    }
 }
 
 /// Why the socket is on the carrier that it is on; `seen`: the calls that were judged by, and their bytes.

@@ -1,6 +1,6 @@
-//! A child claims a connection of its parent, which moves it into the kernel.
+//! A child claims a socket of its parent, which moves it into the kernel: a connection, or a UDP socket with what waits.
 //!
-//! Where it cannot move, because the parent has given up CAP_NET_ADMIN and there is no keeper, the child has not got
+//! Where a connection cannot move, because the parent has given up CAP_NET_ADMIN and there is no keeper, the child has not got
 //! it: its descriptor is an unconnected socket, and a warning says so.
 
 use super::{Family, State, UNDER_WAY_NS};
@@ -56,8 +56,8 @@ impl Patience {
 
 /// In the child.
 impl Family {
-    /// The child uses a connection of its parent, which is the kernel's from now on: true; or lost: false. EAGAIN: the
-    /// parent has not answered yet; EINTR: a signal handler ran first.
+    /// The child uses a socket of its parent, which is the kernel's from now on: true; or a connection that is lost:
+    /// false. EAGAIN: the parent has not answered yet; EINTR: a signal handler ran first.
     #[cold]
     pub(crate) fn claim(
         &self,
@@ -70,7 +70,7 @@ impl Family {
         loop {
             let near = {
                 let mut claims = self.claims.lock();
-                if object.kind() != Kind::Lent {
+                if !matches!(object.kind(), Kind::Lent | Kind::Inherited) {
                     // Another thread was faster.
                     return Ok(true);
                 }
@@ -118,7 +118,7 @@ impl Family {
         Ok(near)
     }
 
-    /// The child closes a connection that it did not use.
+    /// The child closes a socket that it did not use.
     pub(crate) fn decline(&self, object: &'static Object) {
         if self.is_shared.load(Ordering::Relaxed) {
             return;
@@ -161,13 +161,18 @@ impl State {
         }
     }
 
-    /// Moves a connection into the kernel, for all who have it. False: it cannot be.
+    /// Moves a socket into the kernel, for all who have it. False: a connection that cannot move.
     pub(super) fn move_to_kernel(
         &mut self,
         runtime: &'static Runtime,
         object: &'static Object,
         why: Why,
     ) -> bool {
+        if object.kind() == Kind::Udp {
+            offload::expel(runtime, object, why);
+            self.is_everybodys(object);
+            return true;
+        }
         let kept = self.kept.iter().position(|(kept, _)| core::ptr::eq(*kept, object));
         let fd = match kept {
             Some(at) => self.kept[at].1.as_ref().map_or(-1, Fd::raw),
@@ -175,16 +180,21 @@ impl State {
         };
         let Some(moved) = tcp::to_kernel(runtime, object, fd, why) else { return false };
         self.moved.push((sys::clock::now() + UNDER_WAY_NS, moved));
-        // A thread that is closing it waits for our lock before it looks at this again.
-        object.holders.store(0, Ordering::Release);
-        for channel in &mut self.channels {
-            channel.objects.retain(|known| !core::ptr::eq(*known, object));
-        }
+        self.is_everybodys(object);
         if let Some(at) = kept {
             self.kept.swap_remove(at);
             object.release();
         }
         true
+    }
+
+    /// It is the kernel's: there is nothing to claim any more.
+    pub(super) fn is_everybodys(&mut self, object: &'static Object) {
+        // A thread that is closing it waits for our lock before it looks at this again.
+        object.holders.store(0, Ordering::Release);
+        for channel in &mut self.channels {
+            channel.objects.retain(|known| !core::ptr::eq(*known, object));
+        }
     }
 
     /// Moves a connection into the kernel, from where it may come back. False: it cannot be moved.
@@ -251,6 +261,13 @@ const SLICE_NS: u64 = 100_000_000;
 /// The claim is answered, or nobody is there who would. Whether the shadow is the connection.
 fn settle(runtime: &'static Runtime, object: &'static Object, answer: Option<u8>) -> bool {
     let fd = object.fd.load(Ordering::Relaxed);
+    if object.kind() == Kind::Inherited {
+        // Who was killed has not done it.
+        offload::unsteer(object);
+        logger::debug!("fd {fd}: used in the child of a fork: steered to the kernel");
+        offload::forget(runtime, object, Why::Inherited);
+        return true;
+    }
     // Who does not know the connection has moved it before, for another child or at its own end.
     let moved = match answer {
         Some(answer) => answer == MOVED,

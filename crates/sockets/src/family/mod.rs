@@ -3,7 +3,8 @@
 //! A connection lives in the engine of the process that made it. A child that uses one it inherited claims it
 //! (`claim.rs`), with a message to its parent. The parent's worker moves it into the kernel (tcp/repair.rs): the
 //! shadow, which both have, becomes the connection, and both use it directly from then on. While a child may still
-//! claim a connection the parent's close does not end it, nor does its exit: what children may claim then moves, too.
+//! claim a connection the parent's close does not end it, nor does its exit: what children may claim then moves, too. A
+//! UDP socket that the child receives by is claimed in the same way, with what waits in the engine.
 //!
 //! A listener is the kernel's before the first child is there (`listeners.rs`).
 
@@ -17,6 +18,7 @@ use crate::fd_table;
 use crate::object::{Kind, Object};
 use crate::runtime::Runtime;
 use crate::tcp::{self, Moved};
+use crate::udp;
 use claim::Channel;
 pub(crate) use claim::Patience;
 use core::sync::atomic::{AtomicBool, Ordering};
@@ -77,15 +79,12 @@ impl Family {
         }
     }
 
-    /// Before a fork: connections that the child may claim are held for it. The lock is kept until both processes are
-    /// there.
+    /// Before a fork: what the child may claim is held for it. The lock is kept until both processes are there.
     pub(crate) fn fork_begins(&self) -> sys::MutexGuard<'_, State> {
         self.is_shared.store(true, Ordering::Relaxed);
         let mut objects: Vec<&'static Object> = Vec::new();
         for fd in 0..fd_table::end() {
-            let Some(object) = fd_table::socket(fd).filter(|object| object.kind() == Kind::Stream) else {
-                continue;
-            };
+            let Some(object) = fd_table::socket(fd).filter(|object| is_in_engine(object)) else { continue };
             object.shadow_changed.store(true, Ordering::Relaxed);
             if !objects.iter().any(|known| core::ptr::eq(*known, object)) {
                 objects.push(object);
@@ -135,13 +134,18 @@ impl Family {
 
     // in the parent
 
-    /// The application closes a connection. True: it is held for others, and its end comes later.
+    /// The application closes a socket. True: a connection that is held for others, and its end comes later.
     pub(crate) fn keep(&self, object: &'static Object, fd: c_int) -> bool {
         if object.holders.load(Ordering::Acquire) == 0 {
             return false;
         }
         let mut state = self.state.lock();
         if object.holders.load(Ordering::Acquire) == 0 {
+            return false;
+        }
+        if object.kind() == Kind::Udp {
+            udp::leave(object);
+            state.is_everybodys(object);
             return false;
         }
         state.kept.push((object, Fd::duplicate_of(fd).ok()));
@@ -166,7 +170,7 @@ impl Family {
         self.state.lock().remember(moved);
     }
 
-    /// At the exit of the process: connections of children go to the kernel.
+    /// At the exit of the process: what children may claim goes to the kernel.
     pub(crate) fn leave_to_children(&self, runtime: &'static Runtime, patience: u64) {
         if self.is_busy()
             && let Some(mut state) = self.state.lock_until(patience)
@@ -208,6 +212,15 @@ impl Family {
         state.serve_leaving(runtime);
         let is_busy = !state.channels.is_empty() || !state.moved.is_empty() || !state.leaving.is_empty();
         self.busy.store(is_busy, Ordering::Release);
+    }
+}
+
+/// Whether a child would have to claim it.
+fn is_in_engine(object: &Object) -> bool {
+    match object.kind() {
+        Kind::Stream => true,
+        Kind::Udp => object.leg().is_some(),
+        _ => false,
     }
 }
 

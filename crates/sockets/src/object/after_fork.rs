@@ -6,7 +6,7 @@ use core::sync::atomic::Ordering;
 
 impl Object {
     /// In the child of a fork: the legs are the parent's, and only the shadow is left. The flows stay known, so that
-    /// the child can have them steered back to the kernel when it uses the shadow.
+    /// the child can have them steered to the kernel when the parent is not there any more.
     pub(crate) fn inherit(&self, child: &sys::InChild) {
         self.control.take_over(child);
         self.watch.after_fork(child);
@@ -17,6 +17,7 @@ impl Object {
         self.accelerated.store(NEVER, Ordering::Relaxed);
         self.users.store(0, Ordering::Relaxed);
         self.ending.store(false, Ordering::Relaxed);
+        self.holders.store(0, Ordering::Relaxed);
         self.set_kind(Kind::Inherited);
     }
 

@@ -303,15 +303,20 @@ fn autobind(runtime: &'static Runtime, object: &'static Object, fd: c_int) -> An
 /// The socket is the kernel's from now on, which gets what waits in the engines, before what comes to it by itself as
 /// far as that can be.
 pub(crate) fn leave(object: &'static Object) {
+    leave_queue(object);
+    detach(object);
+}
+
+/// As [`leave`], and the engines go on with what they send.
+pub(crate) fn leave_queue(object: &'static Object) {
     hand_over(object);
     offload::unsteer(object);
     // What came meanwhile.
     hand_over(object);
-    detach(object);
 }
 
 /// The kernel's socket gets what waits in the engines.
-pub(crate) fn hand_over(object: &'static Object) {
+fn hand_over(object: &'static Object) {
     for (lane, id) in object.legs() {
         let mut inner = lane.lock();
         let now = sys::clock::now();

@@ -8,7 +8,6 @@
 use super::Set;
 use crate::fd_table::{self, Entry};
 use crate::object::{Kind, Object};
-use crate::offload;
 use crate::runtime::Runtime;
 use crate::{Stop, calls};
 use core::sync::atomic::Ordering;
@@ -67,8 +66,10 @@ impl Set {
         let own = registered(number).and_then(|all| Some((all, sys::poll::epoll().ok()?)));
         let Some((all, own)) = own else {
             // Heard through the kernel, whose set it stays.
-            for held in held.drain(..).filter(|held| held.object.kind() == Kind::Inherited) {
-                offload::give_back(held.object);
+            let parents: Vec<Held> = held.drain(..).collect();
+            drop(held);
+            for held in parents.iter().filter(|held| held.object.kind() == Kind::Inherited) {
+                let _ = calls::hearing(held.registered.fd);
             }
             return;
         };
