@@ -13,8 +13,8 @@ use crate::offload;
 use crate::os::{Os, Product};
 use crate::runtime::{self, ForkLocks};
 use crate::sdp::Sdp;
-use crate::{tcp, udp};
 use crate::wait::waker;
+use crate::{tcp, udp};
 use core::sync::atomic::{AtomicPtr, Ordering};
 use stack::SocketError;
 

@@ -17,7 +17,25 @@ use sys::Fd;
 /// A child, or several generations, and what they may claim.
 pub(super) struct Channel {
     pub(super) fd: Fd,
-    pub(super) objects: Vec<&'static Object>,
+    pub(super) objects: Vec<Claimable>,
+}
+
+/// A socket that children may claim, as long as the object is that socket: who leaves a UDP socket to the kernel says
+/// nothing here.
+#[derive(Clone, Copy)]
+pub(super) struct Claimable {
+    object: &'static Object,
+    generation: u32,
+}
+
+impl Claimable {
+    pub(super) fn of(object: &'static Object) -> Claimable {
+        Claimable { object, generation: object.generation.load(Ordering::SeqCst) }
+    }
+
+    fn object(self) -> Option<&'static Object> {
+        (self.object.generation.load(Ordering::SeqCst) == self.generation).then_some(self.object)
+    }
 }
 
 /// What a child told.
@@ -144,7 +162,8 @@ impl State {
                 Told::Declined(object) => self.release(runtime, object),
                 Told::Claimed(object, far) => self.claimed(runtime, object, &far),
                 Told::Gone => {
-                    for object in self.channels.swap_remove(at).objects {
+                    let objects = self.channels.swap_remove(at).objects;
+                    for object in objects.into_iter().filter_map(Claimable::object) {
                         self.release(runtime, object);
                     }
                 }
@@ -193,7 +212,7 @@ impl State {
         // A thread that is closing it waits for our lock before it looks at this again.
         object.holders.store(0, Ordering::Release);
         for channel in &mut self.channels {
-            channel.objects.retain(|known| !core::ptr::eq(*known, object));
+            channel.objects.retain(|known| !core::ptr::eq(known.object, object));
         }
     }
 
@@ -215,7 +234,7 @@ impl State {
     /// This process ends: what its children may still use goes to the kernel.
     pub(super) fn leave_to_children(&mut self, runtime: &'static Runtime) {
         let held: Vec<_> = self.channels.iter().flat_map(|channel| channel.objects.iter().copied()).collect();
-        for object in held {
+        for object in held.into_iter().filter_map(Claimable::object) {
             // (Of several children the first one's did it.)
             if object.leg().is_some() {
                 self.move_to_kernel(runtime, object, Why::Inherited);
@@ -235,8 +254,8 @@ impl Channel {
                 return Told::Gone;
             }
             let token = u64::from_ne_bytes(token);
-            let Some(at) = self.objects.iter().position(|object| object.token() == token) else { continue };
-            let object = self.objects.swap_remove(at);
+            let known = self.objects.iter().position(|known| known.object.token() == token);
+            let Some(object) = known.and_then(|at| self.objects.swap_remove(at).object()) else { continue };
             return match descriptors.pop() {
                 Some(far) => Told::Claimed(object, far),
                 None => Told::Declined(object),
@@ -287,4 +306,23 @@ fn settle(runtime: &'static Runtime, object: &'static Object, answer: Option<u8>
     }
     offload::forget(runtime, object, Why::Inherited);
     moved
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_another_socket_by_now_is_not_claimed_by_its_old_name() {
+        let object = Object::new(Kind::Udp, 900_020, false);
+        let (fd, child) = sys::socket::pair(libc::SOCK_SEQPACKET).unwrap();
+        let mut channel = Channel { fd, objects: vec![Claimable::of(object)] };
+        let declines = || sys::socket::send(child.raw(), &object.token().to_ne_bytes(), libc::MSG_DONTWAIT);
+        declines().unwrap();
+        assert!(matches!(channel.hear(), Told::Declined(known) if core::ptr::eq(known, object)));
+        channel.objects = vec![Claimable::of(object)];
+        object.release();
+        declines().unwrap();
+        assert!(matches!(channel.hear(), Told::Nothing) && channel.objects.is_empty());
+    }
 }

@@ -19,8 +19,8 @@ use crate::object::{Kind, Object};
 use crate::runtime::Runtime;
 use crate::tcp::{self, Moved};
 use crate::udp;
-use claim::Channel;
 pub(crate) use claim::Patience;
+use claim::{Channel, Claimable};
 use core::sync::atomic::{AtomicBool, Ordering};
 use libc::c_int;
 use sys::Fd;
@@ -99,6 +99,7 @@ impl Family {
         for object in &objects {
             object.holders.fetch_add(1, Ordering::AcqRel);
         }
+        let objects = objects.into_iter().map(Claimable::of).collect();
         state.pending = Some((Channel { fd: ours, objects }, theirs, sys::process::pid()));
         state
     }
