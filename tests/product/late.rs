@@ -396,7 +396,8 @@ fn a_connection_that_has_just_moved_has_its_names_in_the_statistics() {
     wait_until_moved(&client, "client's first");
     client.tell("enough\n").unwrap();
     eventually("its second connection is on the wire, by name", || {
-        connection(&client, PORT + 8).is_some_and(|(_, socket)| socket.carrier.value() == Carrier::Wire as u64)
+        connection(&client, PORT + 8)
+            .is_some_and(|(_, socket)| socket.carrier.value() == Carrier::Wire as u64)
     });
     client.kill().unwrap();
     servers.into_iter().for_each(|server| drop(server.kill()));
