@@ -86,7 +86,8 @@ fn claim<T>(runtime: &'static Runtime, object: &'static Object, flags: Option<c_
     kernel()
 }
 
-/// As [`ours`], for calls that hear what arrives, or change whom that comes from: a UDP socket of the parent's is claimed.
+/// As [`ours`], for calls that hear what arrives, or change whom that comes from: a UDP socket of the parent's is
+/// claimed.
 #[inline]
 pub(crate) fn hearing(fd: c_int) -> Answer<(&'static Runtime, &'static Object)> {
     heard(ours(fd)?, None)

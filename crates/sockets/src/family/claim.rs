@@ -1,7 +1,8 @@
-//! A child claims a socket of its parent, which moves it into the kernel: a connection, or a UDP socket with what waits.
+//! A child claims a socket of its parent, which moves it into the kernel: a connection, or a UDP socket with
+//! what waits.
 //!
-//! Where a connection cannot move, because the parent has given up CAP_NET_ADMIN and there is no keeper, the child has not got
-//! it: its descriptor is an unconnected socket, and a warning says so.
+//! Where a connection cannot move, because the parent has given up CAP_NET_ADMIN and there is no keeper, the child has
+//! not got it: its descriptor is an unconnected socket, and a warning says so.
 
 use super::{Family, State, UNDER_WAY_NS};
 use crate::address;
