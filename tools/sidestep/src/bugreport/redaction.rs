@@ -26,19 +26,27 @@ impl Redaction {
             result.push_str(&rest[..start]);
             rest = &rest[start..];
             let end = rest.find(|c| !is_part(c)).unwrap_or(rest.len());
-            let word = self.word(&rest[..end]);
-            result.push_str(&word);
-            rest = &rest[end..];
+            let word = &rest[..end];
+            match word.split_once('=').filter(|(name, _)| is_secret(name)) {
+                Some((name, _)) => {
+                    rest = &rest[name.len() + 1..];
+                    // An empty one is told: that there is none may be what is wrong.
+                    let secret = length_of_secret(rest);
+                    result += name;
+                    result += if secret == 0 { "=" } else { "=(secret)" };
+                    rest = &rest[secret..];
+                }
+                None => {
+                    result.push_str(&self.word(word));
+                    rest = &rest[end..];
+                }
+            }
         }
         result + rest
     }
 
     fn word(&mut self, word: &str) -> String {
         if let Some((name, value)) = word.split_once('=') {
-            let lower = name.to_lowercase();
-            if SECRETS.iter().any(|secret| lower.contains(secret)) && !value.is_empty() {
-                return format!("{name}=(secret)");
-            }
             return format!("{name}={}", self.word(value));
         }
         // A sentence's end belongs to no address.
@@ -69,6 +77,25 @@ impl Redaction {
     fn known_as(&mut self, kind: &str, what: &str) -> String {
         let number = self.known.len() + 1;
         self.known.entry(what.to_owned()).or_insert_with(|| format!("{kind}-{number}")).clone()
+    }
+}
+
+fn is_secret(name: &str) -> bool {
+    let lower = name.to_lowercase();
+    SECRETS.iter().any(|secret| lower.contains(secret))
+}
+
+/// A secret may have any characters: in quotes up to their end, else up to a blank or to the quote of what is around.
+fn length_of_secret(text: &str) -> usize {
+    let quote = text.chars().next().filter(|first| matches!(first, '"' | '\''));
+    match quote {
+        Some(quote) => {
+            let line = text.find('\n').unwrap_or(text.len());
+            text[1..line].find(quote).map_or(line, |end| end + 2)
+        }
+        None => text
+            .find(|c: char| c.is_whitespace() || c.is_control() || matches!(c, '"' | '\''))
+            .unwrap_or(text.len()),
     }
 }
 
@@ -110,6 +137,24 @@ mod tests {
             redaction.of("root=/dev/vda ipmi_password=hunter2 ip=10.0.0.9"),
             "root=/dev/vda ipmi_password=(secret) ip=ipv4-1"
         );
+    }
+
+    /// Whatever characters it has.
+    #[test]
+    fn nothing_is_left_of_a_secret() {
+        let mut redaction = Redaction::new("");
+        for (text, left) in [
+            ("token=ab/cd+ef== x", "token=(secret) x"),
+            ("{\"line\":\"key=a/b@c\"}", "{\"line\":\"key=(secret)\"}"),
+            ("pass='two words' y", "pass=(secret) y"),
+            ("pass=\"two words\"", "pass=(secret)"),
+            ("pass='open", "pass=(secret)"),
+            ("pass='open\nnext", "pass=(secret)\nnext"),
+            ("key=a=b&c", "key=(secret)"),
+            ("key= z", "key= z"),
+        ] {
+            assert_eq!(redaction.of(text), left);
+        }
     }
 
     #[test]
