@@ -88,9 +88,11 @@ fn spawn(socket: &Path, options: &[&str]) -> Child {
 /// A connection on which nothing was said.
 fn raw(path: &Path) -> sys::Result<Fd> {
     let socket = sys::socket::socket(libc::AF_UNIX, libc::SOCK_SEQPACKET, 0)?;
-    sys::socket::connect(socket.raw(), &address(&path.to_string_lossy())?)?;
+    // Also of a connect that waits for room in the queue of a keeper that was stopped.
     let limit = libc::timeval { tv_sec: PATIENCE.as_secs() as _, tv_usec: 0 };
+    set_option(socket.raw(), libc::SOL_SOCKET, libc::SO_SNDTIMEO, &limit)?;
     set_option(socket.raw(), libc::SOL_SOCKET, libc::SO_RCVTIMEO, &limit)?;
+    sys::socket::connect(socket.raw(), &address(&path.to_string_lossy())?)?;
     Ok(socket)
 }
 
