@@ -18,6 +18,28 @@ const MEMORY: Way =
     Way { name: "memory", client: true, server: true, move_every: 1, carrier: "auto", is_local: true };
 pub(crate) const WAYS: [Way; 2] = [LOOPBACK, MEMORY];
 
+/// Programs that go this way without being asked for: readiness, threads, accept, shutdown and linger.
+const USUAL: [&str; 18] = [
+    "answer_before_work",
+    "close_while_waiting",
+    "epoll_duplicate",
+    "epoll_edge",
+    "epoll_level",
+    "epoll_mixed",
+    "epoll_oneshot",
+    "poll_readiness",
+    "select_readiness",
+    "tcp_accept",
+    "tcp_accept_again",
+    "tcp_broken_pipe",
+    "tcp_close_with_unread_data",
+    "tcp_ending",
+    "tcp_half_close",
+    "tcp_linger_wait",
+    "tcp_shutdown_read",
+    "threads",
+];
+
 /// What a program may leave to the kernel and still have gone through memory: the first bytes of a connection do.
 const PART: u64 = 2;
 const RULES: &str = "use both server * *:*\nuse both client * *:*\n";
@@ -56,6 +78,10 @@ impl OneHost<'_> {
     pub(crate) fn take(&self) -> Result<BTreeMap<u16, u64>> {
         self.bytes.take()
     }
+}
+
+pub(crate) fn is_usual(program: &str) -> bool {
+    USUAL.contains(&program)
 }
 
 pub(crate) fn is_about_streams(program: &str) -> bool {

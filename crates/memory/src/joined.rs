@@ -115,6 +115,11 @@ impl Joined {
         any
     }
 
+    /// Whether the peer sends by the segment.
+    pub fn has_begun(&self) -> bool {
+        self.by_socket.is_some()
+    }
+
     /// Where bytes are to be received from.
     pub fn source(&self) -> Source {
         match self.by_socket {

@@ -24,11 +24,26 @@ pub fn put_up(listener: End, takes: Takes) -> Result<Fd> {
     Ok(sign)
 }
 
+/// By it signs are looked for: every connection asks, so it is kept.
+static PROBE: sys::Mutex<Option<Fd>> = sys::Mutex::new(None);
+
 /// Whether there is a sign of who listens at `to`, or at that port of every address.
 pub fn is_up(to: End, takes: Takes) -> bool {
-    let Ok(socket) = socket() else { return false };
+    let mut probe = PROBE.lock();
+    let probe = match &*probe {
+        Some(probe) => probe,
+        None => match socket() {
+            Ok(made) => &*probe.insert(made),
+            Err(_) => return false,
+        },
+    };
     let everywhere = ([0; 16], to.1);
-    [to, everywhere].into_iter().any(|end| sys::socket::connect(socket.raw(), &name_of(end, takes)).is_ok())
+    [to, everywhere].into_iter().any(|end| sys::socket::connect(probe.raw(), &name_of(end, takes)).is_ok())
+}
+
+/// In the child of a fork: whoever held the lock is a thread of the parent.
+pub fn after_fork(child: &sys::InChild) {
+    PROBE.take_over(child);
 }
 
 fn socket() -> Result<Fd> {

@@ -18,7 +18,6 @@ use config::sdp::{By, Decision, ProcessRules, Role, Rules, Wanted};
 use core::net::SocketAddr;
 use core::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 use logger::Level;
-use stats::Verdict;
 
 /// Sockets that were made as AF_INET_SDP and neither connect nor listen yet: the newest are remembered.
 const ASKED_MAX: usize = 256;
@@ -165,7 +164,6 @@ pub(crate) fn connected(runtime: &'static Runtime, fd: i32, to: SocketAddr, offe
         return logger::info!("fd {fd}: TCP carries it: {}", Why::NoSdp.text());
     }
     if let Some(object) = enter(fd) {
-        options_of(object, fd);
         memory::connected(runtime, object, fd, offered);
     }
 }
@@ -182,7 +180,6 @@ pub(crate) fn listens(fd: i32, wanted: Wanted) {
 /// not speak SDP, and the listener takes in nobody else.
 pub(crate) fn accepted(runtime: &'static Runtime, listener: &Object, fd: i32) -> bool {
     let Some(object) = fd_table::socket(fd).filter(|_| runtime.sdp.is_some()) else { return true };
-    options_of(object, fd);
     if memory::takes(listener) == Some(Takes::SdpOnly) {
         return refusal::takes_in(runtime, object, fd);
     }
@@ -192,26 +189,4 @@ pub(crate) fn accepted(runtime: &'static Runtime, listener: &Object, fd: i32) ->
         left(fd, Why::NoSdp);
     }
     true
-}
-
-/// What was set before the socket was ours.
-fn options_of(object: &Object, fd: i32) {
-    let time = |name| {
-        let words = sys::socket::option(fd, libc::SOL_SOCKET, name, [0u64; 2]).unwrap_or([0; 2]);
-        words[0].saturating_mul(1_000_000_000).saturating_add(words[1].saturating_mul(1000))
-    };
-    object.receive_timeout.store(time(libc::SO_RCVTIMEO), Ordering::Relaxed);
-    object.send_timeout.store(time(libc::SO_SNDTIMEO), Ordering::Relaxed);
-    let low: i32 = sys::socket::option(fd, libc::SOL_SOCKET, libc::SO_RCVLOWAT, 1).unwrap_or(1);
-    object.receive_low_water.store(low.max(1) as u32, Ordering::Relaxed);
-    let [on, seconds]: [i32; 2] =
-        sys::socket::option(fd, libc::SOL_SOCKET, libc::SO_LINGER, [0; 2]).unwrap_or([0; 2]);
-    object.control.lock().linger = (on != 0).then_some(seconds.max(0) as u32);
-    if sys::socket::option(fd, libc::SOL_SOCKET, libc::SO_PEEK_OFF, -1i32).is_ok_and(|offset| offset >= 0) {
-        carrier::stays(object, Verdict::PeekOffset);
-    }
-    // The reset that follows the FIN at once.
-    if sys::socket::option(fd, libc::IPPROTO_TCP, libc::TCP_LINGER2, 0i32).is_ok_and(|linger| linger < 0) {
-        carrier::stays(object, Verdict::OptionOfTheKernel);
-    }
 }

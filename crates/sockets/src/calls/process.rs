@@ -73,6 +73,7 @@ pub fn forked_child() {
     let child = &unsafe { sys::InChild::new() };
     let mut listens = false;
     runtime.family.after_fork(child);
+    ::memory::sign::after_fork(child);
     for fd in 0..fd_table::end() {
         match fd_table::entry(fd) {
             Some(Entry::Epoll(set)) => set.after_fork(child),

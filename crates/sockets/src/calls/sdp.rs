@@ -25,7 +25,7 @@ pub fn connects(fd: c_int, to: SocketAddr) -> Connects {
 
 /// After connect(2) of such a socket, which has succeeded or goes on.
 pub fn connected(fd: c_int, to: SocketAddr, connects: Connects) {
-    if let (Some(runtime), Connects::AsSdp(offered)) = (of_libsdp(fd), connects) {
+    if let (Some(runtime), Connects::AsSdp(offered)) = (runtime::get(), connects) {
         sdp::connected(runtime, fd, to, offered);
     }
 }

@@ -248,6 +248,7 @@ fn wait(
             None => Carried::Done(fail(libc::EAGAIN)),
         };
     }
+    memory::know_options(object, fd);
     let deadline = in_kernel::deadline_of(timeout.load(Ordering::Relaxed));
     match in_kernel::call(runtime, object, fd, events, deadline, moves, look) {
         Ok(answer) => Carried::Done(answer),

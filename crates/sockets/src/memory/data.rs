@@ -1,7 +1,7 @@
 //! Sending and receiving on a connection in memory. As long as the kernel's socket has a part in it, calls go there,
 //! under the room's lock and without waiting, so that each direction changes over at an exact byte.
 
-use super::{Inner, News, Way, after, leave, ready, room};
+use super::{Bell, Inner, News, Way, after, leave, ready, room};
 use crate::answer::Answer;
 use crate::carrier::{Carried, may_wait};
 use crate::counts;
@@ -169,7 +169,7 @@ fn locked<T>(
     attempt: impl FnOnce(&mut Inner, c_int, &mut News) -> T,
 ) -> Option<T>
 where
-    T: Failed,
+    T: Attempt,
 {
     let room = room(object)?;
     let tcp = object.shadow(fd);
@@ -178,10 +178,11 @@ where
         if !super::is_in(object) {
             (News::default(), T::MOVED)
         } else {
-            let mut news = inner.go_on(tcp, now, false);
+            let mut news = inner.go_on(tcp, now, Bell::IfDue);
             let was_stuck = inner.is_stuck;
             let got = if news.is_over.is_some() { T::MOVED } else { attempt(&mut inner, tcp, &mut news) };
             news.is_unarmed |= inner.is_stuck && !was_stuck;
+            inner.served = inner.served.saturating_add(u32::from(got.moved_data()));
             // What was read may have been the last of its way.
             let part = inner.part_of_kernel();
             if news.is_over.is_none() && part != inner.part {
@@ -196,16 +197,26 @@ where
 }
 
 /// What an attempt answers when the kernel carries the connection.
-trait Failed {
+trait Attempt {
     const MOVED: Self;
+
+    fn moved_data(&self) -> bool;
 }
 
-impl Failed for Got {
+impl Attempt for Got {
     const MOVED: Got = Got::Moved;
+
+    fn moved_data(&self) -> bool {
+        matches!(self, Got::Bytes(_))
+    }
 }
 
-impl Failed for Put {
+impl Attempt for Put {
     const MOVED: Put = Put::Moved;
+
+    fn moved_data(&self) -> bool {
+        matches!(self, Put::Bytes(_))
+    }
 }
 
 /// One look; where the kernel's socket says that it is over, the bell may say that there is more, elsewhere.
@@ -225,7 +236,7 @@ fn take_or_hear(
     if !matches!(got, Got::End | Got::Error(_)) || !inner.part.receives {
         return got;
     }
-    news.add(inner.go_on(tcp, now, true));
+    news.add(inner.go_on(tcp, now, Bell::Rung));
     let more = if news.is_over.is_some() { Got::Moved } else { take(inner, tcp, into, flags, is_shut) };
     match (got, more) {
         // The kernel tells an error once, and has just told it.

@@ -3,7 +3,7 @@
 //! Who leaves says so in the segment, and waits for nobody. What it did not read comes again by the socket; what it
 //! sends waits until the other side has answered, which takes it one call, or one ring of the bell.
 
-use super::{Way, after, drop_bell, meet, room};
+use super::{Bell, Way, after, drop_bell, meet, room};
 use crate::answer::{Answer, Stop, Why};
 use crate::carrier;
 use crate::counts;
@@ -65,6 +65,9 @@ pub(super) fn finish(object: &'static Object, why: Verdict) {
         if shut & bit != 0 {
             let _ = sys::socket::shutdown(fd, how);
         }
+    }
+    if matches!(inner.way, Way::Joined(_)) {
+        meet::was_worth(inner.role, inner.served);
     }
     inner.role = None;
     object.price.store(u32::MAX, Ordering::SeqCst);
@@ -133,7 +136,8 @@ fn begin_to_leave(runtime: &'static Runtime, object: &'static Object, why: &str)
             way => inner.way = way,
         }
         logger::debug!("fd {fd}: leaves the memory: {why}");
-        let news = if is_apart { super::News::default() } else { inner.go_on(fd, sys::clock::now(), true) };
+        let news =
+            if is_apart { super::News::default() } else { inner.go_on(fd, sys::clock::now(), Bell::Rung) };
         (news, is_apart)
     };
     if is_apart {
@@ -265,6 +269,9 @@ pub(crate) fn close(object: &'static Object, fd: c_int) {
     let mut inner = room.inner.lock();
     let way = core::mem::take(&mut inner.way);
     let is_counted = !matches!(way, Way::Apart);
+    if matches!(way, Way::Meeting(_) | Way::Joined(_)) {
+        meet::was_worth(inner.role, inner.served);
+    }
     inner.role = None;
     match way {
         Way::Meeting(meeting) => {

@@ -7,7 +7,7 @@
 //! Where a listener takes in nobody but those who speak SDP, the place is offered before the connection is made
 //! (`crates/sockets/src/sdp/refusal.rs`), and who accepts looks at once.
 
-use super::{Inner, Room, Way, after, room};
+use super::{Bell, Inner, Room, Way, after, room};
 use crate::answer::Why;
 use crate::carrier;
 use crate::counts;
@@ -32,6 +32,22 @@ pub(crate) enum Role {
 const OFFERS: u32 = 4;
 /// Calls after which the side that accepted looks for it first.
 const LOOKS: u32 = 8;
+/// A meeting costs what so many calls in memory gain.
+const WORTH: u32 = 64;
+/// Calls after which a place is offered by a process whose connections end too soon for that, at most.
+const OFFERS_MAX: u32 = 512;
+
+/// Calls after which this process offers a place: more, where the last ones that met were over before it was worth it.
+static PRICE: AtomicU32 = AtomicU32::new(OFFERS);
+
+/// A connection that this side offered is over, or has left the memory, after so many calls there.
+pub(super) fn was_worth(role: Option<Role>, calls: u32) {
+    if role == Some(Role::Connected) {
+        let price = PRICE.load(Ordering::Relaxed);
+        let next = if calls < WORTH { price * 2 } else { price / 2 };
+        PRICE.store(next.clamp(OFFERS, OFFERS_MAX), Ordering::Relaxed);
+    }
+}
 /// Calls, and time, after which nobody is expected any more. Calls alone tell nothing: who polls makes them in no time.
 const CALLS_MAX: u32 = 1024;
 const PATIENCE_NS: u64 = 1_000_000_000;
@@ -139,7 +155,7 @@ fn is_local(fd: c_int) -> bool {
 pub(crate) fn before_call(runtime: &'static Runtime, object: &'static Object, fd: c_int) {
     if let Some(room) = room(object).filter(|room| room.looks.load(Ordering::Acquire)) {
         let calls = room.calls.fetch_add(1, Ordering::Relaxed) + 1;
-        if calls >= OFFERS || is_eager(runtime) {
+        if calls >= PRICE.load(Ordering::Relaxed).min(LOOKS) || is_eager(runtime) {
             look(runtime, object, fd, room, calls);
             if is_eager(runtime) {
                 hurry(runtime, object, fd, room, calls);
@@ -164,7 +180,8 @@ fn look(runtime: &'static Runtime, object: &'static Object, fd: c_int, room: &'s
     let now = sys::clock::now();
     let (is_due, is_late) = {
         let mut inner = room.inner.lock();
-        let first = if inner.role == Some(Role::Connected) { OFFERS } else { LOOKS };
+        let price = PRICE.load(Ordering::Relaxed);
+        let first = if inner.role == Some(Role::Connected) { price } else { LOOKS };
         let is_due = match (inner.role, &inner.way) {
             (Some(_), Way::Apart) => calls >= first && calls.is_power_of_two(),
             (Some(Role::Connected), Way::Offered(_)) => now.saturating_sub(inner.heard) >= LOOK_NS,
@@ -182,6 +199,7 @@ fn look(runtime: &'static Runtime, object: &'static Object, fd: c_int, room: &'s
     }
     // While a socket is shown to the peer its close would not wait for anybody.
     let stays = || {
+        know_options(object, fd);
         object.control.lock().linger.is_some()
             || object.price.load(Ordering::SeqCst) == u32::MAX
             || is_paced(fd)
@@ -208,6 +226,40 @@ fn look(runtime: &'static Runtime, object: &'static Object, fd: c_int, room: &'s
         logger::debug!("fd {fd}: meets its peer, to go on through memory");
         super::carrier::changed(&runtime.os, object);
         rest_of_meeting(runtime, object, fd, room);
+    }
+}
+
+/// What was set before the socket was ours is read when it matters first: before a call waits, and before the two ends
+/// meet. Most connections end sooner.
+#[inline]
+pub(crate) fn know_options(object: &Object, fd: c_int) {
+    if let Some(room) = room(object)
+        && !room.knows_options.load(Ordering::Acquire)
+    {
+        options_of(object, fd);
+        room.knows_options.store(true, Ordering::Release);
+    }
+}
+
+#[cold]
+fn options_of(object: &Object, fd: c_int) {
+    let time = |name| {
+        let words = sys::socket::option(fd, libc::SOL_SOCKET, name, [0u64; 2]).unwrap_or([0; 2]);
+        words[0].saturating_mul(1_000_000_000).saturating_add(words[1].saturating_mul(1000))
+    };
+    object.receive_timeout.store(time(libc::SO_RCVTIMEO), Ordering::Relaxed);
+    object.send_timeout.store(time(libc::SO_SNDTIMEO), Ordering::Relaxed);
+    let low: i32 = sys::socket::option(fd, libc::SOL_SOCKET, libc::SO_RCVLOWAT, 1).unwrap_or(1);
+    object.receive_low_water.store(low.max(1) as u32, Ordering::Relaxed);
+    let [on, seconds]: [i32; 2] =
+        sys::socket::option(fd, libc::SOL_SOCKET, libc::SO_LINGER, [0; 2]).unwrap_or([0; 2]);
+    object.control.lock().linger = (on != 0).then_some(seconds.max(0) as u32);
+    if sys::socket::option(fd, libc::SOL_SOCKET, libc::SO_PEEK_OFF, -1i32).is_ok_and(|offset| offset >= 0) {
+        carrier::stays(object, Verdict::PeekOffset);
+    }
+    // The reset that follows the FIN at once.
+    if sys::socket::option(fd, libc::IPPROTO_TCP, libc::TCP_LINGER2, 0i32).is_ok_and(|linger| linger < 0) {
+        carrier::stays(object, Verdict::OptionOfTheKernel);
     }
 }
 
@@ -311,7 +363,7 @@ fn hurry(runtime: &'static Runtime, object: &'static Object, fd: c_int, room: &'
 
 /// The peer may have answered already.
 fn rest_of_meeting(runtime: &'static Runtime, object: &'static Object, fd: c_int, room: &Room) {
-    let news = room.inner.lock().go_on(fd, sys::clock::now(), true);
+    let news = room.inner.lock().go_on(fd, sys::clock::now(), Bell::Rung);
     after(runtime, object, &news);
 }
 

@@ -25,8 +25,8 @@ pub(crate) use leave::{
     after_fork, before_fork, close, is_closed, leave, leave_to_next, shutdown, take_error,
 };
 use meet::Role;
-pub(crate) use meet::{accepted, accepted_sdp, before_call, connected, looks};
-pub(crate) use ready::{UNHEARD, arm, bell, kernel_part, poll, ready, rung, silent_bell};
+pub(crate) use meet::{accepted, accepted_sdp, before_call, connected, know_options, looks};
+pub(crate) use ready::{arm, bell, disarm, kernel_part, poll, poll_unheard, ready, rung, silent_bell};
 
 use crate::object::{Kind, Object};
 use crate::runtime::Runtime;
@@ -37,6 +37,21 @@ use core::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use stack::Ready;
 use stats::Verdict;
 
+/// How long a peer that says nothing is taken to be alive, by calls that do not sleep; nanoseconds. Who sleeps, and
+/// sets, hear its bell at once.
+const HEAR_NS: u64 = 5_000_000;
+
+/// Whether a step hears the bell.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Bell {
+    /// It has rung, or may have.
+    Rung,
+    /// If the peer was silent for long enough.
+    IfDue,
+    /// As above during the meeting; afterwards somebody else hears it.
+    Unheard,
+}
+
 /// What an object knows of its way through memory. Kept with the object, as that is never freed.
 pub(crate) struct Room {
     inner: sys::Mutex<Inner>,
@@ -44,6 +59,8 @@ pub(crate) struct Room {
     calls: AtomicU32,
     /// The other side may be found, or was.
     looks: AtomicBool,
+    /// The options that were set before the socket was ours are known.
+    knows_options: AtomicBool,
 }
 
 /// How far a connection is.
@@ -90,6 +107,8 @@ struct Inner {
     heard: u64,
     /// Bytes that the peer did not read here, and that went by the socket since.
     repaid: u64,
+    /// Calls that moved data here.
+    served: u32,
     /// An error that the kernel's socket told, and that comes behind bytes of the segment; 0: none.
     untold: i32,
     /// Has told its error (ECONNRESET).
@@ -125,6 +144,7 @@ impl Room {
             inner: sys::Mutex::new(Inner::default()),
             calls: AtomicU32::new(0),
             looks: AtomicBool::new(false),
+            knows_options: AtomicBool::new(false),
         }
     }
 
@@ -136,6 +156,7 @@ impl Room {
         }
         self.calls.store(0, Ordering::Relaxed);
         self.looks.store(false, Ordering::Release);
+        self.knows_options.store(false, Ordering::Release);
     }
 }
 
@@ -147,26 +168,42 @@ impl Default for Room {
 
 impl Inner {
     /// Does what can be done without waiting: the meeting, what the peer says, what it is owed.
-    fn go_on(&mut self, tcp: i32, now: u64, was_rung: bool) -> News {
-        let hears = was_rung || now.saturating_sub(self.heard) >= LOOK_NS;
-        if hears {
-            self.heard = now;
-        }
+    fn go_on(&mut self, tcp: i32, now: u64, bell: Bell) -> News {
         let mut news = News::default();
+        let silence = now.saturating_sub(self.heard);
+        let was_rung = bell == Bell::Rung;
+        let mut hears = was_rung;
         match core::mem::take(&mut self.way) {
-            Way::Meeting(meeting) if hears => match meeting.go_on(tcp) {
-                Progress::Waiting(meeting) => self.way = Way::Meeting(meeting),
-                Progress::Joined(joined) => {
-                    self.way = Way::Joined(joined);
-                    news.edges = Ready::IN | Ready::OUT;
+            Way::Meeting(meeting) if was_rung || silence >= LOOK_NS => {
+                (self.heard, hears) = (now, true);
+                match meeting.go_on(tcp) {
+                    Progress::Waiting(meeting) => self.way = Way::Meeting(meeting),
+                    Progress::Joined(joined) => {
+                        self.way = Way::Joined(joined);
+                        news.edges = Ready::IN | Ready::OUT;
+                    }
+                    Progress::Apart(why) => news.is_over = Some(meet::verdict(why)),
                 }
-                Progress::Apart(why) => news.is_over = Some(meet::verdict(why)),
-            },
+            }
             way => self.way = way,
         }
         if let Way::Joined(joined) = &mut self.way {
-            news.is_unarmed = hears && joined.hear(tcp);
-            if joined.take_in() || was_rung || news.is_unarmed {
+            let mut any = joined.take_in();
+            // What came shows that the peer lives; that it begins nothing but the bell says.
+            let patience = match (joined.has_begun(), bell) {
+                (true, Bell::Unheard) => u64::MAX,
+                (true, _) => HEAR_NS,
+                (false, _) => LOOK_NS,
+            };
+            if any {
+                self.heard = now;
+            }
+            if hears || !any && silence >= patience {
+                self.heard = now;
+                news.is_unarmed = joined.hear(tcp);
+                any |= joined.take_in();
+            }
+            if any || was_rung || news.is_unarmed {
                 news.edges = news.edges | Ready::IN | Ready::RDHUP | Ready::HUP | Ready::ERR;
             }
             if self.is_stuck && joined.is_writable() {

@@ -1,6 +1,6 @@
 //! Readiness of a connection in memory, and what those who wait for it sleep on.
 
-use super::{Inner, Way, after, room};
+use super::{Bell, Inner, Way, after, room};
 use crate::object::Object;
 use crate::runtime::Runtime;
 use crate::wait::epoll;
@@ -8,30 +8,34 @@ use ::memory::{End, Wants};
 use core::sync::atomic::Ordering;
 use stack::Ready;
 
-/// A time at which a look does not hear the bell.
-pub(crate) const UNHEARD: u64 = 0;
-
-/// One look at what has come. Edges are told to those who wait.
+/// One look at what has come; whether anything has. Edges are told to those who wait.
 #[inline]
-pub(crate) fn poll(runtime: &'static Runtime, object: &'static Object, now: u64) {
-    turn(runtime, object, now, false);
+pub(crate) fn poll(runtime: &'static Runtime, object: &'static Object, now: u64) -> bool {
+    turn(runtime, object, now, Bell::IfDue)
+}
+
+/// As [`poll`], for who is told when the bell rings.
+#[inline]
+pub(crate) fn poll_unheard(runtime: &'static Runtime, object: &'static Object, now: u64) -> bool {
+    turn(runtime, object, now, Bell::Unheard)
 }
 
 /// As [`poll`], after a sleep that the bell ended.
 pub(crate) fn rung(runtime: &'static Runtime, object: &'static Object) {
-    turn(runtime, object, sys::clock::now(), true);
+    turn(runtime, object, sys::clock::now(), Bell::Rung);
 }
 
-fn turn(runtime: &'static Runtime, object: &'static Object, now: u64, was_rung: bool) {
-    let Some(room) = room(object) else { return };
+fn turn(runtime: &'static Runtime, object: &'static Object, now: u64, bell: Bell) -> bool {
+    let Some(room) = room(object) else { return false };
     let news = {
         let mut inner = room.inner.lock();
         if !super::is_in(object) {
-            return;
+            return false;
         }
-        inner.go_on(object.fd.load(Ordering::SeqCst), now, was_rung)
+        inner.go_on(object.fd.load(Ordering::SeqCst), now, bell)
     };
     after(runtime, object, &news);
+    news.edges != Ready::default()
 }
 
 /// The part of the readiness that is not the kernel's to tell.
@@ -102,6 +106,18 @@ pub(crate) fn arm(object: &'static Object) {
     if let Way::Joined(joined) = &inner.way {
         joined.want(if inner.is_stuck { Wants::BOTH } else { Wants::DATA });
     }
+}
+
+/// A sleep is over that something else has ended: the peer need not ring. False: there is nobody to tell. Who else
+/// sleeps for the connection is to say what to ring for again: threads are woken here, sets the caller tells.
+pub(crate) fn disarm(object: &Object) -> bool {
+    let Some(room) = room(object) else { return false };
+    match &room.inner.lock().way {
+        Way::Joined(joined) if !joined.is_alone() => joined.want_no_more(Wants::BOTH),
+        _ => return false,
+    }
+    object.watch.wake_sleepers();
+    true
 }
 
 /// The bell of a peer that has ended: readable for ever.

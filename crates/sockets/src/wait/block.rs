@@ -300,9 +300,14 @@ impl<'a> Bells<'a> {
         for (object, bell) in self.objects().zip(polled) {
             if bell.revents != 0 {
                 memory::rung(runtime, object);
+            } else if self.objects.len() > 1 && memory::disarm(object) {
+                super::epoll::look_at(object);
             }
         }
         wait.watched.sets.iter().copied().chain(wait.set).for_each(|set| set.hear_bells(runtime));
+        if let Some(set) = wait.set {
+            set.take_back_wishes();
+        }
     }
 }
 

@@ -112,6 +112,13 @@ impl Watch {
         if self.count.load(Ordering::SeqCst) == 0 { Vec::new() } else { self.inner.lock().sets().collect() }
     }
 
+    /// For each set that holds the socket, in its item of this slot. `act` takes no lock of sockets.
+    pub(crate) fn each_set(&self, mut act: impl FnMut(&'static Set, u32)) {
+        if self.count.load(Ordering::SeqCst) != 0 {
+            self.inner.lock().sets().for_each(|(set, slot)| act(set, slot));
+        }
+    }
+
     /// The socket had an edge. Called under its lane's lock.
     #[inline]
     pub(crate) fn edge(&self, object: &Object, edges: Ready) {

@@ -9,6 +9,9 @@
 //! hears one, or wants more than was wished for, tells every set that holds the connection ([`look_at`]). The wish is
 //! said again in one place, by who is about to sleep: it tells the peer, looks, and sleeps. Who sleeps already is
 //! woken for that.
+//!
+//! A sleep tells all peers to ring, and one ring ends it. So behind it the wishes of those that had something to say
+//! lately are taken back, before each of them rings a system call for somebody who is awake.
 
 use super::Set;
 use crate::answer::{Answer, Stop};
@@ -23,43 +26,82 @@ use std::collections::VecDeque;
 const AWAKE_MAX: usize = 256;
 /// Bells that are heard at once.
 const RINGS: usize = 64;
+/// A connection that had nothing to say for so many sleeps is left to its bell.
+const QUIET: u32 = 4;
+
+/// An item that is looked at.
+#[derive(Clone, Copy)]
+struct Awake {
+    slot: u32,
+    /// Sleeps since something came for it.
+    quiet: u32,
+}
 
 /// See the module's page.
 pub(super) struct Bells {
-    /// Slots of items that are looked at.
-    awake: sys::Mutex<VecDeque<u32>>,
+    awake: sys::Mutex<VecDeque<Awake>>,
+    /// Those whose peers were told to ring for the last sleep, and may be awake again behind it.
+    asleep: sys::Mutex<Vec<Awake>>,
     /// Bells that were ever hung here.
     hung: AtomicU32,
 }
 
 impl Bells {
     pub(super) fn new() -> Bells {
-        Bells { awake: sys::Mutex::new(VecDeque::new()), hung: AtomicU32::new(0) }
+        Bells {
+            awake: sys::Mutex::new(VecDeque::new()),
+            asleep: sys::Mutex::new(Vec::new()),
+            hung: AtomicU32::new(0),
+        }
     }
 
     pub(super) fn clear(&self) {
         self.awake.lock().clear();
+        self.asleep.lock().clear();
         self.hung.store(0, Ordering::Relaxed);
     }
 
     /// In the child of a fork: there are none.
     pub(super) fn after_fork(&self, child: &sys::InChild) {
         self.awake.take_over(child);
+        self.asleep.take_over(child);
         self.clear();
     }
 
-    fn add(&self, slot: u32) {
+    fn add(&self, one: Awake) {
         let mut awake = self.awake.lock();
-        if !awake.contains(&slot) {
-            awake.push_back(slot);
+        match awake.iter_mut().find(|known| known.slot == one.slot) {
+            Some(known) => known.quiet = known.quiet.min(one.quiet),
+            None => awake.push_back(one),
         }
     }
 
     /// One that is not to be looked at any more, as there are more than `most`.
-    fn next_beyond(&self, most: usize) -> Option<u32> {
+    fn next_beyond(&self, most: usize) -> Option<Awake> {
         let mut awake = self.awake.lock();
         if awake.len() > most { awake.pop_front() } else { None }
     }
+
+    /// What a look at the item in this slot came to.
+    fn note(&self, slot: u32, seen: Seen) {
+        let mut awake = self.awake.lock();
+        let Some(at) = awake.iter().position(|known| known.slot == slot) else { return };
+        match seen {
+            Seen::News => awake[at].quiet = 0,
+            Seen::Nothing => {}
+            Seen::Gone => drop(awake.remove(at)),
+        }
+    }
+}
+
+/// What a look at an item came to.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Seen {
+    /// Something came.
+    News,
+    Nothing,
+    /// There is no connection in memory in this slot.
+    Gone,
 }
 
 impl Set {
@@ -128,7 +170,7 @@ impl Set {
 
     /// The item is looked at from now on, until a thread that is about to sleep tells the peer to ring.
     fn wake_up(&self, slot: u32) {
-        self.bells.add(slot);
+        self.bells.add(Awake { slot, quiet: 0 });
         // Against who counts itself among those who wait, then tells the peers to ring.
         fence(Ordering::SeqCst);
         if self.is_waited_for() {
@@ -139,26 +181,54 @@ impl Set {
     /// The peers of those that are awake, but for the last `most`, are told to ring; then what came meanwhile is an
     /// edge. The bell is not heard here: what it says stays for the sleep, which it ends.
     fn arm_beyond(&self, most: usize) {
-        while let Some(slot) = self.bells.next_beyond(most) {
-            if let Some(object) = self.object_in(slot) {
+        while let Some(one) = self.bells.next_beyond(most) {
+            if let Some(object) = self.object_in(one.slot) {
                 memory::arm(object);
-                self.look(slot, memory::UNHEARD);
+                self.look(one.slot, sys::clock::now());
+                if most == 0 && one.quiet < QUIET {
+                    self.bells.asleep.lock().push(Awake { quiet: one.quiet + 1, ..one });
+                }
             }
         }
+    }
+
+    /// A sleep on the set is over: see the top of this file. Others that sleep for a connection say its wish again.
+    pub(crate) fn take_back_wishes(&self) {
+        if !self.has_bells() || self.is_waited_for() {
+            return;
+        }
+        while let Some(one) = self.next_asleep() {
+            let Some(object) = self.object_in(one.slot).filter(|object| memory::disarm(object)) else {
+                continue;
+            };
+            self.bells.add(one);
+            object.watch.each_set(|set, slot| {
+                if (!core::ptr::eq(set, self) || slot != one.slot) && set.has_bells() {
+                    set.wake_up(slot);
+                }
+            });
+        }
+        // As in `wake_up`.
+        fence(Ordering::SeqCst);
+        if self.is_waited_for() {
+            self.wake();
+        }
+    }
+
+    fn next_asleep(&self) -> Option<Awake> {
+        self.bells.asleep.lock().pop()
     }
 
     fn object_in(&self, slot: u32) -> Option<&'static Object> {
         self.items.lock().get_mut(slot).map(|item| item.object).filter(|object| memory::is_in(object))
     }
 
-    /// True: there is a connection in memory in this slot.
-    fn look(&self, slot: u32, now: u64) -> bool {
+    /// The bell is not heard here: it hangs in the private set, which tells.
+    fn look(&self, slot: u32, now: u64) -> Seen {
         match (runtime::get(), self.object_in(slot)) {
-            (Some(runtime), Some(object)) => {
-                memory::poll(runtime, object, now);
-                true
-            }
-            _ => false,
+            (Some(runtime), Some(object)) if memory::poll_unheard(runtime, object, now) => Seen::News,
+            (Some(_), Some(_)) => Seen::Nothing,
+            _ => Seen::Gone,
         }
     }
 
@@ -172,16 +242,15 @@ impl Set {
 
     fn poll_awake(&self, now: u64) {
         self.arm_beyond(AWAKE_MAX);
-        let mut at = 0;
-        loop {
-            let Some(slot) = self.bells.awake.lock().get(at).copied() else { return };
-            if self.look(slot, now) {
-                at += 1;
-                continue;
-            }
-            let mut awake = self.bells.awake.lock();
-            if awake.get(at) == Some(&slot) {
-                awake.remove(at);
+        let (mut all, mut count) = ([Awake { slot: 0, quiet: 0 }; AWAKE_MAX], 0);
+        for (place, one) in all.iter_mut().zip(self.bells.awake.lock().iter()) {
+            *place = *one;
+            count += 1;
+        }
+        for one in &all[..count] {
+            let seen = self.look(one.slot, now);
+            if seen == Seen::Gone || seen == Seen::News && one.quiet > 0 {
+                self.bells.note(one.slot, seen);
             }
         }
     }
@@ -193,6 +262,7 @@ impl Set {
             inner.into_iter().for_each(Set::arm_bells);
         }
         if self.has_bells() {
+            self.bells.asleep.lock().clear();
             self.arm_beyond(0);
         }
     }
@@ -236,11 +306,11 @@ impl Set {
 
 /// The connection's wish is not in its segment: every set that holds it looks at it, and says the wish before a sleep.
 pub(crate) fn look_at(object: &Object) {
-    for (set, slot) in object.watch.sets() {
+    object.watch.each_set(|set, slot| {
         if set.has_bells() {
             set.wake_up(slot);
         }
-    }
+    });
 }
 
 /// A bell is about to be closed, or has nothing more to say.

@@ -124,7 +124,8 @@ unsafe fn of_ours(
         mask,
         polling: Polling::Epoll,
     };
-    let mut look = Look { runtime, set, events, max: max as usize, mask, merged: 0, found_ours: false };
+    let mut look =
+        Look { runtime, set, events, max: max as usize, mask, merged: 0, found_ours: false, unseen: 0 };
     let outcome = block::until(runtime, &waiting, |now| look.attempt(lanes, now));
     let process = counts::segment().process();
     match outcome {
@@ -147,6 +148,8 @@ struct Look {
     merged: u64,
     /// The last look found one of ours ready.
     found_ours: bool,
+    /// Of ours, those that are queued and were not looked at, as there was no place.
+    unseen: usize,
 }
 
 impl Look {
@@ -175,7 +178,8 @@ impl Look {
                 if has_order && total > ours {
                     self.bring_forward(ours, total);
                 }
-                Some(Ok(total as i32))
+                // The kernel does not need its place.
+                Some(Ok(self.take_ready(total, self.max) as i32))
             }
             Err(_) => Some(Ok(ours as i32)),
         }
@@ -198,13 +202,25 @@ impl Look {
 
     /// Reports our ready sockets; how many.
     fn harvest(&mut self) -> usize {
-        let mut budget = self.set.items.lock().queued();
-        let mut count = 0;
+        self.unseen = self.set.items.lock().queued();
         self.merged = 0;
         // One place is the kernel's.
         let most = if self.set.has_bells() { (self.max - 1).max(1) } else { self.max };
-        while budget > 0 && count < most {
-            budget -= 1;
+        let count = self.take_ready(0, most);
+        if self.unseen > 0 {
+            // The wake-up was for these, too, and this thread may not come again soon.
+            self.set.wake_sleepers();
+        }
+        if self.set.is_nested() {
+            self.set.quieten();
+        }
+        count
+    }
+
+    /// Reports those of ours that are ready behind the first `count` events, up to `most`; how many there are then.
+    fn take_ready(&mut self, mut count: usize, most: usize) -> usize {
+        while self.unseen > 0 && count < most {
+            self.unseen -= 1;
             let Some(candidate) = self.set.items.lock().pop() else { break };
             let bits = epoll_bits(super::super::ready(candidate.object), candidate.events);
             let is_once = candidate.events & libc::EPOLLONESHOT as u32 != 0;
@@ -222,13 +238,6 @@ impl Look {
             if !is_once && candidate.events & libc::EPOLLET as u32 == 0 {
                 self.set.items.lock().requeue(candidate.slot);
             }
-        }
-        if budget > 0 {
-            // The wake-up was for these, too, and this thread may not come again soon.
-            self.set.wake_sleepers();
-        }
-        if self.set.is_nested() {
-            self.set.quieten();
         }
         count
     }
