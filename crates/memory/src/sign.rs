@@ -20,7 +20,7 @@ pub enum Takes {
 /// Puts the sign of a listener up. EADDRINUSE: it is up, since somebody shares the port.
 pub fn put_up(listener: End, takes: Takes) -> Result<Fd> {
     let sign = socket()?;
-    sys::socket::bind(sign.raw(), &name_of(listener, takes))?;
+    sys::socket::bind(sign.raw(), &name_of(listener, takes, sys::process::user()))?;
     Ok(sign)
 }
 
@@ -37,8 +37,10 @@ pub fn is_up(to: End, takes: Takes) -> bool {
             Err(_) => return false,
         },
     };
-    let everywhere = ([0; 16], to.1);
-    [to, everywhere].into_iter().any(|end| sys::socket::connect(probe.raw(), &name_of(end, takes)).is_ok())
+    let (everywhere, user) = (([0; 16], to.1), sys::process::user());
+    [to, everywhere]
+        .into_iter()
+        .any(|end| sys::socket::connect(probe.raw(), &name_of(end, takes, user)).is_ok())
 }
 
 /// In the child of a fork: whoever held the lock is a thread of the parent.
@@ -50,7 +52,7 @@ fn socket() -> Result<Fd> {
     sys::socket::socket(libc::AF_UNIX, libc::SOCK_DGRAM | libc::SOCK_NONBLOCK, 0)
 }
 
-fn name_of((address, port): End, takes: Takes) -> libc::sockaddr_un {
+fn name_of((address, port): End, takes: Takes, user: u32) -> libc::sockaddr_un {
     // 0.0.0.0 under IPv6's names is every address, too.
     let address = match address {
         [0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0xff, 0xff, 0, 0, 0, 0] => [0; 16],
@@ -61,7 +63,7 @@ fn name_of((address, port): End, takes: Takes) -> libc::sockaddr_un {
     path[..word.len()].copy_from_slice(word);
     let rest = &mut path[word.len()..];
     rest[0] = if takes == Takes::SdpOnly { b's' } else { b'b' };
-    rest[1..5].copy_from_slice(&sys::process::user().to_be_bytes());
+    rest[1..5].copy_from_slice(&user.to_be_bytes());
     rest[5..23].copy_from_slice(&bytes_of((address, port)));
     abstract_name(path)
 }

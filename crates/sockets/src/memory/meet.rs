@@ -388,3 +388,21 @@ fn alone(object: &'static Object, fd: c_int, room: &Room) {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn connections_that_end_soon_make_the_next_wait_and_one_that_lasts_less_so() {
+        let after = |calls| {
+            was_worth(Some(Role::Connected), calls);
+            PRICE.load(Ordering::Relaxed)
+        };
+        assert_eq!([after(WORTH - 1), after(0), after(0)], [8, 16, 32]);
+        assert_eq!((0..10).map(|_| after(0)).last(), Some(OFFERS_MAX));
+        was_worth(Some(Role::Accepted), WORTH);
+        assert_eq!(after(WORTH), OFFERS_MAX / 2, "who accepted offers nothing");
+        assert_eq!((0..10).map(|_| after(WORTH)).last(), Some(OFFERS));
+    }
+}
