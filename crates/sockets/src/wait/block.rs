@@ -300,7 +300,7 @@ impl<'a> Bells<'a> {
         for (object, bell) in self.objects().zip(polled) {
             if bell.revents != 0 {
                 memory::rung(runtime, object);
-            } else if self.objects.len() > 1 && memory::disarm(object) {
+            } else if self.objects.len() > 1 && object.watch.count() == 0 && memory::disarm(object) {
                 super::epoll::look_at(object);
             }
         }

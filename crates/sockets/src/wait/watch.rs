@@ -112,6 +112,11 @@ impl Watch {
         if self.count.load(Ordering::SeqCst) == 0 { Vec::new() } else { self.inner.lock().sets().collect() }
     }
 
+    /// How many wait: threads that sleep for the socket, and sets that hold it.
+    pub(crate) fn count(&self) -> u32 {
+        self.count.load(Ordering::SeqCst)
+    }
+
     /// For each set that holds the socket, in its item of this slot. `act` takes no lock of sockets.
     pub(crate) fn each_set(&self, mut act: impl FnMut(&'static Set, u32)) {
         if self.count.load(Ordering::SeqCst) != 0 {

@@ -192,15 +192,17 @@ impl Set {
         }
     }
 
-    /// A sleep on the set is over: see the top of this file. Others that sleep for a connection say its wish again.
+    /// A sleep on the set is over: see the top of this file. What others wait for, too, is left to its bell: they would
+    /// wake each other.
     pub(crate) fn take_back_wishes(&self) {
         if !self.has_bells() || self.is_waited_for() {
             return;
         }
         while let Some(one) = self.next_asleep() {
-            let Some(object) = self.object_in(one.slot).filter(|object| memory::disarm(object)) else {
-                continue;
-            };
+            let is_ours_alone = |object: &&'static Object| object.watch.count() == 1;
+            let object =
+                self.object_in(one.slot).filter(is_ours_alone).filter(|object| memory::disarm(object));
+            let Some(object) = object else { continue };
             self.bells.add(one);
             object.watch.each_set(|set, slot| {
                 if (!core::ptr::eq(set, self) || slot != one.slot) && set.has_bells() {
