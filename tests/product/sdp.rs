@@ -278,6 +278,12 @@ if len(sys.argv) > 2:
         client.recv(100)
     client.sendall(b'last')
     print(client.recv(100))
+    client.send(b'draws a reset')
+    time.sleep(0.1)
+    try:
+        print(client.getpeername())
+    except OSError as error:
+        print(error)
     if 'FORKS' in os.environ:
         if os.fork() == 0:
             os._exit(0)

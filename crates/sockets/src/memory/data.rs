@@ -479,7 +479,8 @@ fn in_vain(inner: &mut Inner, data: &mut Buffers<'_>) -> Put {
     if is_reset && !core::mem::replace(&mut inner.told_reset, true) {
         return Put::Error(libc::ECONNRESET);
     }
-    if is_reset || core::mem::replace(&mut inner.sent_in_vain, true) {
+    let has_drawn_reset = inner.has_drawn_reset();
+    if is_reset || core::mem::replace(&mut inner.sent_in_vain, true) || has_drawn_reset {
         return Put::Error(libc::EPIPE);
     }
     Put::Bytes(data.drain(<[u8]>::len))

@@ -258,7 +258,7 @@ pub(crate) fn is_closed(runtime: &'static Runtime, object: &'static Object) -> b
     let Way::Joined(joined) = &inner.way else { return false };
     let has_shut = object.shut.load(Ordering::Relaxed) & 2 != 0;
     inner.told_reset
-        || inner.sent_in_vain
+        || inner.has_drawn_reset()
         || !inner.part.receives && (joined.ended() == Some(End::Reset) || has_shut && joined.peer_has_ended())
 }
 

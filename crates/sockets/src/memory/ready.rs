@@ -53,10 +53,17 @@ pub(crate) fn ready(object: &Object) -> Ready {
 }
 
 impl Inner {
+    /// Whether something was sent to a peer that was gone, or did not read it before it went: the RST has come.
+    pub(super) fn has_drawn_reset(&self) -> bool {
+        self.sent_in_vain
+            || !self.part.receives
+                && matches!(&self.way, Way::Joined(joined) if joined.was_left_unread() && !joined.has_left())
+    }
+
     /// `shut`: the directions that were shut down from here, as in [`Object::shut`].
     fn ready(&mut self, shut: u8) -> Ready {
         let mut ready = Ready::default();
-        let (part, told_reset, sent_in_vain) = (self.part, self.told_reset, self.sent_in_vain);
+        let (part, told_reset, has_drawn_reset) = (self.part, self.told_reset, self.has_drawn_reset());
         let Way::Joined(joined) = &mut self.way else { return ready };
         let end = joined.ended();
         let mut peer_ended = false;
@@ -74,7 +81,7 @@ impl Inner {
             ready |= Ready::ERR;
         }
         // What was sent to nobody has drawn the RST.
-        if is_reset || sent_in_vain || peer_ended && shut & 2 != 0 || shut == 3 {
+        if is_reset || has_drawn_reset || peer_ended && shut & 2 != 0 || shut == 3 {
             ready |= Ready::HUP;
         }
         if !part.sends && (joined.is_writable() || shut & 2 != 0) && !joined.is_leaving() {
