@@ -262,8 +262,10 @@ choices! {
 
     /// Who carries connections inside this host.
     LocalTransport by name {
+        /// Shared memory under libsdp.so, for what is wanted as SDP; else the kernel.
+        Auto = 2, "auto";
         /// The kernel.
-        Kernel = 0, "kernel";
+        Kernel = 0, "kernel", "tcp";
         /// Shared memory, where both sides agree.
         Shm = 1, "shm";
     }

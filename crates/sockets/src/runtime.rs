@@ -164,9 +164,9 @@ impl Runtime {
         &self.engine.get(self).udp
     }
 
-    /// Whether connections inside the host may go through memory (SIDESTEP_LOCAL=shm, under libsdp.so).
+    /// Whether connections inside the host may go through memory: under libsdp.so, unless SIDESTEP_LOCAL says no.
     pub(crate) fn carries_in_memory(&self) -> bool {
-        self.sdp.is_some() && self.parameters.local == config::LocalTransport::Shm
+        self.sdp.is_some() && self.parameters.local != config::LocalTransport::Kernel
     }
 
     /// The lane in a slot.
