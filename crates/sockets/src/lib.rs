@@ -33,6 +33,7 @@ mod genuine;
 mod half_open;
 mod keeper;
 mod lane;
+mod locks;
 mod memory;
 mod message;
 mod object;

@@ -12,6 +12,7 @@ pub(crate) use seldom::{Empty, Rarely};
 
 use crate::carrier::Traffic;
 use crate::counts;
+use crate::locks::Rank;
 use crate::memory::Room;
 use crate::peek::Place;
 use crate::wait::watch::Watch;
@@ -183,7 +184,7 @@ fn nobody() -> *mut stats::Socket {
     core::ptr::from_ref(&counts::NOBODY).cast_mut()
 }
 
-static FREE: sys::Mutex<Vec<&'static Object>> = sys::Mutex::new(Vec::new());
+static FREE: sys::Mutex<Vec<&'static Object>> = Rank::Objects.lock(Vec::new());
 
 /// For a fork: keeps others from taking objects and giving them back.
 pub(crate) fn lock_free() -> sys::MutexGuard<'static, Vec<&'static Object>> {
@@ -242,7 +243,7 @@ impl Object {
             first_leg: Leg::default(),
             more_legs: AtomicPtr::new(core::ptr::null_mut()),
             leg_count: AtomicU32::new(0),
-            control: sys::Mutex::new(Control::default()),
+            control: Rank::Control.lock(Control::default()),
             watch: Watch::new(),
         }
     }

@@ -6,6 +6,7 @@
 
 use crate::answer::Why;
 use crate::fd_table;
+use crate::locks::Rank;
 use crate::object::{Kind, Object};
 use crate::offload;
 use crate::runtime::Runtime;
@@ -33,7 +34,7 @@ impl Policies {
     pub(crate) const fn new() -> Policies {
         Policies {
             any: AtomicBool::new(false),
-            state: sys::Mutex::new(State { list: Vec::new(), monitor: None }),
+            state: Rank::Policies.lock(State { list: Vec::new(), monitor: None }),
         }
     }
 

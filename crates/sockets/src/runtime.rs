@@ -5,6 +5,7 @@ use crate::carrier::Opening;
 use crate::ending::Ending;
 use crate::family::Family;
 use crate::lane::Lane;
+use crate::locks::Rank;
 use crate::os::{Os, Product};
 use crate::policies::Policies;
 use crate::tcp::{Spare, Spares};
@@ -98,7 +99,7 @@ pub(crate) fn get() -> Option<&'static Runtime> {
 
 /// Starts the runtime. The first caller does it; a second one waits for nothing and sees the same runtime.
 pub(crate) fn start(product: Product, os: Os) -> &'static Runtime {
-    static STARTING: sys::Mutex<()> = sys::Mutex::new(());
+    static STARTING: sys::Mutex<()> = Rank::Starting.lock(());
     let _one = STARTING.lock();
     if let Some(runtime) = get() {
         return runtime;
@@ -128,15 +129,15 @@ impl Runtime {
             budgets: (receive, select),
             parameters,
             sdp: None,
-            rules: sys::Mutex::new(rules),
+            rules: Rank::Rules.lock(rules),
             interfaces,
             engine: settings::EngineOnDemand::new(),
             lanes: [const { AtomicPtr::new(core::ptr::null_mut()) }; LANES_MAX],
             lane_count: AtomicUsize::new(0),
-            links: sys::Mutex::new(Vec::new()),
-            netlink: sys::Mutex::new(None),
+            links: Rank::Links.lock(Vec::new()),
+            netlink: Rank::Netlink.lock(None),
             namespace: AtomicU64::new(0),
-            routes: sys::Mutex::new(HashMap::new()),
+            routes: Rank::Routes.lock(HashMap::new()),
             astray: AtomicBool::new(false),
             has_gone: AtomicBool::new(false),
             route_generation: AtomicU32::new(1),
@@ -144,7 +145,7 @@ impl Runtime {
             fenced: AtomicBool::new(false),
             confined: AtomicBool::new(false),
             has_unseen_rings: AtomicBool::new(false),
-            inherited: sys::Mutex::new(Vec::new()),
+            inherited: Rank::Inherited.lock(Vec::new()),
             spares: Spares::new(),
             family: Family::new(),
             opening: Opening::new(),
@@ -533,13 +534,13 @@ impl Runtime {
         crate::extra::after_fork(child);
     }
 
-    /// Before a fork: takes the locks that the child needs to find free, in the order of ARCHITECTURE.md.
+    /// Before a fork: takes the locks that the child needs to find free, in the order of `locks.rs`.
     pub(crate) fn locks_for_fork(&self) -> ForkLocks<'_> {
         let family = self.family.fork_begins();
         let links = self.links.lock();
         let routes = self.routes.lock();
         let inherited = self.inherited.lock();
-        let lanes: Vec<_> = self.lanes().map(|lane| lane.lock()).collect();
+        let lanes: Vec<_> = self.lanes().map(Lane::lock_beside).collect();
         lanes.iter().for_each(|inner| inner.device.before_fork());
         ForkLocks {
             _family: family,
@@ -547,9 +548,9 @@ impl Runtime {
             _routes: routes,
             _inherited: inherited,
             _lanes: lanes,
-            _netlink: self.netlink.lock(),
             _rules: self.rules.lock(),
             _policies: self.policies.lock(),
+            _netlink: self.netlink.lock(),
             _objects: crate::object::lock_free(),
             _sets: crate::wait::epoll::lock_free(),
             _spares: self.spares.fork_begins(),

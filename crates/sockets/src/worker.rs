@@ -11,6 +11,7 @@ use crate::fd_table;
 use crate::half_open;
 use crate::keeper;
 use crate::lane::Lane;
+use crate::locks::Rank;
 use crate::object::{Kind, Object};
 use crate::runtime::Runtime;
 use crate::udp::multicast::Lookout;
@@ -79,7 +80,7 @@ impl Handle {
             hurry: AtomicU32::new(0),
             stopping: AtomicBool::new(false),
             tid: AtomicI32::new(0),
-            parked: sys::Mutex::new(None),
+            parked: Rank::Parked.lock(None),
         }
     }
 

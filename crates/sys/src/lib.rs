@@ -24,6 +24,7 @@ pub mod futex;
 pub mod identity;
 pub mod memory;
 mod mutex;
+mod order;
 pub mod own_fd;
 pub mod pipe;
 pub mod poll;

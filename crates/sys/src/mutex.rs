@@ -8,6 +8,7 @@ use core::ops::{Deref, DerefMut};
 use core::sync::atomic::{AtomicU32, Ordering};
 
 use crate::futex::{self, Scope};
+use crate::order;
 
 const FREE: u32 = 0;
 const HELD: u32 = 1;
@@ -25,6 +26,9 @@ pub fn never_spin() {
 /// A lock around a value.
 pub struct Mutex<T: ?Sized> {
     state: AtomicU32,
+    /// Its place in the order in which locks are taken (`order.rs`).
+    #[cfg(debug_assertions)]
+    rank: u8,
     value: UnsafeCell<T>,
 }
 
@@ -54,9 +58,20 @@ impl InChild {
 }
 
 impl<T> Mutex<T> {
-    /// A free lock.
+    /// A free lock, whose order nobody looks at.
     pub const fn new(value: T) -> Mutex<T> {
-        Mutex { state: AtomicU32::new(FREE), value: UnsafeCell::new(value) }
+        Mutex::ranked(order::NONE, value)
+    }
+
+    /// A free lock that is taken after those of lower ranks, which are from 1 to 63. Debug builds assert it.
+    #[cfg_attr(not(debug_assertions), allow(unused_variables))]
+    pub const fn ranked(rank: u8, value: T) -> Mutex<T> {
+        Mutex {
+            state: AtomicU32::new(FREE),
+            #[cfg(debug_assertions)]
+            rank,
+            value: UnsafeCell::new(value),
+        }
     }
 }
 
@@ -64,6 +79,20 @@ impl<T: ?Sized> Mutex<T> {
     /// Waits for the lock: spins shortly, then sleeps.
     #[inline]
     pub fn lock(&self) -> MutexGuard<'_, T> {
+        #[cfg(debug_assertions)]
+        order::waits_for(self.rank, false);
+        self.lock_in_order()
+    }
+
+    /// As [`Mutex::lock`], beside others of its rank: every thread takes those in the same order.
+    pub fn lock_beside(&self) -> MutexGuard<'_, T> {
+        #[cfg(debug_assertions)]
+        order::waits_for(self.rank, true);
+        self.lock_in_order()
+    }
+
+    #[inline]
+    fn lock_in_order(&self) -> MutexGuard<'_, T> {
         match self.try_lock() {
             Some(guard) => guard,
             None => self.lock_contended(),
@@ -135,11 +164,15 @@ impl<T: ?Sized> Mutex<T> {
     /// For who has just made the lock its own.
     #[inline]
     fn guard(&self) -> MutexGuard<'_, T> {
+        #[cfg(debug_assertions)]
+        order::took(self.rank);
         MutexGuard { lock: self, not_send: core::marker::PhantomData }
     }
 
     #[inline]
     fn unlock(&self) {
+        #[cfg(debug_assertions)]
+        order::freed(self.rank);
         if self.state.swap(FREE, Ordering::Release) == CONTENDED {
             futex::wake(&self.state, 1, Scope::Private);
         }
@@ -197,6 +230,25 @@ mod tests {
             }
         });
         assert_eq!(*counter.lock(), 80_000);
+    }
+
+    #[test]
+    #[cfg(debug_assertions)]
+    fn who_goes_down_in_the_order_of_locks_is_stopped() {
+        let [low, other, high] = [1, 2, 2].map(|rank| Mutex::ranked(rank, ()));
+        let goes = |wait: &dyn Fn()| std::panic::catch_unwind(std::panic::AssertUnwindSafe(wait)).is_ok();
+        let held = low.lock();
+        assert!(goes(&|| drop(high.lock())), "up");
+        assert!(goes(&|| drop(Mutex::new(()).lock())), "nobody looks");
+        drop(held);
+        let held = high.lock();
+        assert!(!goes(&|| drop(low.lock())), "down");
+        assert!(!goes(&|| drop(other.lock())), "beside");
+        assert!(goes(&|| drop(other.lock_beside())), "beside, in an order of their own");
+        assert!(goes(&|| drop(low.try_lock())), "who does not wait");
+        drop(held);
+        assert!(goes(&|| drop(low.lock())), "nothing is held");
+        tore();
     }
 
     #[test]

@@ -11,6 +11,7 @@ mod tests;
 pub(crate) use describe::{attend, describe, last_words, polled, text};
 
 use crate::answer::{Answer, Stop, Why};
+use crate::locks::Rank;
 use crate::object::{Kind, Object};
 use crate::runtime::{self, LANES_MAX, Runtime};
 use core::cell::Cell;
@@ -26,7 +27,7 @@ static NOWHERE: Segment = Segment::nowhere();
 static SEGMENT: AtomicPtr<Segment> = AtomicPtr::new(core::ptr::null_mut());
 /// The process that made the file, and removes it.
 static OWNER: AtomicI32 = AtomicI32::new(0);
-static OPENING: sys::Mutex<()> = sys::Mutex::new(());
+static OPENING: sys::Mutex<()> = Rank::Segment.lock(());
 
 /// What objects without a block of their own count into.
 pub(crate) static NOBODY: Block = Block::new();
@@ -353,7 +354,7 @@ pub(crate) fn stays(block: &Block, why: Why) {
 }
 
 fn list() -> &'static Left {
-    static FIRST: Left = sys::Mutex::new(Vec::new());
+    static FIRST: Left = Rank::Left.lock(Vec::new());
     // SAFETY: null, or a leaked list.
     unsafe { LEFT.load(Ordering::Acquire).as_ref() }.unwrap_or(&FIRST)
 }
@@ -401,6 +402,6 @@ pub(crate) fn after_fork(child: &sys::InChild) {
     THREAD.set(0);
     SEGMENT.store(core::ptr::null_mut(), Ordering::Release);
     // A thread of the parent may have been changing the old list.
-    LEFT.store(Box::leak(Box::new(sys::Mutex::new(Vec::new()))), Ordering::Release);
+    LEFT.store(Box::leak(Box::new(Rank::Left.lock(Vec::new()))), Ordering::Release);
     LEFT_COUNT.store(0, Ordering::Relaxed);
 }

@@ -33,6 +33,7 @@ use crate::calls;
 use crate::carrier;
 use crate::errno::fail;
 use crate::fd_table;
+use crate::locks::Rank;
 use crate::object::{Kind, Object};
 use crate::runtime::Runtime;
 use crate::{counts, runtime};
@@ -60,7 +61,7 @@ impl Default for Extra {
     fn default() -> Extra {
         Extra {
             is_filtered: AtomicBool::new(false),
-            filter: sys::Mutex::new(None),
+            filter: Rank::Extra.lock(None),
             asks: AtomicBool::new(false),
             lent: AtomicU32::new(0),
             user_data: AtomicU64::new(0),
@@ -137,7 +138,7 @@ fn demand(runtime: &'static Runtime, object: &'static Object, fd: c_int) {
 }
 
 /// Threads that chose for themselves whether their sockets may be accelerated.
-static THREADS: sys::Mutex<Vec<(pthread_t, bool)>> = sys::Mutex::new(Vec::new());
+static THREADS: sys::Mutex<Vec<(pthread_t, bool)>> = Rank::Extra.lock(Vec::new());
 static THREADS_COUNT: AtomicUsize = AtomicUsize::new(0);
 
 /// thread_offload: sockets that a thread makes from now on may be accelerated, or not, whatever VMA_OFFLOADED_SOCKETS

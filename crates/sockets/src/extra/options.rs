@@ -7,6 +7,7 @@ use super::abi::{
 };
 use crate::answer::Answer;
 use crate::errno::fail;
+use crate::locks::Rank;
 use crate::message;
 use crate::object::{Kind, Object};
 use crate::offload;
@@ -21,7 +22,7 @@ const LOGICS: [u32; 7] = [0, 1, 10, 11, 20, 30, 31];
 const LOGIC_MASK: u32 = 0xf;
 
 /// Profiles of rings that the program made; a key is an index plus 1.
-static PROFILES: sys::Mutex<VecDeque<RingType>> = sys::Mutex::new(VecDeque::new());
+static PROFILES: sys::Mutex<VecDeque<RingType>> = Rank::Extra.lock(VecDeque::new());
 /// More than that nobody needs: each is another.
 const PROFILES_MAX: usize = 1024;
 

@@ -140,7 +140,8 @@ impl Leaving {
 /// already, or are about to, are this process' to accept.
 pub(crate) fn share(listener: &Object) {
     let legs: Vec<_> = listener.legs().collect();
-    for (leg, flow) in &listener.control.lock().flows {
+    let flows = listener.control.lock().flows.clone();
+    for (leg, flow) in &flows {
         if let Some((lane, _)) = legs.get(usize::from(*leg)) {
             lane.lock().device.leave_new_to_kernel(flow);
         }

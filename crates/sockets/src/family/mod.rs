@@ -15,6 +15,7 @@ pub(crate) use listeners::{accepted, listens_beside_others, room_for_name, share
 
 use crate::answer::Why;
 use crate::fd_table;
+use crate::locks::Rank;
 use crate::object::{Kind, Object};
 use crate::runtime::Runtime;
 use crate::tcp::{self, Moved};
@@ -58,9 +59,9 @@ const UNDER_WAY_NS: u64 = 10_000_000;
 impl Family {
     pub(crate) fn new() -> Family {
         Family {
-            state: sys::Mutex::new(State::default()),
-            parent: sys::Mutex::new(None),
-            claims: sys::Mutex::new(Vec::new()),
+            state: Rank::Family.lock(State::default()),
+            parent: Rank::Parent.lock(None),
+            claims: Rank::Claims.lock(Vec::new()),
             is_shared: AtomicBool::new(false),
             busy: AtomicBool::new(false),
         }

@@ -11,6 +11,7 @@
 //! Merely watching costs the kernel a tenth of each packet, in both directions: locks and a list of who waits. So a
 //! lane that is polled for a while is not watched at all until somebody is about to sleep.
 
+use crate::locks::Rank;
 use core::sync::atomic::{AtomicU8, AtomicU32, AtomicU64, AtomicUsize, Ordering};
 
 /// Another thread's turn within this time means that the lane is being polled.
@@ -58,7 +59,7 @@ impl Gate {
     pub(super) fn new(queues: &[i32]) -> Gate {
         Gate {
             epoll: sys::poll::epoll().ok(),
-            queues: sys::Mutex::new(queues.to_vec()),
+            queues: Rank::Gate.lock(queues.to_vec()),
             state: AtomicU8::new(UNWATCHED),
             slept_at: AtomicU64::new(0),
             by: AtomicUsize::new(0),

@@ -2,8 +2,6 @@
 //!
 //! Whoever holds the lock runs to completion in its own thread: frames in, timers, frames out, events. Lanes are
 //! leaked: opened once, never freed.
-//!
-//! Locks are taken in the order that ARCHITECTURE.md tells.
 
 mod changes;
 mod counts;
@@ -17,6 +15,7 @@ pub(crate) use frame::{Frame, Tx};
 pub(crate) use orphans::Orphan;
 pub(crate) use turn::Gather;
 
+use crate::locks::Rank;
 use crate::runtime::Runtime;
 use core::ffi::CStr;
 use core::net::Ipv4Addr;
@@ -50,7 +49,7 @@ pub(crate) struct Lane {
     pub copies: bool,
     /// Its statistics.
     pub counts: &'static stats::Lane,
-    /// Who looks at its frames. Taken before the lane's own lock.
+    /// Who looks at its frames.
     pub capture: sys::Mutex<Option<crate::capture::Running>>,
     inner: sys::Mutex<Inner>,
 }
@@ -137,8 +136,8 @@ impl Lane {
             gone: AtomicBool::new(false),
             copies: !device.is_zero_copy(),
             counts: block,
-            capture: sys::Mutex::new(None),
-            inner: sys::Mutex::new(Inner {
+            capture: Rank::Capture.lock(None),
+            inner: Rank::Lane.lock(Inner {
                 device,
                 stack,
                 addresses: Vec::new(),
@@ -170,6 +169,11 @@ impl Lane {
     #[inline]
     pub(crate) fn lock(&self) -> sys::MutexGuard<'_, Inner> {
         self.inner.lock()
+    }
+
+    /// Takes the lock beside those of lanes before it in the table.
+    pub(crate) fn lock_beside(&self) -> sys::MutexGuard<'_, Inner> {
+        self.inner.lock_beside()
     }
 
     /// Takes the lock if it is free.

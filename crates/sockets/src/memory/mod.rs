@@ -9,7 +9,7 @@
 //!
 //! `meet.rs` says when a connection looks for its other side, and makes it [`Kind::Memory`]; `data.rs` sends and
 //! receives; `ready.rs` tells readiness, and what those who sleep sleep on; `leave.rs` goes back to the kernel's
-//! socket, and ends. A room's lock is taken where other sockets take their lane's.
+//! socket, and ends.
 //!
 //! As long as the kernel's socket has a part in a connection ([`Part`]), the kernel tells that part's readiness: its
 //! socket stays in poll's array and in epoll sets, for just these events. Whenever the part changes, so does the count
@@ -28,6 +28,7 @@ use meet::Role;
 pub(crate) use meet::{accepted, accepted_sdp, before_call, connected, know_options, looks};
 pub(crate) use ready::{arm, bell, disarm, kernel_part, poll, poll_unheard, ready, rung, silent_bell};
 
+use crate::locks::Rank;
 use crate::object::{Kind, Object};
 use crate::runtime::Runtime;
 use crate::wait::{LOOK_NS, carrier, epoll};
@@ -141,7 +142,7 @@ impl News {
 impl Room {
     fn new() -> Room {
         Room {
-            inner: sys::Mutex::new(Inner::default()),
+            inner: Rank::Room.lock(Inner::default()),
             calls: AtomicU32::new(0),
             looks: AtomicBool::new(false),
             knows_options: AtomicBool::new(false),

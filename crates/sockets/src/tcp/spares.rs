@@ -5,6 +5,7 @@
 //! about it, a further descriptor of the same open file is as good as one of a new socket, and has the lowest free
 //! number as well.
 
+use crate::locks::Rank;
 use crate::object::{Inherited, Object};
 use crate::runtime::Runtime;
 use core::sync::atomic::Ordering;
@@ -29,7 +30,7 @@ pub(crate) struct Spare {
 impl Spares {
     /// None yet.
     pub(crate) const fn new() -> Spares {
-        Spares(sys::Mutex::new(Vec::new()))
+        Spares(Rank::Spares.lock(Vec::new()))
     }
 
     /// A descriptor for a connection with the options of its listener; they are set already.

@@ -1,6 +1,7 @@
 //! Who on this host hears a group: the kernel's tables of UDP sockets and of multicast memberships.
 
 use crate::fd_table;
+use crate::locks::Rank;
 use crate::object::Kind;
 use crate::runtime::Runtime;
 use core::cell::OnceCell;
@@ -79,7 +80,7 @@ impl Audience {
 }
 
 /// Groups that somebody on this host has joined, by interface, as of a generation of routes.
-static JOINED: sys::Mutex<(u32, Vec<(u32, Ipv4Addr)>)> = sys::Mutex::new((0, Vec::new()));
+static JOINED: sys::Mutex<(u32, Vec<(u32, Ipv4Addr)>)> = Rank::Members.lock((0, Vec::new()));
 
 /// Whether anybody on this host has joined a group on an interface; who sends to many groups asks for each.
 pub(super) fn is_joined(runtime: &Runtime, link: u32, group: Ipv4Addr) -> bool {

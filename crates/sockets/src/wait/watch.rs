@@ -5,6 +5,7 @@
 //! the socket writes to it.
 
 use super::epoll::Set;
+use crate::locks::Rank;
 use crate::object::Object;
 use core::sync::atomic::{AtomicU32, Ordering, fence};
 use stack::Ready;
@@ -49,7 +50,7 @@ impl Inner {
 impl Watch {
     /// Nobody waits.
     pub(crate) const fn new() -> Watch {
-        Watch { count: AtomicU32::new(0), inner: sys::Mutex::new(Inner::NOBODY) }
+        Watch { count: AtomicU32::new(0), inner: Rank::Watch.lock(Inner::NOBODY) }
     }
 
     /// Nobody waits any more.

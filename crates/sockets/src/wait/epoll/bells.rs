@@ -15,6 +15,7 @@
 
 use super::Set;
 use crate::answer::{Answer, Stop};
+use crate::locks::Rank;
 use crate::memory;
 use crate::object::Object;
 use crate::os::Os;
@@ -49,8 +50,8 @@ pub(super) struct Bells {
 impl Bells {
     pub(super) fn new() -> Bells {
         Bells {
-            awake: sys::Mutex::new(VecDeque::new()),
-            asleep: sys::Mutex::new(Vec::new()),
+            awake: Rank::Bells.lock(VecDeque::new()),
+            asleep: Rank::Asleep.lock(Vec::new()),
             hung: AtomicU32::new(0),
         }
     }

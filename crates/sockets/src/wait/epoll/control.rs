@@ -110,19 +110,20 @@ impl Set {
     /// the registration stays. The kernel's moves to a descriptor of our own, a duplicate of `known`, by which it can
     /// still be changed.
     pub(crate) fn put_aside(&'static self, os: &Os, slot: u32, fd: i32, known: i32) {
-        let (in_kernel, want, data) = {
+        let (object, events, data, in_kernel, active, disarmed) = {
             let mut items = self.items.lock();
             let Some(item) = items.get_mut(slot).filter(|item| item.fd == fd && item.has_number()) else {
                 return;
             };
             let Ok(duplicate) = sys::Fd::duplicate_of(known) else { return };
             item.put_aside(duplicate);
-            let want = if item.disarmed { Some(0) } else { form(item.object, item.events, item.active) };
-            (item.in_kernel, want, item.data)
+            let Item { object, events, data, in_kernel, active, disarmed, .. } = *item;
+            (object, events, data, in_kernel, active, disarmed)
         };
         if !in_kernel {
             return;
         }
+        let want = if disarmed { Some(0) } else { form(object, events, active) };
         let _ = os.epoll_control(self.fd.load(Ordering::Relaxed), libc::EPOLL_CTL_DEL, fd, 0, 0);
         let descriptor = self.items.lock().get_mut(slot).map(|item| item.descriptor());
         if let Some(descriptor) = descriptor {

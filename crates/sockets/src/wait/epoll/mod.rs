@@ -27,6 +27,7 @@ pub(crate) use wait::wait;
 use crate::answer::{Answer, Stop};
 use crate::fd_table;
 use crate::lane::Lane;
+use crate::locks::Rank;
 use crate::object::Object;
 use crate::os::Os;
 use crate::runtime::{self, Runtime};
@@ -66,8 +67,7 @@ pub(crate) struct Set {
     /// When the kernel's side was looked at last.
     looked: AtomicU64,
     items: sys::Mutex<Items>,
-    /// Held while an item is brought into another form: what the kernel is told of it has an order. Before the locks of
-    /// what a form depends on.
+    /// Held while an item is brought into another form: what the kernel is told of it has an order.
     settling: sys::Mutex<()>,
     /// Connections in memory among them.
     bells: bells::Bells,
@@ -91,7 +91,7 @@ struct Side {
     _wake: sys::Fd,
 }
 
-static FREE: sys::Mutex<Vec<&'static Set>> = sys::Mutex::new(Vec::new());
+static FREE: sys::Mutex<Vec<&'static Set>> = Rank::Sets.lock(Vec::new());
 
 /// For a fork: keeps others from taking sets and giving them back.
 pub(crate) fn lock_free() -> sys::MutexGuard<'static, Vec<&'static Set>> {
@@ -111,7 +111,7 @@ impl Set {
         Set {
             fd: AtomicI32::new(-1),
             fds: AtomicU32::new(0),
-            side: sys::Mutex::new(None),
+            side: Rank::Side.lock(None),
             wake: AtomicI32::new(-1),
             secret: AtomicU64::new(0),
             lanes: AtomicU32::new(0),
@@ -119,14 +119,14 @@ impl Set {
             in_kernel: AtomicU32::new(0),
             moves: AtomicU32::new(0),
             nested: AtomicBool::new(false),
-            relations: sys::Mutex::new(Relations::default()),
+            relations: Rank::Relations.lock(Relations::default()),
             has_inner: AtomicBool::new(false),
             spin: AtomicU32::new(0),
             looked: AtomicU64::new(0),
-            items: sys::Mutex::new(Items::default()),
-            settling: sys::Mutex::new(()),
+            items: Rank::Items.lock(Items::default()),
+            settling: Rank::Settling.lock(()),
             bells: bells::Bells::new(),
-            held: sys::Mutex::new(Vec::new()),
+            held: Rank::Held.lock(Vec::new()),
             has_held: AtomicBool::new(false),
             is_parents: AtomicBool::new(false),
         }
