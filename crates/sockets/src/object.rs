@@ -55,6 +55,35 @@ const IS: u8 = 2;
 /// Options by level and name, with their values.
 pub(crate) type Inherited = Vec<(i32, i32, Vec<u8>)>;
 
+/// Where the clients of a listener wait: its role.
+#[derive(Default)]
+pub(crate) enum Queue {
+    /// It is no listener.
+    #[default]
+    None,
+    /// In the engines of its legs; those of this host in the kernel.
+    Engine,
+    /// In the kernel.
+    Kernel,
+    /// In the kernel, where some have stand-ins: those that came before the fork, each in a message from here
+    /// (family/listeners.rs).
+    KernelAndBefore(sys::Fd),
+}
+
+impl Queue {
+    /// Whether it is a listener's.
+    pub(crate) fn is_some(&self) -> bool {
+        !matches!(self, Queue::None)
+    }
+
+    /// The kernel listens, if it did not before.
+    pub(crate) fn is_kernels(&mut self) {
+        if !self.is_some() {
+            *self = Queue::Kernel;
+        }
+    }
+}
+
 /// What only control calls touch.
 #[derive(Default)]
 pub(crate) struct Control {
@@ -80,10 +109,8 @@ pub(crate) struct Control {
     pub accepted: bool,
     /// A non-blocking connect whose result has not been told yet.
     pub connecting: bool,
-    /// The queue length of a listener.
-    pub backlog: Option<u32>,
-    /// Clients of a listener that came before the fork, each in a message (family/listeners.rs).
-    pub clients: Option<sys::Fd>,
+    /// Whose a listener's clients are.
+    pub queue: Queue,
     /// The shadow has SO_REUSEADDR for its port's sake (`tcp/port.rs`): the application did not ask for it.
     pub port_shared: bool,
     /// What was on its way when the connection went to the kernel, which does not tell that: the number behind it, and

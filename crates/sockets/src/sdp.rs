@@ -171,7 +171,7 @@ pub(crate) fn connected(runtime: &'static Runtime, fd: i32, to: SocketAddr, offe
 /// listen(2) was successful.
 pub(crate) fn listens(fd: i32, wanted: Wanted) {
     if let Some(object) = enter(fd) {
-        object.control.lock().backlog = Some(0);
+        object.control.lock().queue.is_kernels();
         memory::listens(object, fd, if wanted == Wanted::Sdp { Takes::SdpOnly } else { Takes::All });
     }
 }

@@ -78,7 +78,7 @@ pub fn forked_child() {
         match fd_table::entry(fd) {
             Some(Entry::Epoll(set)) => set.after_fork(child),
             Some(Entry::Socket(object)) if carrier::after_fork(object, child) => {
-                listens |= object.control.lock().backlog.is_some();
+                listens |= object.control.lock().queue.is_some();
             }
             // (A listener that another thread made since the fork began.)
             Some(Entry::Socket(object))

@@ -173,7 +173,7 @@ pub unsafe fn listen(fd: c_int, backlog: c_int) -> Answer<c_int> {
         }
         Kind::TcpIdle | Kind::Carried => {
             // For forks: children get it.
-            object.control.lock().backlog = Some(u32::try_from(backlog).unwrap_or(u32::MAX));
+            object.control.lock().queue.is_kernels();
             counts::describe(object);
             kernel()
         }

@@ -61,5 +61,5 @@ pub(crate) fn after_fork(object: &'static Object, child: &sys::InChild) -> bool 
 }
 
 fn is_listener(object: &Object) -> bool {
-    object.control.lock().backlog.is_some()
+    object.control.lock().queue.is_some()
 }

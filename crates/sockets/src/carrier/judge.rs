@@ -240,7 +240,7 @@ pub(crate) fn standing(runtime: &Runtime, object: &Object) -> Option<(Verdict, (
         return None;
     }
     let (calls, bytes) = object.traffic.seen();
-    let verdict = if object.control.try_lock()?.backlog.is_some() {
+    let verdict = if object.control.try_lock()?.queue.is_some() {
         Listener
     } else if runtime.parameters.carrier == Carrier::Kernel {
         ByParameter

@@ -12,7 +12,7 @@ use super::State;
 use crate::address::{self, Wanted};
 use crate::answer::Why;
 use crate::lane::Lane;
-use crate::object::{Kind, Object};
+use crate::object::{Kind, Object, Queue};
 use crate::runtime::Runtime;
 use crate::wait::carrier;
 use crate::{counts, fd_table, tcp};
@@ -52,6 +52,7 @@ impl State {
         let (local, flows) = {
             let mut control = listener.control.lock();
             listener.drop_legs();
+            control.queue = Queue::Kernel;
             (control.local, core::mem::take(&mut control.flows))
         };
         listener.is_carried_again();
@@ -62,7 +63,7 @@ impl State {
         let fd = listener.fd.load(Ordering::Relaxed);
         runtime.count(Why::Shared, format_args!("TCP listener (fd {fd})"));
         let (Some(local), Ok((clients, all))) = (local, pair) else { return };
-        listener.control.lock().clients = Some(all);
+        listener.control.lock().queue = Queue::KernelAndBefore(all);
         for (lane, id) in &legs {
             lane.lock().stack.set_token(*id, 0);
         }
@@ -72,7 +73,7 @@ impl State {
         if leaving.serve(self, runtime) {
             self.leaving.push(leaving);
         } else if leaving.gave_none() {
-            listener.control.lock().clients = None;
+            listener.control.lock().queue = Queue::Kernel;
         }
     }
 
@@ -131,8 +132,10 @@ impl Leaving {
 
     /// Whether nobody will ever be found where its clients wait.
     fn gave_none(&self) -> bool {
-        let control = self.listener.control.lock();
-        control.clients.as_ref().is_none_or(|clients| !sys::poll::readable(clients.raw()))
+        match &self.listener.control.lock().queue {
+            Queue::KernelAndBefore(clients) => !sys::poll::readable(clients.raw()),
+            _ => true,
+        }
     }
 }
 
@@ -183,11 +186,11 @@ fn stand_in(local: SocketAddrV4) -> sys::Result<()> {
 fn take_client(listener: &Object) -> Option<Fd> {
     let mut client = Vec::new();
     let mut control = listener.control.lock();
-    let clients = control.clients.as_ref()?;
+    let Queue::KernelAndBefore(clients) = &control.queue else { return None };
     match sys::socket::receive_descriptors(clients.raw(), &mut [0], &mut client, libc::MSG_DONTWAIT) {
         Err(libc::EAGAIN) | Ok(1..) => {}
         // All have been taken.
-        _ => control.clients = None,
+        _ => control.queue = Queue::Kernel,
     }
     client.pop()
 }
@@ -195,8 +198,8 @@ fn take_client(listener: &Object) -> Option<Fd> {
 /// Before the kernel accepts: whether clients of this listener may be others than it says, and then how long the name
 /// may be that the application wants.
 pub(crate) fn room_for_name(listener: &Object, name: Wanted) -> Option<socklen_t> {
-    let has_clients = listener.kind() == Kind::Carried && listener.control.lock().clients.is_some();
-    has_clients.then(|| name.room())
+    let has_clients = || matches!(listener.control.lock().queue, Queue::KernelAndBefore(_));
+    (listener.kind() == Kind::Carried && has_clients()).then(|| name.room())
 }
 
 /// The kernel accepted `fd`: if it stands for a client, that one is behind the number from now on, and named.

@@ -4,7 +4,7 @@ use super::options;
 use crate::address;
 use crate::answer::{Answer, Stop, Why};
 use crate::lane::Lane;
-use crate::object::{Kind, Object};
+use crate::object::{Kind, Object, Queue};
 use crate::offload;
 use crate::runtime::Runtime;
 use crate::wait::carrier;
@@ -22,7 +22,6 @@ pub(crate) fn listen(
     backlog: c_int,
 ) -> Answer<c_int> {
     let queue = queue_length(backlog);
-    object.control.lock().backlog = Some(queue);
     if object.kind() == Kind::Listener {
         kernel_listen(runtime, fd, backlog)?;
         for (lane, id) in object.legs() {
@@ -42,6 +41,7 @@ pub(crate) fn listen(
     };
     match stood {
         Ok(()) => {
+            object.control.lock().queue = Queue::Engine;
             object.set_kind(Kind::Listener);
             carrier::changed(&runtime.os, object);
             Ok(0)
