@@ -4,8 +4,11 @@
 //! The background thread does it. The thread that ends the process may be in a signal handler that interrupted
 //! anything, malloc or a turn of a lane; so it asks, and waits as long as the other gets on.
 
+use crate::background::BACKGROUND;
 use crate::carrier;
+use crate::carrier::OPENING;
 use crate::counts;
+use crate::family::FAMILY;
 use crate::fd_table;
 use crate::lane::{Frame, Tx};
 use crate::object::{Kind, Object};
@@ -35,9 +38,11 @@ pub(crate) struct Ending {
     steps: AtomicU32,
 }
 
+/// Of this process.
+pub(crate) static ENDING: Ending = Ending::new();
+
 impl Ending {
-    /// Nobody ends the process yet.
-    pub(crate) const fn new() -> Ending {
+    const fn new() -> Ending {
         Ending { state: AtomicU32::new(NOT_ASKED), steps: AtomicU32::new(0) }
     }
 
@@ -79,14 +84,14 @@ impl Ending {
 /// At exit of the process: nobody comes any more, pending data gets its bounded time to leave, and interfaces are left.
 pub fn exiting() {
     let Some(runtime) = runtime::get() else { return };
-    runtime.opening.wait();
-    if !runtime.worker.is_running() {
+    OPENING.wait();
+    if !BACKGROUND.is_running() {
         return end(runtime);
     }
     let (success, failure) = (Ordering::AcqRel, Ordering::Relaxed);
-    let _ = runtime.ending.state.compare_exchange(NOT_ASKED, ASKED, success, failure);
-    runtime.worker.look();
-    runtime.ending.wait();
+    let _ = ENDING.state.compare_exchange(NOT_ASKED, ASKED, success, failure);
+    BACKGROUND.look();
+    ENDING.wait();
 }
 
 fn end(runtime: &'static Runtime) {
@@ -96,12 +101,12 @@ fn end(runtime: &'static Runtime) {
             inner.device.ending();
         }
     }
-    sockets(runtime, Kind::Carried).chain(sockets(runtime, Kind::Udp)).for_each(carrier::leave);
-    for object in sockets(runtime, Kind::Listener) {
+    sockets(Kind::Carried).chain(sockets(Kind::Udp)).for_each(carrier::leave);
+    for object in sockets(Kind::Listener) {
         end_listener(runtime, object, patience);
     }
     // Those that children may claim go to the kernel with what waits for them.
-    for object in sockets(runtime, Kind::Udp).filter(|object| object.holders.load(Ordering::Acquire) == 0) {
+    for object in sockets(Kind::Udp).filter(|object| object.holders.load(Ordering::Acquire) == 0) {
         give_back(object, patience);
     }
     settle(runtime);
@@ -113,9 +118,9 @@ fn end(runtime: &'static Runtime) {
     }
 }
 
-fn sockets(runtime: &Runtime, kind: Kind) -> impl Iterator<Item = &'static Object> {
+fn sockets(kind: Kind) -> impl Iterator<Item = &'static Object> {
     let all = (0..fd_table::end()).filter_map(fd_table::socket);
-    all.filter(move |object| object.kind() == kind).inspect(|_| runtime.ending.step())
+    all.filter(move |object| object.kind() == kind).inspect(|_| ENDING.step())
 }
 
 /// What comes for a socket without a connection is the kernel's from now on.
@@ -152,9 +157,9 @@ pub(crate) fn settle(runtime: &'static Runtime) {
     counts::exiting(runtime);
     let begin = sys::clock::now();
     let patience = begin + LOCKS_WAIT_NS;
-    runtime.family.leave_to_children(runtime, patience);
+    FAMILY.leave_to_children(runtime, patience);
     let mut waiting = Vec::new();
-    for object in sockets(runtime, Kind::Stream) {
+    for object in sockets(Kind::Stream) {
         let Some((lane, id)) = object.leg() else { continue };
         let Some(mut guard) = lane.lock_until(patience) else { continue };
         let inner = &mut *guard;
@@ -171,8 +176,8 @@ pub(crate) fn settle(runtime: &'static Runtime) {
     }
     let linger = u64::from(runtime.parameters.exit_linger_msec) * 1_000_000;
     loop {
-        runtime.ending.step();
-        runtime.family.serve(runtime);
+        ENDING.step();
+        FAMILY.serve(runtime);
         let holds = hand_over_all(runtime);
         waiting.retain(|(lane, id)| lane.try_lock().is_none_or(|inner| has_unsent(&inner.stack, *id)));
         let age = sys::clock::now() - begin;

@@ -21,6 +21,8 @@ pub mod extra;
 pub mod os;
 
 mod address;
+mod astray;
+mod background;
 mod capture;
 mod carrier;
 mod counts;

@@ -1,7 +1,7 @@
 //! May this socket be ours? And the way back: a socket that is left to the kernel.
 
 use crate::answer::{Answer, Stop, Why};
-use crate::family::Patience;
+use crate::family::{FAMILY, Patience};
 use crate::lane::Lane;
 use crate::object::{Kind, Object};
 use crate::runtime::{Decision, Runtime};
@@ -163,45 +163,6 @@ pub(crate) fn lanes_of(
     if lanes.is_empty() { Err(Why::InterfaceNotChosen) } else { Ok(lanes) }
 }
 
-/// The interface of a lane was deleted: what is bound or listens there is the kernel's. Connections follow when there
-/// is a route for them ([`move_astray`]).
-pub(crate) fn leave_lane(runtime: &'static Runtime, lane: &'static Lane) {
-    for fd in 0..fd_table::end() {
-        let Some(object) = fd_table::socket(fd) else { continue };
-        if !object.leg().is_some_and(|(first, _)| core::ptr::eq(first, lane)) {
-            continue;
-        }
-        match object.kind() {
-            Kind::Udp => udp::leave(object),
-            Kind::Listener => tcp::detach(object),
-            _ => continue,
-        }
-        let _: Answer<()> = leave(runtime, object, Why::InterfaceGone, "socket");
-        object.watch.wake_all(object);
-    }
-}
-
-/// Connections whose route leads over another interface by now, or whose interface was deleted, move into the kernel.
-/// By the worker. Where that cannot be (it takes CAP_NET_ADMIN) they go on by the interface that they began on.
-pub(crate) fn move_astray(runtime: &'static Runtime) {
-    let mut is_left = false;
-    for fd in 0..fd_table::end() {
-        let Some(object) = fd_table::socket(fd).filter(|object| object.kind() == Kind::Stream) else {
-            continue;
-        };
-        let Some((lane, id)) = object.leg() else { continue };
-        let why = if lane.gone.load(Ordering::Acquire) { Why::InterfaceGone } else { Why::OtherInterface };
-        let is_astray = why == Why::InterfaceGone || lane.lock().stack.tcp_is_elsewhere(id);
-        if is_astray && !runtime.family.to_kernel(runtime, object, why) {
-            logger::debug!("fd {fd}: {}, and it cannot move (yet)", why.text());
-            is_left |= why == Why::InterfaceGone;
-        }
-    }
-    if !is_left {
-        runtime.has_gone.store(false, Ordering::Release);
-    }
-}
-
 /// Leaves a socket to the kernel for good: every descriptor that names it becomes the kernel's alone. In strict mode
 /// the call fails instead, unless the user's own rule or switch asked for the kernel.
 pub(crate) fn leave<T>(
@@ -231,13 +192,13 @@ pub(crate) fn expel(runtime: &'static Runtime, object: &'static Object, why: Why
             if object.kind() == Kind::Carried {
                 return true;
             }
-            return runtime.family.to_kernel(runtime, object, why);
+            return FAMILY.to_kernel(runtime, object, why);
         }
         Kind::TcpIdle | Kind::Listener => tcp::detach(object),
         Kind::Stream if !tcp::is_open(object) => return true,
-        Kind::Stream => return runtime.family.to_kernel(runtime, object, why),
+        Kind::Stream => return FAMILY.to_kernel(runtime, object, why),
         Kind::Lent | Kind::Inherited => {
-            return runtime.family.claim(runtime, object, Patience::Long) == Ok(true);
+            return FAMILY.claim(runtime, object, Patience::Long) == Ok(true);
         }
         Kind::Memory => {
             memory::leave(runtime, object, why.text());

@@ -7,6 +7,7 @@ use crate::answer::{Answer, Stop, Why};
 use crate::carrier;
 use crate::errno::fail;
 use crate::extra;
+use crate::family::FAMILY;
 use crate::lane::Tx;
 use crate::object::{Kind, Object};
 use crate::runtime::Runtime;
@@ -171,7 +172,7 @@ fn only_kernel(
         Kind::Stream if !tcp::is_open(object) => return Ok(0),
         Kind::Stream => {
             let moves = !runtime.parameters.strict;
-            if moves && runtime.family.to_kernel(runtime, object, Why::Unsupported) {
+            if moves && FAMILY.to_kernel(runtime, object, Why::Unsupported) {
                 return Ok(0);
             }
             let fd = object.fd.load(Ordering::Relaxed);

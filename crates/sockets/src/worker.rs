@@ -6,7 +6,11 @@
 //! Where the application is away (no turn for a while) and the engine has unfinished business, it also sleeps on the
 //! AF_XDP sockets, so that acknowledgments and retransmissions go on as they would in the kernel.
 
+use crate::astray;
+use crate::background::BACKGROUND;
 use crate::counts;
+use crate::ending::ENDING;
+use crate::family::FAMILY;
 use crate::fd_table;
 use crate::half_open;
 use crate::keeper;
@@ -15,7 +19,7 @@ use crate::locks::Rank;
 use crate::object::{Kind, Object};
 use crate::runtime::Runtime;
 use crate::udp::multicast::Lookout;
-use core::sync::atomic::{AtomicBool, AtomicI32, AtomicU32, Ordering};
+use core::sync::atomic::Ordering;
 use netlink::{Monitor, Update};
 use std::ffi::CString;
 
@@ -48,144 +52,69 @@ const ATTEND_NS: u64 = 500_000_000;
 /// How often processes that share our arenas are looked after: what the dead left is taken back.
 const BURY_NS: u64 = 1_000_000_000;
 
-/// The worker as the rest of the library knows it.
-pub(crate) struct Handle {
-    running: AtomicBool,
-    /// Its eventfd; -1 before it runs.
-    wake: AtomicI32,
-    /// It is asleep for long and must be woken to hurry.
-    asleep: AtomicBool,
-    /// It is asleep for longer than the progress interval: who sends must wake it.
-    dozing: AtomicBool,
-    hurry: AtomicU32,
-    /// It is to end, and its work to wait for another thread.
-    stopping: AtomicBool,
-    /// Its number, as the kernel has it.
-    tid: AtomicI32,
-    /// Its work, while no thread does it.
-    parked: sys::Mutex<Option<Worker>>,
-}
-
 /// How long a worker may take to end, nanoseconds: more than its longest step.
 const STOP_NS: u64 = 5_000_000_000;
 
-impl Handle {
-    /// No worker yet.
-    pub(crate) const fn new() -> Handle {
-        Handle {
-            running: AtomicBool::new(false),
-            wake: AtomicI32::new(-1),
-            asleep: AtomicBool::new(false),
-            dozing: AtomicBool::new(false),
-            hurry: AtomicU32::new(0),
-            stopping: AtomicBool::new(false),
-            tid: AtomicI32::new(0),
-            parked: Rank::Parked.lock(None),
-        }
-    }
+/// Its work, while no thread does it.
+static PARKED: sys::Mutex<Option<Worker>> = Rank::Parked.lock(None);
 
-    /// Starts the worker on the first lane, tells it of further ones.
-    pub(crate) fn wake_or_start(&self, runtime: &'static Runtime) {
-        if self.running.swap(true, Ordering::AcqRel) {
-            self.wake();
-            return;
-        }
-        let Ok(wake) = sys::fd::eventfd() else { return };
-        self.wake.store(wake.raw(), Ordering::Release);
-        self.spawn(runtime, Worker::new(runtime, wake));
+/// Starts the worker on the first lane, tells it of further ones.
+pub(crate) fn wake_or_start(runtime: &'static Runtime) {
+    if BACKGROUND.running.swap(true, Ordering::AcqRel) {
+        BACKGROUND.look();
+        return;
     }
+    let Ok(wake) = sys::fd::eventfd() else { return };
+    BACKGROUND.wake.store(wake.raw(), Ordering::Release);
+    spawn(Worker::new(runtime, wake));
+}
 
-    fn spawn(&self, runtime: &'static Runtime, worker: Worker) {
-        let body = move || {
-            let handle = &runtime.worker;
-            handle.tid.store(sys::process::tid(), Ordering::Release);
-            let parked = worker.run();
-            *handle.parked.lock() = Some(parked);
-        };
-        if sys::thread::spawn("sidestep", body).is_err() {
-            self.wake.store(-1, Ordering::Release);
-            logger::warning!("no background thread: protocol timers run only while the program calls");
-        }
+fn spawn(worker: Worker) {
+    let body = move || {
+        BACKGROUND.tid.store(sys::process::tid(), Ordering::Release);
+        let parked = worker.run();
+        *PARKED.lock() = Some(parked);
+    };
+    if sys::thread::spawn("sidestep", body).is_err() {
+        BACKGROUND.wake.store(-1, Ordering::Release);
+        logger::warning!("no background thread: protocol timers run only while the program calls");
     }
+}
 
-    /// Ends the thread, so that the caller may be the only one of its process; [`Handle::resume`] follows. False: it
-    /// does not run, or does not end.
-    pub(crate) fn stop(&self) -> bool {
-        const LOOKS_NS: u64 = 20_000;
-        if !self.is_running() {
+/// Ends the thread, so that the caller may be the only one of its process; [`resume`] follows. False: it does not run,
+/// or does not end.
+pub(crate) fn stop() -> bool {
+    const LOOKS_NS: u64 = 20_000;
+    if !BACKGROUND.is_running() {
+        return false;
+    }
+    let patience = sys::clock::now() + STOP_NS;
+    BACKGROUND.stopping.store(true, Ordering::Release);
+    BACKGROUND.look();
+    // Libc's end of the thread comes before the kernel's.
+    while PARKED.lock().is_none() || sys::process::has_thread(BACKGROUND.tid.load(Ordering::Acquire)) {
+        if sys::clock::now() > patience {
+            BACKGROUND.stopping.store(false, Ordering::Release);
             return false;
         }
-        let patience = sys::clock::now() + STOP_NS;
-        self.stopping.store(true, Ordering::Release);
-        self.wake();
-        // Libc's end of the thread comes before the kernel's.
-        while self.parked.lock().is_none() || sys::process::has_thread(self.tid.load(Ordering::Acquire)) {
-            if sys::clock::now() > patience {
-                self.stopping.store(false, Ordering::Release);
-                return false;
-            }
-            sys::thread::sleep(LOOKS_NS);
-        }
-        self.stopping.store(false, Ordering::Release);
-        self.wake.store(-1, Ordering::Release);
-        true
+        sys::thread::sleep(LOOKS_NS);
     }
+    BACKGROUND.stopping.store(false, Ordering::Release);
+    BACKGROUND.wake.store(-1, Ordering::Release);
+    true
+}
 
-    /// Goes on with the work of [`Handle::stop`], in a thread that has what the caller has: privileges, filters,
-    /// namespaces.
-    pub(crate) fn resume(&self, runtime: &'static Runtime) {
-        let Some(worker) = self.parked.lock().take() else { return };
-        self.wake.store(worker.wake.raw(), Ordering::Release);
-        self.spawn(runtime, worker);
-    }
+/// Goes on with the work of [`stop`], in a thread that has what the caller has: privileges, filters, namespaces.
+pub(crate) fn resume() {
+    let Some(worker) = PARKED.lock().take() else { return };
+    BACKGROUND.wake.store(worker.wake.raw(), Ordering::Release);
+    spawn(worker);
+}
 
-    /// Something cannot wait for the progress interval.
-    #[inline]
-    pub(crate) fn hurry(&self) {
-        self.hurry.fetch_add(1, Ordering::Relaxed);
-        if self.asleep.load(Ordering::Relaxed) && self.asleep.swap(false, Ordering::AcqRel) {
-            self.wake();
-        }
-    }
-
-    /// Something was sent: what follows from it cannot wait until the worker has dozed enough.
-    #[inline]
-    pub(crate) fn rouse(&self) {
-        if self.dozing.load(Ordering::Relaxed) && self.dozing.swap(false, Ordering::AcqRel) {
-            self.wake();
-        }
-    }
-
-    /// There is something new to look at.
-    pub(crate) fn look(&self) {
-        self.wake();
-    }
-
-    fn wake(&self) {
-        if self.is_running() {
-            sys::fd::signal(self.descriptor());
-        }
-    }
-
-    /// Its eventfd, for those who are to wake it; -1: it does not run.
-    pub(crate) fn descriptor(&self) -> i32 {
-        self.wake.load(Ordering::Acquire)
-    }
-
-    /// Whether there is a background thread.
-    pub(crate) fn is_running(&self) -> bool {
-        self.descriptor() >= 0
-    }
-
-    /// In the child of a fork there is no worker.
-    pub(crate) fn after_fork(&self, child: &sys::InChild) {
-        self.parked.take_over(child);
-        self.stopping.store(false, Ordering::Release);
-        self.running.store(false, Ordering::Release);
-        self.wake.store(-1, Ordering::Release);
-        self.asleep.store(false, Ordering::Release);
-        self.dozing.store(false, Ordering::Release);
-    }
+/// In the child of a fork there is no worker.
+pub(crate) fn after_fork(child: &sys::InChild) {
+    PARKED.take_over(child);
+    BACKGROUND.after_fork();
 }
 
 /// Moves the calling thread to the cpuset of a folder: of cpuset(7), or a threaded one of cgroups(7).
@@ -276,15 +205,15 @@ impl Worker {
         self.pin();
         self.catch_up();
         loop {
-            self.runtime.ending.serve(self.runtime);
-            if self.runtime.worker.stopping.load(Ordering::Acquire) {
+            ENDING.serve(self.runtime);
+            if BACKGROUND.stopping.load(Ordering::Acquire) {
                 return self;
             }
             if self.runtime.astray.swap(false, Ordering::AcqRel) {
-                crate::offload::move_astray(self.runtime);
+                astray::move_connections(self.runtime);
             }
             let now = sys::clock::now();
-            let hurry = self.runtime.worker.hurry.load(Ordering::Relaxed);
+            let hurry = BACKGROUND.hurry.load(Ordering::Relaxed);
             if hurry != self.hurry_seen {
                 self.hurry_seen = hurry;
                 self.hurried_at = now;
@@ -299,7 +228,7 @@ impl Worker {
             }
             self.patience = if is_needed { HURRY_NS } else { HURRY_LEAST_OFTEN_NS.min(self.patience * 2) };
             let next = self.turn_lanes(now);
-            self.runtime.family.serve(self.runtime);
+            FAMILY.serve(self.runtime);
             self.lookout.look(self.runtime, now);
             if now.saturating_sub(self.attended_at) >= ATTEND_NS {
                 self.attended_at = now;
@@ -317,7 +246,7 @@ impl Worker {
     /// A process ends with its last thread. libc, which sees to that, takes this one for one of the application's.
     fn end_if_alone(&self) {
         if sys::process::is_left_to_caller() {
-            self.runtime.ending.end_now(self.runtime);
+            ENDING.end_now(self.runtime);
             sys::process::end(0);
         }
     }
@@ -404,24 +333,23 @@ impl Worker {
             }
             lane.gate.each_queue(|fd| watch(&mut self.fds, fd));
         }
-        if self.runtime.family.is_busy() {
-            self.runtime.family.watch(&mut self.fds);
+        if FAMILY.is_busy() {
+            FAMILY.watch(&mut self.fds);
         }
-        let handle = &self.runtime.worker;
         if now.saturating_sub(self.hurried_at) < HURRY_SPAN_NS {
             until = until.min(now + self.patience);
         } else {
-            handle.asleep.store(true, Ordering::SeqCst);
-            if handle.hurry.load(Ordering::SeqCst) != self.hurry_seen {
-                handle.asleep.store(false, Ordering::SeqCst);
+            BACKGROUND.asleep.store(true, Ordering::SeqCst);
+            if BACKGROUND.hurry.load(Ordering::SeqCst) != self.hurry_seen {
+                BACKGROUND.asleep.store(false, Ordering::SeqCst);
                 return;
             }
             // Who sends just before this wakes nobody: the doze ends soon enough.
-            handle.dozing.store(dozes, Ordering::Release);
+            BACKGROUND.dozing.store(dozes, Ordering::Release);
         }
         let _ = sys::poll::poll(&mut self.fds, Some(until - now), None);
-        handle.dozing.store(false, Ordering::Release);
-        handle.asleep.store(false, Ordering::SeqCst);
+        BACKGROUND.dozing.store(false, Ordering::Release);
+        BACKGROUND.asleep.store(false, Ordering::SeqCst);
         if self.fds[0].revents != 0 {
             sys::fd::clear(self.wake.raw());
         }
@@ -437,7 +365,7 @@ impl Worker {
     fn may_doze(&self, now: u64) -> bool {
         let wakes = |lane: &Lane| lane.sleepers.load(Ordering::Relaxed) > 0 || is_away(lane, now);
         now.saturating_sub(self.moved_at) >= CALM_NS
-            && !self.runtime.family.is_busy()
+            && !FAMILY.is_busy()
             && self.runtime.lanes().all(|lane| lane.is_fenced() || wakes(lane))
     }
 
@@ -455,8 +383,8 @@ impl Worker {
                 process.netlink_resyncs.one();
             }
             match &update {
-                Update::LinkGone(index) => self.runtime.link_gone(*index),
-                Update::Overrun => self.runtime.look_for_gone(),
+                Update::LinkGone(index) => astray::link_gone(self.runtime, *index),
+                Update::Overrun => astray::look_for_gone(self.runtime),
                 _ => {}
             }
             if matches!(

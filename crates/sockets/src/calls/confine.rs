@@ -4,23 +4,28 @@
 //! background thread: it ends before such a call, and a new one, which has what its maker has, goes on after it.
 
 use crate::answer::Why;
+use crate::background::BACKGROUND;
+use crate::carrier::OPENING;
 use crate::ending;
 use crate::fd_table;
 use crate::offload;
 use crate::runtime::{self, Runtime};
+use crate::worker;
 use core::sync::atomic::Ordering;
 
 /// Makes a call that changes what the calling thread may do, or where it is.
 pub fn confine(call: impl FnOnce()) {
-    let Some(runtime) = runtime::get() else { return call() };
-    runtime.opening.wait();
+    if runtime::get().is_none() {
+        return call();
+    }
+    OPENING.wait();
     // Beside other threads of the application this one is another that keeps what it has. (Without /proc nobody knows:
     // a program in such a place is more likely to be small.)
     let is_alone = || sys::process::threads().is_none_or(|threads| threads <= 2);
-    let stopped = runtime.worker.is_running() && is_alone() && runtime.worker.stop();
+    let stopped = BACKGROUND.is_running() && is_alone() && worker::stop();
     call();
     if stopped {
-        runtime.worker.resume(runtime);
+        worker::resume();
     }
 }
 
@@ -30,8 +35,8 @@ pub fn confine(call: impl FnOnce()) {
 pub fn filter(call: impl FnOnce() -> bool) -> bool {
     let Some(runtime) = runtime::get() else { return call() };
     let was_confined = runtime.confined.swap(true, Ordering::AcqRel);
-    runtime.opening.wait();
-    let stopped = runtime.worker.stop();
+    OPENING.wait();
+    let stopped = worker::stop();
     let stay = expel_all(runtime);
     let is_needed = stopped && stay > 0;
     if is_needed {
@@ -39,13 +44,13 @@ pub fn filter(call: impl FnOnce() -> bool) -> bool {
             "seccomp: {stay} connections cannot move into the kernel, and stay accelerated: the filter must allow what \
              Sidestep calls, and does not hold for its background thread"
         );
-        runtime.worker.resume(runtime);
+        worker::resume();
     }
     let is_filtered = call();
     if !is_filtered {
         runtime.confined.store(was_confined, Ordering::Release);
         if !is_needed {
-            runtime.worker.resume(runtime);
+            worker::resume();
         }
     }
     is_filtered && stay == 0

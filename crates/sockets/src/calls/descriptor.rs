@@ -4,6 +4,7 @@ use super::{kernel, ours, passing};
 use crate::answer::Answer;
 use crate::carrier;
 use crate::errno::fail;
+use crate::family::FAMILY;
 use crate::fd_table::{self, Entry};
 use crate::object::{Kind, Object};
 use crate::runtime::{self, Runtime};
@@ -82,7 +83,7 @@ pub(crate) fn end_deferred(object: &'static Object) {
 }
 
 fn end(runtime: &'static Runtime, object: &'static Object, fd: c_int) {
-    if matches!(object.kind(), Kind::Stream | Kind::Udp) && runtime.family.keep(object, fd) {
+    if matches!(object.kind(), Kind::Stream | Kind::Udp) && FAMILY.keep(object, fd) {
         return;
     }
     counts::last_words(runtime, object);
@@ -92,7 +93,7 @@ fn end(runtime: &'static Runtime, object: &'static Object, fd: c_int) {
             carrier::leave(object);
         }
         Kind::TcpIdle | Kind::Listener | Kind::Stream => tcp::close(runtime, object, fd),
-        Kind::Lent | Kind::Inherited => runtime.family.decline(object),
+        Kind::Lent | Kind::Inherited => FAMILY.decline(object),
         Kind::Carried | Kind::Moving => carrier::leave(object),
         Kind::Memory => memory::close(object, fd),
         Kind::Free => {}

@@ -35,7 +35,7 @@ pub use whole::{sendfile64, splice};
 
 use crate::answer::{Answer, Stop, Why};
 use crate::carrier;
-use crate::family::Patience;
+use crate::family::{FAMILY, Patience};
 use crate::fd_table;
 use crate::object::{Kind, Object};
 use crate::runtime::{self, Runtime};
@@ -82,7 +82,7 @@ fn claim<T>(runtime: &'static Runtime, object: &'static Object, flags: Option<c_
         Some(flags) if may_not_wait(flags) => Patience::Hardly,
         Some(_) => Patience::Blocks,
     };
-    runtime.family.claim(runtime, object, patience)?;
+    FAMILY.claim(runtime, object, patience)?;
     kernel()
 }
 

@@ -3,7 +3,7 @@
 
 use super::process::is_lost;
 use crate::answer::Why;
-use crate::family::{self, Patience};
+use crate::family::{self, FAMILY, Patience};
 use crate::fd_table;
 use crate::message::plausible;
 use crate::object::{Kind, Object};
@@ -52,8 +52,8 @@ pub unsafe fn passing(message: *const msghdr) {
 pub fn hand_on(fd: c_int, why: Why) {
     let (Some(object), Some(runtime)) = (fd_table::socket(fd), runtime::get()) else { return };
     match object.kind() {
-        Kind::Lent | Kind::Inherited => _ = runtime.family.claim(runtime, object, Patience::Long),
-        Kind::Stream if is_lost(object) && !runtime.family.to_kernel(runtime, object, why) => {
+        Kind::Lent | Kind::Inherited => _ = FAMILY.claim(runtime, object, Patience::Long),
+        Kind::Stream if is_lost(object) && !FAMILY.to_kernel(runtime, object, why) => {
             let remote = object.control.lock().remote;
             logger::warning!(
                 "fd {fd}, connected to {}, is {} and cannot move into the kernel, where it would be found: that needs \

@@ -4,19 +4,22 @@ use super::passing::is_close_on_exec;
 use crate::answer::Why;
 use crate::carrier;
 use crate::counts;
-use crate::ending::{self, LOCKS_WAIT_NS};
-use crate::family::Patience;
+use crate::ending::{self, ENDING, LOCKS_WAIT_NS};
+use crate::extra;
+use crate::family::{self, FAMILY, Patience};
 use crate::fd_table::{self, Entry};
 use crate::memory;
-use crate::object::{Kind, Object};
+use crate::object::{self, Kind, Object};
 use crate::offload;
 use crate::os::{Os, Product};
-use crate::runtime::{self, ForkLocks};
+use crate::runtime;
 use crate::sdp::Sdp;
-use crate::wait::waker;
+use crate::wait::{epoll, waker};
+use crate::worker;
 use crate::{tcp, udp};
 use core::sync::atomic::{AtomicPtr, Ordering};
 use stack::SocketError;
+use sys::MutexGuard;
 
 /// Called once, before the first candidate socket or epoll set is made: configuration, logging; devices are opened
 /// lazily. Never fails: what cannot be done is left to the kernel. False: so is everything, and no call needs to ask.
@@ -30,9 +33,19 @@ pub fn tells_of_crashes() -> bool {
     runtime::get().is_some_and(|runtime| runtime.parameters.handle_sigsegv)
 }
 
+/// Locks that the child needs to find free.
+struct ForkLocks {
+    _family: MutexGuard<'static, family::State>,
+    _runtime: runtime::Locks<'static>,
+    _objects: MutexGuard<'static, Vec<&'static Object>>,
+    _sets: MutexGuard<'static, Vec<&'static epoll::Set>>,
+    _spares: MutexGuard<'static, Vec<tcp::Spare>>,
+    _keeper: MutexGuard<'static, keeper::client::Client>,
+}
+
 /// Held between `fork_begins` and `fork_done`, by the thread that forks and by its copy in the child; a box. Who has
 /// these locks is the only one that writes here.
-static FORKING: AtomicPtr<ForkLocks<'static>> = AtomicPtr::new(core::ptr::null_mut());
+static FORKING: AtomicPtr<ForkLocks> = AtomicPtr::new(core::ptr::null_mut());
 
 fn release_fork_locks() {
     let locks = FORKING.swap(core::ptr::null_mut(), Ordering::AcqRel);
@@ -46,18 +59,24 @@ fn release_fork_locks() {
 pub fn fork_begins() {
     if let Some(runtime) = runtime::get() {
         memory::before_fork(runtime);
-        runtime.family.before_fork(runtime);
+        FAMILY.before_fork(runtime);
         carrier::before_fork(runtime);
-        FORKING.store(Box::into_raw(Box::new(runtime.locks_for_fork())), Ordering::Release);
+        let locks = ForkLocks {
+            _family: FAMILY.fork_begins(),
+            _runtime: runtime.fork_begins(),
+            _objects: object::lock_free(),
+            _sets: epoll::lock_free(),
+            _spares: tcp::SPARES.fork_begins(),
+            _keeper: keeper::client::fork_begins(),
+        };
+        FORKING.store(Box::into_raw(Box::new(locks)), Ordering::Release);
     }
 }
 
 /// After fork, in parent and child: releases what `fork_begins` took.
 pub fn fork_done() {
     release_fork_locks();
-    if let Some(runtime) = runtime::get() {
-        runtime.family.fork_done(runtime);
-    }
+    FAMILY.fork_done();
 }
 
 /// In the child of fork, right after `fork_done`, before anything else runs there: lanes and connections are the
@@ -72,7 +91,7 @@ pub fn forked_child() {
     // SAFETY: a fresh child has the one thread that forked, and it holds nothing any more.
     let child = &unsafe { sys::InChild::new() };
     let mut listens = false;
-    runtime.family.after_fork(child);
+    FAMILY.after_fork(child);
     ::memory::sign::after_fork(child);
     for fd in 0..fd_table::end() {
         match fd_table::entry(fd) {
@@ -98,6 +117,11 @@ pub fn forked_child() {
         }
     }
     runtime.after_fork(listens, child);
+    carrier::OPENING.after_fork();
+    ENDING.after_fork();
+    worker::after_fork(child);
+    counts::after_fork(child);
+    extra::after_fork(child);
 }
 
 /// Before exec replaces the program: connections whose descriptors the new program gets move into the kernel, and what
@@ -130,8 +154,8 @@ pub fn executing() {
             continue;
         }
         let goes_on = match object.kind() {
-            Kind::Lent => runtime.family.claim(runtime, object, Patience::Long) == Ok(true),
-            Kind::Stream => runtime.family.to_kernel(runtime, object, Why::Executed),
+            Kind::Lent => FAMILY.claim(runtime, object, Patience::Long) == Ok(true),
+            Kind::Stream => FAMILY.to_kernel(runtime, object, Why::Executed),
             _ => false,
         };
         if goes_on {

@@ -5,6 +5,7 @@
 use super::demanded::is_demanded;
 use super::holders;
 use super::judge::{self, CALLS};
+use super::opening::OPENING;
 use super::to_wire::Refusal;
 use crate::address;
 use crate::answer::Why;
@@ -147,7 +148,7 @@ fn stand(
     let remote = object.control.lock().remote;
     let links = links(runtime, object, local, remote, peer)?;
     if !opens && let Some(link) = links.iter().find(|link| runtime.known_lane(**link).is_none()) {
-        runtime.opening.note(runtime, CALLS, &links);
+        OPENING.note(runtime, CALLS, &links);
         return Err(Refusal::NotOpen(*link));
     }
     object.control.lock().local = Some(local);

@@ -7,8 +7,10 @@
 
 use super::carried::{calls_are_over, wait_while_moving};
 use super::holders;
+use super::opening::OPENING;
 use super::to_wire::{self, Refusal};
 use crate::counts;
+use crate::family::FAMILY;
 use crate::memory;
 use crate::object::{Kind, Object};
 use crate::runtime::Runtime;
@@ -92,7 +94,7 @@ fn look(runtime: &'static Runtime, object: &'static Object, fd: c_int) {
 /// True: the kernel carries the connection now.
 fn to_kernel(runtime: &'static Runtime, object: &'static Object, fd: c_int) -> bool {
     let begun = sys::clock::now();
-    let moved = runtime.family.to_carried(runtime, object, fd);
+    let moved = FAMILY.to_carried(runtime, object, fd);
     if moved {
         logger::debug!(
             "fd {fd}: moved from the wire to the kernel in {} us",
@@ -201,7 +203,7 @@ fn to_wire(runtime: &'static Runtime, object: &'static Object, fd: c_int, verdic
                 counts::describe(object);
             }
             judged(object, Verdict::Opening, seen);
-            runtime.opening.note(runtime, CALLS, &[link]);
+            OPENING.note(runtime, CALLS, &[link]);
         }
     }
 }
@@ -209,7 +211,7 @@ fn to_wire(runtime: &'static Runtime, object: &'static Object, fd: c_int, verdic
 /// A socket is due, and goes on in the kernel without a look: its interface, or another one, is yet to be opened.
 pub(super) fn goes_on(runtime: &'static Runtime, object: &Object) -> bool {
     let has_looked = Verdict::from_number(object.counts().verdict.value()) == Some(Verdict::Opening);
-    let goes_on = runtime.opening.goes_on(runtime, CALLS, has_looked);
+    let goes_on = OPENING.goes_on(runtime, CALLS, has_looked);
     if goes_on {
         let calls = object.traffic.seen().0;
         object.price.fetch_max(calls.saturating_add(CALLS), Ordering::SeqCst);

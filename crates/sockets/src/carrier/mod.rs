@@ -29,4 +29,4 @@ pub(crate) use demanded::{connects_on_wire, is_demanded, listens_on_wire};
 pub(crate) use forking::{after_fork, before_fork};
 pub(crate) use holders::{is_alone, leave};
 pub(crate) use judge::{Traffic, demand, on_wire, shake, standing};
-pub(crate) use opening::Opening;
+pub(crate) use opening::OPENING;

@@ -24,8 +24,11 @@ pub(crate) struct Opening {
     thread: AtomicI32,
 }
 
+/// Those of this process.
+pub(crate) static OPENING: Opening = Opening::new();
+
 impl Opening {
-    pub(crate) const fn new() -> Opening {
+    const fn new() -> Opening {
         Opening {
             wanted: [const { AtomicU32::new(0) }; WANTED],
             calls: AtomicU32::new(0),
@@ -111,17 +114,16 @@ impl Opening {
 }
 
 fn begin(runtime: &'static Runtime, links: Vec<u32>) {
-    let opening = &runtime.opening;
     let open = move || {
-        opening.thread.store(sys::process::tid(), Ordering::Release);
+        OPENING.thread.store(sys::process::tid(), Ordering::Release);
         for link in links {
             let _ = runtime.lane_for_link(link);
         }
-        opening.end();
+        OPENING.end();
     };
     if sys::thread::spawn("sidestep", open).is_err() {
         // It is tried again with the next calls.
-        opening.end();
+        OPENING.end();
     }
 }
 

@@ -10,6 +10,7 @@ use super::read_out;
 use crate::address;
 use crate::answer::Why;
 use crate::counts;
+use crate::family::FAMILY;
 use crate::keeper;
 use crate::lane::{Inner, Lane, Tx};
 use crate::object::{Kind, Object};
@@ -108,7 +109,7 @@ pub(crate) fn to_wire(
     drop(guard);
     carrier::changed(&runtime.os, object);
     if let Some(left) = left {
-        runtime.family.remember(left);
+        FAMILY.remember(left);
     }
     result.map(|_| ())
 }

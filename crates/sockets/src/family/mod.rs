@@ -14,6 +14,7 @@ mod listeners;
 pub(crate) use listeners::{accepted, listens_beside_others, room_for_name, share};
 
 use crate::answer::Why;
+use crate::background::BACKGROUND;
 use crate::fd_table;
 use crate::locks::Rank;
 use crate::object::{Kind, Object};
@@ -27,7 +28,10 @@ use libc::c_int;
 use sys::Fd;
 use sys::poll::pollfd;
 
-/// All of it, in the runtime.
+/// What this process and its relatives have together.
+pub(crate) static FAMILY: Family = Family::new();
+
+/// All of it.
 pub(crate) struct Family {
     state: sys::Mutex<State>,
     /// In a child: where connections of the parent are claimed.
@@ -53,13 +57,25 @@ pub(crate) struct State {
     leaving: Vec<listeners::Leaving>,
 }
 
+impl State {
+    const fn new() -> State {
+        State {
+            pending: None,
+            channels: Vec::new(),
+            kept: Vec::new(),
+            moved: Vec::new(),
+            leaving: Vec::new(),
+        }
+    }
+}
+
 /// How long packets may be under way to the engine after their flow was taken out of the steering.
 const UNDER_WAY_NS: u64 = 10_000_000;
 
 impl Family {
-    pub(crate) fn new() -> Family {
+    const fn new() -> Family {
         Family {
-            state: Rank::Family.lock(State::default()),
+            state: Rank::Family.lock(State::new()),
             parent: Rank::Parent.lock(None),
             claims: Rank::Claims.lock(Vec::new()),
             is_shared: AtomicBool::new(false),
@@ -75,7 +91,7 @@ impl Family {
             if object.kind() == Kind::Listener {
                 self.busy.store(true, Ordering::Release);
                 self.state.lock().leave_engine(runtime, object);
-                runtime.worker.look();
+                BACKGROUND.look();
             }
         }
     }
@@ -106,7 +122,7 @@ impl Family {
     }
 
     /// After the fork, in the parent (in the child it does nothing).
-    pub(crate) fn fork_done(&self, runtime: &'static Runtime) {
+    pub(crate) fn fork_done(&self) {
         let mut state = self.state.lock();
         if state.pending.as_ref().is_none_or(|(_, _, pid)| *pid != sys::process::pid()) {
             return;
@@ -115,7 +131,7 @@ impl Family {
             state.channels.push(channel);
             self.busy.store(true, Ordering::Release);
             drop(state);
-            runtime.worker.look();
+            BACKGROUND.look();
         }
     }
 

@@ -15,6 +15,7 @@ pub(crate) use frame::{Frame, Tx};
 pub(crate) use orphans::Orphan;
 pub(crate) use turn::Gather;
 
+use crate::background::BACKGROUND;
 use crate::locks::Rank;
 use crate::runtime::Runtime;
 use core::ffi::CStr;
@@ -212,9 +213,9 @@ impl Lane {
     }
 
     /// A thread is about to sleep on the lane: packets wake it, or those who poll the lane do.
-    pub(crate) fn before_sleep(&self, runtime: &Runtime, now: u64) {
+    pub(crate) fn before_sleep(&self, now: u64) {
         if self.gate.is_polled_by_others(self.turned.load(Ordering::Relaxed), now) || !self.gate.arm(now) {
-            runtime.worker_hurry();
+            BACKGROUND.hurry();
         }
     }
 
@@ -251,7 +252,7 @@ impl Lane {
         if gathering != self.gathering.load(Ordering::Relaxed) {
             self.gathering.store(gathering, Ordering::Relaxed);
             if gathering {
-                inner.runtime.worker_hurry();
+                BACKGROUND.hurry();
             }
         }
     }

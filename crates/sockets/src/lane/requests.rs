@@ -2,6 +2,7 @@
 //! engine. Runs under the lane's lock.
 
 use super::{Inner, Tx};
+use crate::background::BACKGROUND;
 use crate::keeper;
 use core::net::{Ipv4Addr, SocketAddrV4};
 use core::sync::atomic::Ordering;
@@ -27,7 +28,7 @@ impl Inner {
                 self.stack.set_path(Instant(now), query, path, &mut Tx(&mut self.device));
                 if path.is_ok_and(|path| path.elsewhere) {
                     self.runtime.astray.store(true, Ordering::Release);
-                    self.runtime.worker.look();
+                    BACKGROUND.look();
                 }
             }
             Request::Neighbour(next_hop) => self.find_neighbour(next_hop, now),
@@ -113,7 +114,7 @@ impl Inner {
             self.stack.set_neighbour(Instant(now), next_hop, Some(MacAddr(mac)), &mut Tx(&mut self.device));
         } else {
             keeper::resolve(self.runtime, link, next_hop);
-            self.runtime.worker_hurry();
+            BACKGROUND.hurry();
         }
         if self.neighbours.len() < NEIGHBOURS_MAX && !self.neighbours.iter().any(|(ip, _)| *ip == next_hop) {
             self.neighbours.push((next_hop, now));

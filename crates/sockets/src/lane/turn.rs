@@ -10,6 +10,7 @@
 //! stand behind another one's work.
 
 use super::{Frame, Inner, Tx};
+use crate::background::BACKGROUND;
 use crate::object::Object;
 use config::Parameters;
 use stack::tcp::Push;
@@ -222,7 +223,7 @@ impl Inner {
             self.device.kick();
             self.gather.kicked = at.0;
             self.moved_at = at.0;
-            self.runtime.worker.rouse();
+            BACKGROUND.rouse();
         }
     }
 

@@ -2,6 +2,7 @@
 
 use crate::address::Wanted;
 
+use super::spares::SPARES;
 use crate::answer::{Answer, Stop, Why};
 use crate::errno::fail;
 use crate::fd_table;
@@ -123,7 +124,7 @@ fn take(
         let control = listener.control.lock();
         (control.inherited.clone(), control.linger, control.tcp.clone())
     };
-    let spare = runtime.spares.take(runtime, inherited.as_ref(), flags);
+    let spare = SPARES.take(runtime, inherited.as_ref(), flags);
     let fd = match spare.map_or_else(|| shadow(runtime, inherited.as_deref(), flags), Ok) {
         Ok(fd) => fd,
         Err(errno) => return Some(fail(errno)),

@@ -1,5 +1,6 @@
 //! close(2) and shutdown(2) on TCP, and taking a socket off its legs.
 
+use super::spares::SPARES;
 use crate::answer::{Answer, Stop, Why};
 use crate::errno::fail;
 use crate::lane::{Inner, Lane, Tx};
@@ -48,7 +49,7 @@ pub(crate) fn close(runtime: &'static Runtime, object: &'static Object, fd: c_in
     drop(inner);
     drop(finished);
     if let Some(inherited) = accepted {
-        runtime.spares.keep(object, fd, inherited);
+        SPARES.keep(object, fd, inherited);
     }
     let _control = object.control.lock();
     object.drop_legs();

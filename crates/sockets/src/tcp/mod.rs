@@ -23,7 +23,7 @@ pub(crate) use port::reuse_asked;
 pub(crate) use recv::recv;
 pub(crate) use repair::{Moved, put_back, to_carried, to_kernel};
 pub(crate) use send::{send, send_fetched, send_file};
-pub(crate) use spares::{Spare, Spares};
+pub(crate) use spares::{SPARES, Spare};
 pub(crate) use splice::Splice;
 
 use crate::address::{self, Given};

@@ -18,6 +18,9 @@ const MOST: usize = 16;
 /// See the module's page.
 pub(crate) struct Spares(sys::Mutex<Vec<Spare>>);
 
+/// Those of this process.
+pub(crate) static SPARES: Spares = Spares::new();
+
 /// One of them.
 pub(crate) struct Spare {
     shadow: sys::Fd,
@@ -28,8 +31,7 @@ pub(crate) struct Spare {
 }
 
 impl Spares {
-    /// None yet.
-    pub(crate) const fn new() -> Spares {
+    const fn new() -> Spares {
         Spares(Rank::Spares.lock(Vec::new()))
     }
 

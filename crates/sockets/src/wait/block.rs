@@ -356,7 +356,7 @@ fn sleep<T>(
     for lane in wait.lanes.each().filter(|_| wait.set.is_none_or(|set| set.is_nested())) {
         lane.descriptors.iter().for_each(|fd| fds.push(*fd, libc::POLLIN));
     }
-    wait.lanes.each().for_each(|lane| lane.before_sleep(runtime, now));
+    wait.lanes.each().for_each(|lane| lane.before_sleep(now));
     let left = wait.deadline.map(|deadline| deadline.saturating_sub(now));
     let _ = os.poll_all(fds.slice(), left, Some(wait.mask.unwrap_or(asleep.mask)));
     drop(asleep);

@@ -1,0 +1,69 @@
+//! What a fork needs of the runtime: its locks before, a fresh start in the child.
+
+use super::Runtime;
+use super::routes::Routes;
+use crate::answer::Why;
+use crate::lane::{Inner, Lane};
+use crate::policies;
+use config::ProcessRules;
+use core::sync::atomic::Ordering;
+use netlink::Netlink;
+use sys::MutexGuard;
+
+/// Locks that the child needs to find free, in the order of `locks.rs`.
+pub(crate) struct Locks<'a> {
+    _links: MutexGuard<'a, Vec<(u32, Result<usize, Why>)>>,
+    _routes: MutexGuard<'a, Routes>,
+    _inherited: MutexGuard<'a, Vec<xdp::Inherited>>,
+    _lanes: Vec<MutexGuard<'a, Inner>>,
+    _rules: MutexGuard<'a, ProcessRules>,
+    _policies: MutexGuard<'a, policies::State>,
+    _netlink: MutexGuard<'a, Option<Netlink>>,
+}
+
+impl Runtime {
+    /// Before a fork, in the parent: takes them. Lanes and what they are opened from are ready for the child.
+    pub(crate) fn fork_begins(&self) -> Locks<'_> {
+        let links = self.links.lock();
+        let routes = self.routes.lock();
+        let inherited = self.inherited.lock();
+        let lanes: Vec<_> = self.lanes().map(Lane::lock_beside).collect();
+        lanes.iter().for_each(|inner| inner.device.before_fork());
+        Locks {
+            _links: links,
+            _routes: routes,
+            _inherited: inherited,
+            _lanes: lanes,
+            _rules: self.rules.lock(),
+            _policies: self.policies.lock(),
+            _netlink: self.netlink.lock(),
+        }
+    }
+
+    /// In the child: engines and netlink are the parent's; lanes are opened anew when a socket needs one. `listens`: it
+    /// will, perhaps after it gave up the privilege for it.
+    pub(crate) fn after_fork(&self, listens: bool, child: &sys::InChild) {
+        {
+            let mut all = self.inherited.lock();
+            for inherited in all.iter() {
+                inherited.after_fork(child);
+            }
+            for lane in self.lanes() {
+                lane.disown();
+                let inherited = lane.lock().device.inherit(child);
+                all.retain(|known| known.index() != inherited.index());
+                all.push(inherited);
+            }
+            if listens {
+                all.iter().for_each(xdp::Inherited::prepare);
+            }
+        }
+        self.lane_count.store(0, Ordering::Release);
+        self.links.lock().clear();
+        // The descriptor is shared with the parent: its answers must not be read here. Dropping closes our copy.
+        *self.netlink.lock() = None;
+        self.routes.lock().clear();
+        self.route_generation.fetch_add(1, Ordering::AcqRel);
+        self.policies.after_fork();
+    }
+}

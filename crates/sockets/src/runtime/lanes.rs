@@ -1,0 +1,167 @@
+//! Which lanes there are: an interface gets one when a socket first needs it, and a failure is remembered.
+
+use super::{LANES_MAX, Runtime};
+use crate::answer::Why;
+use crate::lane::Lane;
+use crate::{address, capture, device, keeper, worker};
+use config::ExceptionHandling;
+use core::net::{Ipv4Addr, SocketAddrV4};
+use core::sync::atomic::Ordering;
+use netlink::Address;
+
+impl Runtime {
+    /// The lane in a slot.
+    #[inline]
+    pub(crate) fn lane(&self, slot: usize) -> Option<&'static Lane> {
+        // SAFETY: slots hold null or a leaked lane.
+        unsafe { self.lanes.get(slot)?.load(Ordering::Acquire).as_ref() }
+    }
+
+    /// Every open lane.
+    #[inline]
+    pub(crate) fn lanes(&self) -> impl Iterator<Item = &'static Lane> + '_ {
+        (0..self.lane_count.load(Ordering::Acquire)).filter_map(|slot| self.lane(slot))
+    }
+
+    /// The lane of an interface, opened on first use. A failure is remembered.
+    pub(crate) fn lane_for_link(&'static self, index: u32) -> Result<&'static Lane, Why> {
+        let mut links = self.links.lock();
+        if let Some((_, known)) = links.iter().find(|(link, _)| *link == index) {
+            return known.and_then(|slot| self.lane(slot).ok_or(Why::DeviceFailed));
+        }
+        if !self.is_here() {
+            return Err(Why::Namespace);
+        }
+        let opened = sys::thread::with_room(|| self.open_link(index));
+        let known = match &opened {
+            Ok(lane) => Ok(lane.slot),
+            Err(why) => Err(*why),
+        };
+        links.push((index, known));
+        drop(links);
+        match &opened {
+            Ok(_) => {
+                (self.os.opened)();
+                worker::wake_or_start(self);
+            }
+            Err(why)
+                if self.parameters.exception_handling == ExceptionHandling::Exit && !why.is_ordinary() =>
+            {
+                logger::error!("{}, and VMA_EXCEPTION_HANDLING is -2: the program ends", why.text());
+                sys::process::end(1);
+            }
+            Err(_) => {}
+        }
+        opened
+    }
+
+    /// What became of an interface. `None`: it was not asked for yet, or another thread opens one just now.
+    pub(crate) fn known_lane(&self, index: u32) -> Option<Result<&'static Lane, Why>> {
+        let (_, known) = *self.links.try_lock()?.iter().find(|(link, _)| *link == index)?;
+        Some(known.and_then(|slot| self.lane(slot).ok_or(Why::DeviceFailed)))
+    }
+
+    /// An interface is no more: one of its number is asked for anew.
+    pub(crate) fn forget_link(&self, index: u32) {
+        self.links.lock().retain(|(link, _)| *link != index);
+    }
+
+    /// Whether an interface was asked for, be it in vain.
+    pub(crate) fn has_asked_for_lanes(&self) -> bool {
+        !self.links.lock().is_empty()
+    }
+
+    #[cold]
+    fn open_link(&'static self, index: u32) -> Result<&'static Lane, Why> {
+        if self.fenced.load(Ordering::Relaxed) {
+            return Err(Why::Fenced);
+        }
+        let link = self
+            .netlink(|netlink| netlink.links())
+            .unwrap_or_default()
+            .into_iter()
+            .find(|link| link.index == index);
+        let link = link.ok_or(Why::NoRoute)?;
+        let count = self.lane_count.load(Ordering::Relaxed);
+        let is_gone = |slot: &usize| self.lane(*slot).is_some_and(|lane| lane.gone.load(Ordering::Relaxed));
+        let slot = (0..count).find(is_gone).unwrap_or(count);
+        if slot >= LANES_MAX {
+            return Err(Why::EngineFull);
+        }
+        if is_confined() {
+            self.confined.store(true, Ordering::Release);
+            return Err(Why::Confined);
+        }
+        let device = device::open(self, &link)?;
+        keeper::prepare();
+        let copies = if device.is_zero_copy() { "zero copy" } else { "copying" };
+        logger::debug!(
+            "{}: accelerated, {:?} mode, {copies}, {} queues",
+            link.name,
+            device.mode(),
+            device.descriptors().len()
+        );
+        let lane: &'static Lane =
+            Box::leak(Box::new(Lane::new(slot, &link, &self.addresses(), device, self)));
+        self.lanes[slot].store(core::ptr::from_ref(lane).cast_mut(), Ordering::Release);
+        self.lane_count.store(count.max(slot + 1), Ordering::Release);
+        capture::attend_lane(self, lane, sys::clock::now());
+        Ok(lane)
+    }
+
+    /// The lanes on which a socket bound to every address stands: those of all chosen interfaces that are up and have
+    /// an address. If none: the most telling reason.
+    pub(crate) fn lanes_for_any(&'static self) -> Result<Vec<&'static Lane>, Why> {
+        let mut lanes = Vec::new();
+        let mut because = Why::NoInterface;
+        for link in self.links_for_any() {
+            match self.lane_for_link(link) {
+                Ok(lane) => lanes.push(lane),
+                Err(why) if because.is_ordinary() => because = why,
+                Err(_) => {}
+            }
+        }
+        if lanes.is_empty() { Err(because) } else { Ok(lanes) }
+    }
+
+    /// Interfaces that are up and have an address.
+    pub(crate) fn links_for_any(&self) -> Vec<u32> {
+        let addresses = self.addresses();
+        let mut links = self.netlink(|netlink| netlink.links()).unwrap_or_default();
+        links.retain(|link| {
+            link.up && !link.loopback && addresses.iter().any(|address| address.link == link.index)
+        });
+        links.into_iter().map(|link| link.index).collect()
+    }
+
+    /// The lane whose interface owns `address`.
+    pub(crate) fn lane_for_address(&'static self, address: Ipv4Addr) -> Result<&'static Lane, Why> {
+        self.lane_for_link(self.link_of_address(address)?)
+    }
+
+    /// The interface that owns `address`.
+    pub(crate) fn link_of_address(&self, address: Ipv4Addr) -> Result<u32, Why> {
+        if address.is_loopback() {
+            return Err(Why::LocalAddress);
+        }
+        if address.is_multicast() || address.is_broadcast() {
+            return Err(Why::GroupAddress);
+        }
+        let owner = self.addresses().into_iter().find(|known| known.address == address);
+        Ok(owner.ok_or(Why::GroupAddress)?.link)
+    }
+
+    pub(super) fn addresses(&self) -> Vec<Address> {
+        self.netlink(|netlink| netlink.addresses()).unwrap_or_default()
+    }
+}
+
+/// Whether this process began under rules for the ports that it may connect to (Landlock): they deny port 0, which
+/// nobody allows. Without such rules the kernel finds nobody there.
+fn is_confined() -> bool {
+    let Ok(fd) = sys::socket::socket(libc::AF_INET, libc::SOCK_STREAM | libc::SOCK_NONBLOCK, 0) else {
+        return false;
+    };
+    let nobody = address::to_sockaddr(SocketAddrV4::new(Ipv4Addr::LOCALHOST, 0));
+    matches!(sys::socket::connect(fd.raw(), &nobody), Err(libc::EACCES | libc::EPERM))
+}

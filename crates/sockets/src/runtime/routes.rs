@@ -1,0 +1,117 @@
+//! Where packets go: the kernel is asked, and its answers are remembered until it says that something changed.
+
+use super::Runtime;
+use crate::answer::Why;
+use crate::lane::Lane;
+use core::net::Ipv4Addr;
+use core::sync::atomic::Ordering;
+use netlink::RouteQuery;
+use std::collections::HashMap;
+
+/// Destinations remembered before the cache starts anew.
+const ROUTES_MAX: usize = 1 << 16;
+
+/// Where packets go, by destination and what else their way depends on.
+pub(crate) type Routes = HashMap<(Ipv4Addr, RouteQuery), Decision>;
+
+/// Where packets to a destination go.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Decision {
+    /// Over this lane, from this address unless the socket has its own.
+    Lane { slot: u8, source: Ipv4Addr },
+    /// By the kernel.
+    Kernel(Why),
+}
+
+impl Runtime {
+    /// Where packets to `to` go; remembered until routes change. Opens the interface, if none of this process has yet.
+    pub(crate) fn decide(&'static self, to: Ipv4Addr, asked: RouteQuery) -> Decision {
+        let decided = self.decide_by(to, asked, |link| Some(self.lane_for_link(link)));
+        decided.unwrap_or(Decision::Kernel(Why::DeviceFailed))
+    }
+
+    /// As [`Runtime::decide`], and opens nothing. `Err`: this interface was not asked for yet, or is being opened.
+    pub(crate) fn decide_if_open(&'static self, to: Ipv4Addr, asked: RouteQuery) -> Result<Decision, u32> {
+        let mut of_route = 0;
+        let decided = self.decide_by(to, asked, |link| {
+            of_route = link;
+            self.known_lane(link)
+        });
+        decided.ok_or(of_route)
+    }
+
+    fn decide_by(
+        &'static self,
+        to: Ipv4Addr,
+        asked: RouteQuery,
+        lane_of: impl FnOnce(u32) -> Option<Result<&'static Lane, Why>>,
+    ) -> Option<Decision> {
+        if to.is_loopback() || to.is_unspecified() {
+            return Some(Decision::Kernel(Why::LocalAddress));
+        }
+        if to.is_multicast() || to.is_broadcast() {
+            return Some(Decision::Kernel(Why::GroupAddress));
+        }
+        if let Some(known) = self.routes.lock().get(&(to, asked)) {
+            return Some(*known);
+        }
+        let decision = self.ask_route(to, asked, lane_of)?;
+        let mut routes = self.routes.lock();
+        if routes.len() >= ROUTES_MAX {
+            routes.clear();
+        }
+        routes.insert((to, asked), decision);
+        Some(decision)
+    }
+
+    fn ask_route(
+        &'static self,
+        to: Ipv4Addr,
+        asked: RouteQuery,
+        lane_of: impl FnOnce(u32) -> Option<Result<&'static Lane, Why>>,
+    ) -> Option<Decision> {
+        use netlink::RouteKind::*;
+        let because = |why| Some(Decision::Kernel(why));
+        let Ok(route) = self.netlink(|netlink| netlink.route(to, asked)) else {
+            return because(Why::NoRoute);
+        };
+        match route.kind {
+            Local => return because(Why::LocalAddress),
+            Broadcast | Multicast => return because(Why::GroupAddress),
+            Unreachable => return because(Why::NoRoute),
+            Unicast => {}
+        }
+        // A source that was asked with is not told again.
+        match (lane_of(route.link)?, route.source.or(asked.source)) {
+            (Ok(lane), Some(source)) if self.answers_come_by(lane, source) => {
+                match self.policies.check(None, Some(to)) {
+                    Ok(()) => Some(Decision::Lane { slot: lane.slot as u8, source }),
+                    Err(why) => because(why),
+                }
+            }
+            (Ok(_), Some(_)) => because(Why::OtherInterface),
+            (Ok(_), None) => because(Why::NoRoute),
+            (Err(why), _) => because(why),
+        }
+    }
+
+    /// Whether answers to a source address can be expected on a lane's interface: it has the address, or none does that
+    /// a peer could prefer (loopback, dummies).
+    fn answers_come_by(&self, lane: &Lane, source: Ipv4Addr) -> bool {
+        if lane.lock().addresses.contains(&source) {
+            return true;
+        }
+        let Some(owner) = self.addresses().into_iter().find(|known| known.address == source) else {
+            return false;
+        };
+        let links = self.netlink(|netlink| netlink.links()).unwrap_or_default();
+        let owner = links.into_iter().find(|link| link.index == owner.link);
+        owner.is_some_and(|link| link.loopback || link.kind.as_deref() == Some("dummy"))
+    }
+
+    /// Routes changed: sockets ask anew.
+    pub(crate) fn forget_routes(&self) {
+        self.routes.lock().clear();
+        self.route_generation.fetch_add(1, Ordering::AcqRel);
+    }
+}
