@@ -1,7 +1,7 @@
 //! The order in which this layer takes its locks: one table, which debug builds assert (`sys::Mutex::ranked`).
 //!
-//! Whoever waits for a lock holds none of those at or behind its own row. The locks of other crates (the keeper's client,
-//! a device's) are taken last, and nothing of ours under them.
+//! Whoever waits for a lock holds none of those at or behind its own row. The locks of other crates (the keeper's
+//! client, a device's) are taken last, and nothing of ours under them.
 
 /// A row of the table, outermost first.
 #[derive(Clone, Copy)]

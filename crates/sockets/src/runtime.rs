@@ -1,5 +1,5 @@
-//! The one global: configuration, the kernel's view of the network, and why sockets were left to the kernel. Which lanes
-//! there are is in `lanes.rs`, where packets go in `routes.rs`.
+//! The one global: configuration, the kernel's view of the network, and why sockets were left to the kernel. Which
+//! lanes there are is in `lanes.rs`, where packets go in `routes.rs`.
 
 mod fork;
 mod lanes;
