@@ -37,7 +37,7 @@ impl Parameters {
             notices.extend(parameters.set(name, value));
         }
         let is_given = |name: &str| value_of(name).is_some();
-        parameters.settle(is_given("VMA_LOG_DETAILS"));
+        parameters.apply_implied(is_given("VMA_LOG_DETAILS"));
         parameters.size(is_given);
         (parameters, notices)
     }
@@ -65,7 +65,7 @@ impl Parameters {
     }
 
     /// What one parameter implies for another.
-    fn settle(&mut self, log_details_given: bool) {
+    fn apply_implied(&mut self, log_details_given: bool) {
         if self.select_poll_os_force {
             self.select_poll_os_ratio = 1;
             self.select_skip_os = 1;

@@ -44,7 +44,7 @@ impl Engine {
     }
 
     /// Answers what the engine asks and takes what it sent.
-    fn settle(&mut self) {
+    fn catch_up(&mut self) {
         self.host.answer(self.now);
         self.host.stack.flush(self.now, &mut self.host.out);
         while self.host.stack.take_event().is_some() {}
@@ -182,7 +182,7 @@ impl World for Engine {
     fn inject(&mut self, packet: &[u8]) {
         let ether = ethernet::Header::ipv4(mac_of(HOST), mac_of(PEER));
         self.host.receive(self.now, [&ether[..], packet].concat());
-        self.settle();
+        self.catch_up();
     }
 
     fn next(&mut self, until: Duration) -> Option<(Duration, Vec<u8>)> {
@@ -195,7 +195,7 @@ impl World for Engine {
                 Some(due) if due <= until => {
                     self.now = due.max(self.now);
                     self.host.stack.on_time(self.now, &mut self.host.out);
-                    self.settle();
+                    self.catch_up();
                 }
                 _ => {
                     self.now = until.max(self.now);
@@ -221,7 +221,7 @@ impl World for Engine {
             },
             _ => self.on_socket(name, call, rest),
         };
-        self.settle();
+        self.catch_up();
         answer
     }
 

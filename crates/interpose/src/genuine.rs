@@ -3,7 +3,7 @@
 //! Constructors of other libraries call hooks before ours has run, so each function is looked up at its first use.
 //! Two threads may both look it up; they find the same.
 //!
-//! `syscall` is found earlier than the others, by [`settle`]: allocators call it while they prepare themselves
+//! `syscall` is found earlier than the others, by [`find_early`]: allocators call it while they prepare themselves
 //! (jemalloc, mimalloc), holding a lock that dlsym of a C library before 2.34 would wait for, because it allocates.
 //! Until then it is the bare call.
 
@@ -50,7 +50,7 @@ const SYSCALL: &CStr = c"syscall";
 static SETTLED: AtomicBool = AtomicBool::new(false);
 
 /// Finds what must not be looked up later. Called by the constructor, where no allocator is in the middle of something.
-pub(crate) fn settle() {
+pub(crate) fn find_early() {
     // What dlsym allocates it does at its first use in a thread.
     // SAFETY: as in `find`.
     unsafe { libc::dlsym(libc::RTLD_NEXT, SYSCALL.as_ptr()) };

@@ -109,7 +109,7 @@ fn end(runtime: &'static Runtime) {
     for object in sockets(Kind::Udp).filter(|object| object.holders.load(Ordering::Acquire) == 0) {
         give_back(object, patience);
     }
-    settle(runtime);
+    drain_connections(runtime);
     let patience = sys::clock::now() + LOCKS_WAIT_NS;
     for lane in runtime.lanes().filter(|lane| !lane.is_fenced()) {
         if let Some(mut inner) = lane.lock_until(patience) {
@@ -153,7 +153,7 @@ fn end_listener(runtime: &'static Runtime, object: &'static Object, patience: u6
 }
 
 /// Closes all connections, and gives pending data its bounded time to leave (SIDESTEP_EXIT_LINGER_MSEC).
-pub(crate) fn settle(runtime: &'static Runtime) {
+pub(crate) fn drain_connections(runtime: &'static Runtime) {
     counts::exiting(runtime);
     let begin = sys::clock::now();
     let patience = begin + LOCKS_WAIT_NS;

@@ -1,123 +1,74 @@
-//! Planted faults, for testing the tests: each is one thing done wrong on purpose, and the simulator must notice it
-//! (crates/sim/tests/mutations.rs). Without the feature `mutations` nothing of it is compiled: `planted!` is `false`.
+//! What can be planted in the engine. The simulator must notice each (`crates/sim/tests/mutations.rs`).
 
-/// Whether a fault is planted.
-#[cfg(not(feature = "mutations"))]
-macro_rules! planted {
-    ($name:ident) => {
-        false
-    };
-}
+pub(crate) use planted::planted;
 
-#[cfg(feature = "mutations")]
-macro_rules! planted {
-    ($name:ident) => {
-        crate::mutation::is_planted(crate::mutation::Mutation::$name)
-    };
-}
-
-pub(crate) use planted;
-
-#[cfg(feature = "mutations")]
-pub use on::*;
-
-#[cfg(feature = "mutations")]
-mod on {
-    use core::sync::atomic::{AtomicUsize, Ordering};
-
-    macro_rules! mutations {
-        ($($(#[doc = $what:literal])+ $name:ident,)*) => {
-            /// A fault that can be planted.
-            #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-            pub enum Mutation {
-                $($(#[doc = $what])+ $name,)*
-            }
-
-            /// All of them.
-            pub const ALL: &[Mutation] = &[$(Mutation::$name),*];
-        };
-    }
-
-    mutations! {
-        /// A connection that moves leaves behind what was not sent yet.
-        MoveLosesUnsent,
-        /// A connection that moves takes the peer's FIN for a byte that is still to come.
-        MoveForgetsFin,
-        /// A connection that moves forgets the window that it promised.
-        MoveShrinksWindow,
-        /// Segments with old timestamps are taken (RFC 7323, 5).
-        SkipPaws,
-        /// The peer's window is scaled by one bit too much.
-        WindowScaledTwice,
-        /// The peer's window is counted from what was sent, not from what was acknowledged.
-        WindowFromNext,
-        /// An ACK that acknowledges nothing new does not open the window.
-        WindowUpdateIgnored,
-        /// The window's right edge moves back when the application is slow.
-        WindowShrinks,
-        /// Round trips are measured by segments that were sent twice (Karn).
-        NoKarn,
-        /// The timeout does not double.
-        NoBackoff,
-        /// SACK blocks end one byte too late.
-        SackTooLong,
-        /// The window grows to what it likes at the beginning.
-        NoCongestionWindow,
-        /// The retransmission timer is not set after sending.
-        NoRetransmissionTimer,
-        /// The delayed ACK's timer is not set.
-        NoDelayedAckTimer,
-        /// Nobody asks whether a closed window opened.
-        NoPersistTimer,
-        /// A lost SYN is not sent again.
-        NoSynTimer,
-        /// TIME-WAIT never ends.
-        NoTimeWaitTimer,
-        /// Half-open connections never end.
-        NoHalfOpenTimer,
-        /// Incomplete datagrams are kept for ever.
-        NoReassemblyTimer,
-        /// Any RST in the window resets (RFC 5961, 3).
-        RstInWindow,
-        /// A SYN in the window resets (RFC 5961, 4).
-        SynInWindow,
-        /// ACKs of what was never sent are taken.
-        AckOfUnsent,
-        /// Data with an ancient ACK is taken (RFC 5961, 5).
-        AncientAck,
-        /// Any ACK is the proof of a SYN cookie.
-        AnyCookie,
-        /// Bytes that overlap what arrived before are taken from the wrong place.
-        OverlapShifted,
-        /// A FIN goes out before all data did.
-        EarlyFin,
-        /// What is sent again begins one byte too late.
-        ResendShifted,
-        /// A frame that was read is not given back to the budget.
-        BudgetLeak,
-        /// The application is not told of room to write.
-        NoRoomEvent,
-        /// The application is not told of data when a hole before it was filled.
-        NoDataEvent,
-        /// ICMP's "fragmentation needed" is not heeded.
-        NoPathMtu,
-        /// Checksums are not looked at.
-        NoChecksum,
-        /// An acknowledgment of our FIN in FIN-WAIT-1 is overlooked.
-        FinAckLost,
-        /// FINs that cross lead to TIME-WAIT before ours is acknowledged.
-        NoClosing,
-    }
-
-    static PLANTED: AtomicUsize = AtomicUsize::new(usize::MAX);
-
-    /// Plants one fault in all stacks of the process, or none.
-    pub fn plant(mutation: Option<Mutation>) {
-        PLANTED.store(mutation.map_or(usize::MAX, |mutation| mutation as usize), Ordering::Relaxed);
-    }
-
-    #[inline]
-    pub(crate) fn is_planted(mutation: Mutation) -> bool {
-        PLANTED.load(Ordering::Relaxed) == mutation as usize
-    }
+planted::faults! {
+    /// A connection that moves leaves behind what was not sent yet.
+    MoveLosesUnsent,
+    /// A connection that moves takes the peer's FIN for a byte that is still to come.
+    MoveForgetsFin,
+    /// A connection that moves forgets the window that it promised.
+    MoveShrinksWindow,
+    /// Segments with old timestamps are taken (RFC 7323, 5).
+    SkipPaws,
+    /// The peer's window is scaled by one bit too much.
+    WindowScaledTwice,
+    /// The peer's window is counted from what was sent, not from what was acknowledged.
+    WindowFromNext,
+    /// An ACK that acknowledges nothing new does not open the window.
+    WindowUpdateIgnored,
+    /// The window's right edge moves back when the application is slow.
+    WindowShrinks,
+    /// Round trips are measured by segments that were sent twice (Karn).
+    NoKarn,
+    /// The timeout does not double.
+    NoBackoff,
+    /// SACK blocks end one byte too late.
+    SackTooLong,
+    /// The window grows to what it likes at the beginning.
+    NoCongestionWindow,
+    /// The retransmission timer is not set after sending.
+    NoRetransmissionTimer,
+    /// The delayed ACK's timer is not set.
+    NoDelayedAckTimer,
+    /// Nobody asks whether a closed window opened.
+    NoPersistTimer,
+    /// A lost SYN is not sent again.
+    NoSynTimer,
+    /// TIME-WAIT never ends.
+    NoTimeWaitTimer,
+    /// Half-open connections never end.
+    NoHalfOpenTimer,
+    /// Incomplete datagrams are kept for ever.
+    NoReassemblyTimer,
+    /// Any RST in the window resets (RFC 5961, 3).
+    RstInWindow,
+    /// A SYN in the window resets (RFC 5961, 4).
+    SynInWindow,
+    /// ACKs of what was never sent are taken.
+    AckOfUnsent,
+    /// Data with an ancient ACK is taken (RFC 5961, 5).
+    AncientAck,
+    /// Any ACK is the proof of a SYN cookie.
+    AnyCookie,
+    /// Bytes that overlap what arrived before are taken from the wrong place.
+    OverlapShifted,
+    /// A FIN goes out before all data did.
+    EarlyFin,
+    /// What is sent again begins one byte too late.
+    ResendShifted,
+    /// A frame that was read is not given back to the budget.
+    BudgetLeak,
+    /// The application is not told of room to write.
+    NoRoomEvent,
+    /// The application is not told of data when a hole before it was filled.
+    NoDataEvent,
+    /// ICMP's "fragmentation needed" is not heeded.
+    NoPathMtu,
+    /// Checksums are not looked at.
+    NoChecksum,
+    /// An acknowledgment of our FIN in FIN-WAIT-1 is overlooked.
+    FinAckLost,
+    /// FINs that cross lead to TIME-WAIT before ours is acknowledged.
+    NoClosing,
 }

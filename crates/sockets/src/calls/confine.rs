@@ -78,7 +78,7 @@ fn expel_all(runtime: &'static Runtime) -> usize {
     }
     if stay == 0 && runtime.lanes().next().is_some() {
         // Closed connections, and those that children hold.
-        ending::settle(runtime);
+        ending::drain_connections(runtime);
     }
     stay
 }

@@ -174,7 +174,7 @@ pub fn executing() {
     }
     // A child that only execs has nothing to end.
     if lost > 0 || runtime.lanes().next().is_some() {
-        ending::settle(runtime);
+        ending::drain_connections(runtime);
     }
 }
 

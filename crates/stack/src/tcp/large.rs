@@ -57,7 +57,7 @@ impl<F: Frame> Tcb<F> {
         let transport = (&*header, room as usize);
         let payload = &pieces[..pieces_len];
         let sent = cx.net.send_large(cx.now, cx.id, &mut self.route, &ip, transport, payload, cx.out);
-        self.settle(cx, sent, (len, count), rcv_adv, new_data)
+        self.commit_sent(cx, sent, (len, count), rcv_adv, new_data)
     }
 
     /// Notes new data: `count` segments of equal length, or one with `space` of any kind.

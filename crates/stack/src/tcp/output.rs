@@ -390,12 +390,12 @@ impl<F: Frame> Tcb<F> {
                 segment::write(bytes, local, remote, &fields, &options, fill);
             }
         });
-        self.settle(cx, sent, (len, 1), rcv_adv, new_data)
+        self.commit_sent(cx, sent, (len, 1), rcv_adv, new_data)
     }
 
     /// What became of `count` segments that were prepared, with `len` bytes of payload together.
     #[inline]
-    pub(super) fn settle<O>(
+    pub(super) fn commit_sent<O>(
         &mut self,
         cx: &mut Cx<'_, O>,
         sent: Sent,

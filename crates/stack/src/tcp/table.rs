@@ -21,7 +21,7 @@ impl<F: Frame> Stack<F> {
         let mut cx = Cx { now, id, net, events, timers, budget, shared: tcp, out };
         let fate = run(tcb, &mut cx);
         if fate != Fate::Stays {
-            self.settle(now, id, fate);
+            self.apply_fate(now, id, fate);
         }
     }
 
@@ -34,7 +34,7 @@ impl<F: Frame> Stack<F> {
     }
 
     /// A connection is over in one way or another.
-    fn settle(&mut self, now: Instant, id: SocketId, fate: Fate) {
+    fn apply_fate(&mut self, now: Instant, id: SocketId, fate: Fate) {
         let Some(Socket::Tcp(tcb)) = self.sockets.get_mut(id) else { return };
         let (local, remote) = (tcb.local, tcb.remote);
         self.demux.tcp.remove_flow(local, remote, id);

@@ -62,7 +62,7 @@ impl Set {
             items.insert(Item::new(object, fd, event.events, event.u64))
         };
         object.watch.add_set(self, slot);
-        if let Err(stop) = self.settle(os, slot, None) {
+        if let Err(stop) = self.reclassify(os, slot, None) {
             object.watch.remove_set(self, slot);
             self.items.lock().remove(slot);
             return Err(stop);
@@ -86,7 +86,7 @@ impl Set {
             item.asked = item.asked.wrapping_add(1);
             slot
         };
-        self.settle(os, slot, None)?;
+        self.reclassify(os, slot, None)?;
         Ok(0)
     }
 
@@ -144,7 +144,7 @@ impl Set {
 
     /// Brings an item into the form that its object is in now (see the page of `epoll`), and queues it if it is ready.
     /// `leaving`: the object goes back to the kernel for good; its item ends.
-    pub(crate) fn settle(&'static self, os: &Os, slot: u32, leaving: Option<()>) -> Answer<()> {
+    pub(crate) fn reclassify(&'static self, os: &Os, slot: u32, leaving: Option<()>) -> Answer<()> {
         let one_at_a_time = self.settling.lock();
         let (object, fd, events, data, in_kernel, registered, disarmed) = {
             let mut items = self.items.lock();

@@ -384,6 +384,6 @@ pub(crate) fn take_from_kernel(os: &Os, object: &'static Object) {
 /// An object became active, or goes back to the kernel: every set that holds it follows.
 pub(crate) fn follow(os: &Os, object: &'static Object, leaving: Option<()>) {
     for (set, slot) in object.watch.sets() {
-        let _ = set.settle(os, slot, leaving);
+        let _ = set.reclassify(os, slot, leaving);
     }
 }
