@@ -1,6 +1,6 @@
-//! Planted faults, for testing the tests: each is one thing done wrong on purpose, and some test must notice it. A crate
-//! declares its own by [`faults!`] in a module `mutation`, and asks at the place by [`planted!`]. Unless it is built with
-//! its feature `mutations` the answer is a constant, and nothing of them is left.
+//! Planted faults, for testing the tests: each is one thing done wrong on purpose, and some test must notice it. A
+//! crate declares its own by [`faults!`] in a module `mutation`, and asks at the place by [`planted!`]. Unless it is
+//! built with its feature `mutations` the answer is a constant, and nothing of them is left.
 
 /// The faults of a crate: `Mutation`, all of them as `ALL`, and with the feature `mutations` what plants them.
 #[macro_export]
