@@ -32,6 +32,26 @@ os.kill(child, 9)
 os.waitpid(child, 0)
 ";
 
+/// Connects to a server that says nothing, and waits in one way.
+const WAITS_IN_KERNEL: &str = "\
+import select,socket,sys
+if sys.argv[3] == 'accept':
+    socket.create_server((sys.argv[1], 0)).accept()
+sock = socket.create_connection((sys.argv[1], int(sys.argv[2])))
+if sys.argv[3] == 'recv':
+    sock.recv(1)
+elif sys.argv[3] == 'poll':
+    poll = select.poll()
+    poll.register(sock, select.POLLIN)
+    poll.poll(60000)
+elif sys.argv[3] == 'select':
+    select.select([sock], [], [])
+elif sys.argv[3] == 'epoll':
+    poll = select.epoll()
+    poll.register(sock, select.EPOLLIN)
+    poll.poll()
+";
+
 fn python(host: &Host, script: &str, address: &str) -> Program {
     let program = host.program("/usr/bin/python3").words("-u -c").argument(script);
     program.argument(address).argument(PORT.to_string())
@@ -112,6 +132,36 @@ fn counts_are_what_the_programs_exchanged_and_the_file_goes_with_the_process() {
     assert!(!file.exists(), "the file outlived its process");
     let words = std::fs::read_to_string(words).unwrap();
     assert!(words.contains(&format!("/ {} / 0 / 0 [kilobytes", ROUNDS + 1)), "{words}");
+}
+
+#[test]
+fn a_program_that_only_waits_in_the_kernel_is_seen() {
+    let Some(world) = world(&Options::default()) else { return };
+    let World { hosts, library } = &world;
+    let folder = Folder::new("waits");
+    let address = hosts.right.address.to_string();
+    let silent =
+        format!("import socket,time\ns = socket.create_server(('{address}', {PORT}))\ntime.sleep(600)\n");
+    let mut server = hosts.right.program("/usr/bin/python3").words("-c").argument(silent).start().unwrap();
+    server.wait_for_port(rig::Protocol::Tcp, PORT, DEADLINE).unwrap();
+    for how in ["accept", "recv", "poll", "select", "epoll"] {
+        let host = if how == "accept" { &hosts.right } else { &hosts.left };
+        let program = preloaded(python(host, WAITS_IN_KERNEL, &address).argument(how), library, &folder);
+        let mut program = program.environment("SIDESTEP_CARRIER", "auto").start().unwrap();
+        let begun = std::time::Instant::now();
+        let seen = loop {
+            let read = std::fs::read(folder.of(program.pid())).ok();
+            if let Some(seen) = read.and_then(|bytes| Snapshot::parse(&bytes).ok()) {
+                break seen;
+            }
+            assert!(begun.elapsed() < DEADLINE, "nobody sees a program in {how}");
+            std::thread::sleep(std::time::Duration::from_millis(10));
+        };
+        let carried = |socket: &stats::Socket| socket.carrier.value() == stats::Carrier::Kernel as u64;
+        assert!(seen.sockets.iter().any(carried), "{how}");
+        program.kill().unwrap();
+    }
+    server.kill().unwrap();
 }
 
 #[test]

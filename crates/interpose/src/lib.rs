@@ -5,7 +5,7 @@
 //! exported symbol, the genuine function, and an entry of [`symbols`]; `guard` runs the row's body and stops panics;
 //! `outcome` turns its answer into libc's return value; `genuine` finds what the next library in line defines.
 //! Around them: `start` (constructor, first socket, fork, exit), `handlers`, `inside`, `farewell`, `crash`
-//! and `thread` (signals), `os` (what is handed down).
+//! and `thread` (signals), `os` (what is handed down), `unwind` (the unwinder, when it is needed).
 //! docs/design/interposition.md tells the story and the traps.
 
 // The tests' own binary exports no hooks: it would intercept itself.
@@ -24,5 +24,6 @@ mod outcome;
 pub mod start;
 mod table;
 mod thread;
+mod unwind;
 
 pub use hooks::symbols;

@@ -2,9 +2,9 @@
 //! socket layer holds no lock when it calls one of them with time to wait, nor when it calls `handled`.
 
 use crate::genuine::{errno, genuine, set_errno};
-use crate::hooks::{data, descriptor, socket, wait};
+use crate::hooks::{data, descriptor, socket, uring, wait};
 use crate::inside::{opening, opening_masked};
-use crate::{farewell, handlers};
+use crate::{farewell, handlers, unwind};
 use libc::{c_int, c_void, epoll_event, fd_set, nfds_t, pollfd, sigset_t, size_t, ssize_t, timespec};
 use sockets::os::Os;
 
@@ -101,6 +101,13 @@ fn outside(body: &mut dyn FnMut()) {
     opening(body);
 }
 
+/// From now on the program may be confined, and is worth an unwinder.
+fn opened() {
+    farewell::arm();
+    // The calling thread's stack may be small.
+    sys::thread::with_room(unwind::prepare);
+}
+
 pub(crate) const OS: Os = Os {
     socket: socket::first::genuine::socket,
     close: descriptor::genuine::close,
@@ -133,5 +140,6 @@ pub(crate) const OS: Os = Os {
     testcancel: pthread_testcancel,
     handled: handlers::handled,
     outside,
-    opened: farewell::arm,
+    opened,
+    has_unseen_rings: uring::are_unseen,
 };

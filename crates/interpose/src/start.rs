@@ -285,7 +285,8 @@ fn begin() -> bool {
             let product = if is_sdp() { Product::Sdp } else { Product::Vma };
             let asks = crate::guard::run(|| sockets::calls::start(product, OS));
             let started = asks == Some(true);
-            if started && sys::file::has_descriptor_of(b"anon_inode:[io_uring]") && !uring::are_seen() {
+            // libvma.so looks when it opens an interface: until then it only counts calls.
+            if started && is_sdp() && uring::are_unseen() {
                 crate::guard::run(sockets::calls::rings_are_unseen);
             }
             if started && sockets::calls::tells_of_crashes() {

@@ -1,7 +1,8 @@
 //! What we keep per thread, where signal handlers can reach it.
 //!
 //! Thread-local storage in the initial-exec model: its place is fixed when the thread is made, so that reaching it can
-//! neither allocate nor lock. (`thread_local!` in a shared library goes through `__tls_get_addr`, which may do both.)
+//! neither allocate nor lock. (`thread_local!` in a shared library goes through `__tls_get_addr`, which may do both where it
+//! is the dynamic linker's: see the end of this page.)
 
 use core::cell::Cell;
 use sockets::os::Handled;
@@ -82,4 +83,22 @@ core::arch::global_asm!(
     ".size sidestep_thread, {size}",
     ".text",
     size = const SIZE,
+);
+
+// As the library is linked for the threads' static blocks (DF_STATIC_TLS), all of its thread-local variables are at a
+// fixed distance from the thread pointer. So the compiler's `__tls_get_addr` is this one, hidden: a few instructions. And
+// the dynamic linker is not named as a library that we need, which would have it searched early for every symbol of every
+// program.
+core::arch::global_asm!(
+    ".text",
+    ".hidden __tls_get_addr",
+    ".globl __tls_get_addr",
+    ".type __tls_get_addr,@function",
+    "__tls_get_addr:", // rdi: the module, which is this one, and the place in its block.
+    "mov rax, qword ptr fs:0",
+    "add rax, qword ptr [rip + sidestep_thread@GOTTPOFF]",
+    "sub rax, offset sidestep_thread@DTPOFF",
+    "add rax, qword ptr [rdi + 8]",
+    "ret",
+    ".size __tls_get_addr, . - __tls_get_addr",
 );

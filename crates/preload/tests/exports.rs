@@ -33,6 +33,16 @@ fn the_library_exports_the_hooks_and_nothing_else() {
     assert!(stray.is_empty(), "exported, but no hook: {stray:?}");
 }
 
+/// What is needed is loaded into every program, and searched for each of its symbols.
+#[test]
+fn the_library_needs_the_c_library_alone() {
+    let output = Command::new("readelf").args(["-dW"]).arg(library()).output().expect("readelf is needed");
+    let said = String::from_utf8(output.stdout).unwrap();
+    let needed = said.lines().filter(|line| line.contains("(NEEDED)"));
+    let needed: Vec<&str> = needed.filter_map(|line| line.split_once('[')).map(|(_, name)| name).collect();
+    assert_eq!(needed, ["libc.so.6]"]);
+}
+
 /// Every function that the library takes from elsewhere is named here, with the reason.
 #[test]
 fn the_library_imports_only_what_is_known_to_be_harmless() {
@@ -45,12 +55,10 @@ fn the_library_imports_only_what_is_known_to_be_harmless() {
         "exit",
         // Of `interpose`: the end by quick_exit, and the fork of daemon.
         "__cxa_at_quick_exit fork",
-        // Unwinding.
-        "_Unwind_Backtrace _Unwind_DeleteException _Unwind_GetDataRelBase _Unwind_GetIP _Unwind_GetIPInfo",
-        "_Unwind_GetLanguageSpecificData _Unwind_GetRegionStart _Unwind_GetTextRelBase _Unwind_RaiseException",
-        "_Unwind_Resume _Unwind_SetGR _Unwind_SetIP",
-        // Thread-local storage and end of thread, of std.
-        "__tls_get_addr __cxa_thread_atexit_impl __cxa_finalize pthread_key_create pthread_key_delete",
+        // Of `interpose`: loading the unwinder.
+        "dlopen",
+        // End of thread, of std.
+        "__cxa_thread_atexit_impl __cxa_finalize pthread_key_create pthread_key_delete",
         "pthread_setspecific pthread_getspecific",
         // Of std: starting the worker thread, and the seed of its hash tables. None of these is hooked.
         "pthread_create pthread_detach pthread_join pthread_self pthread_setname_np pthread_getattr_np",

@@ -12,6 +12,7 @@ pub(crate) use seldom::{Empty, Rarely};
 
 use crate::carrier::Traffic;
 use crate::counts;
+use crate::fd_table;
 use crate::locks::Rank;
 use crate::memory::Room;
 use crate::peek::Place;
@@ -225,7 +226,7 @@ impl Object {
         object.fds.store(1, Ordering::Relaxed);
         object.fd.store(fd, Ordering::Relaxed);
         object.nonblocking.store(nonblocking, Ordering::Relaxed);
-        object.set_counts(counts::claim(kind, fd, nonblocking));
+        object.set_counts(counts::claim_soon(kind, fd, nonblocking));
         object.kind.store(kind as u8, Ordering::Release);
         object
     }
@@ -309,8 +310,7 @@ impl Object {
         self.notice.store(0, Ordering::Relaxed);
         self.shadow_ready.store(false, Ordering::Relaxed);
         self.shadow_first.store(0, Ordering::Relaxed);
-        counts::release(self.counts());
-        self.set_counts(&counts::NOBODY);
+        counts::release(self.part_with_counts());
         if self.accelerated.swap(NEVER, Ordering::Relaxed) == IS {
             counts::segment().process().sockets_open.subtract(1);
         }
@@ -334,18 +334,29 @@ impl Object {
         self.counts.store(core::ptr::from_ref(block).cast_mut(), Ordering::Relaxed);
     }
 
-    /// It counts from now on, if it did not: what came by a fork does not.
-    pub(crate) fn claim_counts(&self, fd: i32) {
-        if core::ptr::eq(self.counts(), &counts::NOBODY) {
-            self.set_counts(counts::claim(Kind::Carried, fd, self.nonblocking.load(Ordering::Relaxed)));
+    /// It counts from now on, if it did not: what came by a fork does not, nor what came before there were statistics.
+    pub(crate) fn claim_counts(&'static self, fd: i32) {
+        if !core::ptr::eq(self.counts(), &counts::NOBODY) {
+            return;
+        }
+        let block = counts::claim(Kind::Carried, fd, self.nonblocking.load(Ordering::Relaxed));
+        let (nobody, own) = (nobody(), core::ptr::from_ref(block).cast_mut());
+        if self.counts.compare_exchange(nobody, own, Ordering::SeqCst, Ordering::SeqCst).is_err() {
+            // Another thread was faster.
+            return counts::release(block);
+        }
+        let is_closed = !fd_table::names(fd, self);
+        // Whoever takes the block out gives it back: who closes the socket may have.
+        if is_closed && self.counts.compare_exchange(own, nobody, Ordering::SeqCst, Ordering::SeqCst).is_ok()
+        {
+            counts::release(block);
         }
     }
 
     /// The socket is left to the kernel: its block stays with the descriptor, and is no longer this object's.
     pub(crate) fn part_with_counts(&self) -> &'static stats::Socket {
-        let block = self.counts();
-        self.set_counts(&counts::NOBODY);
-        block
+        // SAFETY: `set_counts` and `claim_counts` stored a &'static.
+        unsafe { &*self.counts.swap(nobody(), Ordering::SeqCst) }
     }
 
     /// What it is now.

@@ -75,6 +75,8 @@ pub struct Os {
     pub outside: fn(&mut dyn FnMut()),
     /// The process has sockets whose peers must be told when it ends ([`crate::calls::exiting`]). May be called again.
     pub opened: fn(),
+    /// Whether the program has rings of io_uring whose requests are not seen. Looks at every descriptor.
+    pub has_unseen_rings: fn() -> bool,
 }
 
 /// How many of the application's signal handlers have run in one thread; the counts wrap. A wait compares before and

@@ -155,7 +155,10 @@ fn start_log(parameters: &Parameters) {
     }
 }
 
-/// The environment as text; what is not UTF-8 is not ours.
+/// What names of variables that mean something to us begin with.
+const OURS: [&[u8]; 5] = [b"VMA_", b"SIDESTEP_", b"LIBSDP_", b"SIMPLE_LIBSDP", b"ALWAYS_USE_SDP"];
+
+/// The environment as text, as far as it may be ours; what is not UTF-8 is not.
 fn environment() -> Vec<(String, String)> {
     let mut pairs = Vec::new();
     // SAFETY: libc's environment, a null-terminated array of strings; other threads that change it while the first
@@ -172,7 +175,8 @@ fn environment() -> Vec<(String, String)> {
         }
         // SAFETY: a C string.
         let text = unsafe { CStr::from_ptr(text) };
-        if let Some((name, value)) = text.to_str().ok().and_then(|text| text.split_once('=')) {
+        let is_ours = OURS.iter().any(|name| text.to_bytes().starts_with(name));
+        if is_ours && let Some((name, value)) = text.to_str().ok().and_then(|text| text.split_once('=')) {
             pairs.push((name.to_owned(), value.to_owned()));
         }
         // SAFETY: as above.

@@ -4,7 +4,7 @@
 //! shared and hands the memory in. Without a file any zeroed memory serves, and before there is any,
 //! [`Segment::nowhere`]. The child of a fork needs a segment of its own: the parent's memory is shared with it.
 
-use crate::cell::{Shared, State};
+use crate::cell::{Cell, Shared, State};
 use crate::counters::{Lane, Process, Socket};
 use crate::layout::{CONTROL, GROUPS, HEADER, MAGIC, PROGRAM, PROGRAM_AT, Places, TABLE_HASH, VERSION, Word};
 use crate::why::Why;
@@ -181,6 +181,23 @@ impl Segment {
         core::sync::atomic::fence(Ordering::Release);
         word(Word::Magic, MAGIC);
         Some(segment)
+    }
+
+    /// A fresh segment takes over what was counted while there was none.
+    pub fn begin_with_nowhere(&self) {
+        if !core::ptr::eq(self.process, &NOWHERE_PROCESS) {
+            self.process.take(&NOWHERE_PROCESS);
+            for (why, counted) in self.why.iter().zip(&NOWHERE_WHY) {
+                why.add(counted.value());
+                Cell::put(counted, 0);
+            }
+        }
+    }
+
+    /// What was counted while there was no segment was another process's.
+    pub fn forget_nowhere(&self) {
+        NOWHERE_PROCESS.clear();
+        NOWHERE_WHY.iter().for_each(|counted| Cell::put(counted, 0));
     }
 
     /// The process's block.

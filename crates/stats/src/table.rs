@@ -67,6 +67,12 @@ macro_rules! counters {
                 $(Cell::put(&self.$name, 0);)+
             }
 
+            /// The other's values become these, and the other's zero.
+            pub fn take(&self, other: &Self) {
+                $(Cell::put(&self.$name, other.$name.value());)+
+                other.clear();
+            }
+
             /// The cells' values, in the order of the columns.
             pub fn words(&self) -> Vec<u64> {
                 vec![$(self.$name.value()),+]

@@ -56,10 +56,15 @@ const VDSO: u8 = 3;
 /// How the time is read; decided by the first looks.
 static SOURCE: AtomicU8 = AtomicU8::new(UNKNOWN);
 
+/// So many looks the vDSO answers: to find out about the counter costs as much as hundreds, and a program that makes few
+/// calls never needs it.
+const FEW_LOOKS: u32 = 64;
+static LOOKS: AtomicU32 = AtomicU32::new(0);
+
 #[cold]
 fn unscaled() -> u64 {
     match SOURCE.load(Ordering::Acquire) {
-        UNKNOWN => begin(),
+        UNKNOWN if LOOKS.fetch_add(1, Ordering::Relaxed) >= FEW_LOOKS => begin(),
         MEASURING => measure(),
         _ => {}
     }

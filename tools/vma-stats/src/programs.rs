@@ -34,7 +34,8 @@ impl Program {
             Failure::Told(match error.kind() {
                 std::io::ErrorKind::NotFound => format!(
                     "VMA statistics data for process id {pid} not found in {}\n         Is it running under the \
-                     library? Does it keep its statistics elsewhere (VMA_STATS_SHMEM_DIR, option -k)?",
+                     library, and has it used sockets for some milliseconds? Does it keep its statistics \
+                     elsewhere (VMA_STATS_SHMEM_DIR, option -k)?",
                     directory.display()
                 ),
                 _ => format!("cannot open {}: {error}", path.display()),

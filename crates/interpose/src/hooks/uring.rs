@@ -111,8 +111,9 @@ hooks! { running:
     }
 }
 
-/// Whether the program's rings are liburing's, so that what they are given is seen.
-pub(crate) fn are_seen() -> bool {
+/// Whether the program has a ring that is not liburing's, so that nobody sees what it is given.
+pub(crate) fn are_unseen() -> bool {
     // SAFETY: a C string; looked for behind this library.
-    !unsafe { libc::dlsym(libc::RTLD_NEXT, c"io_uring_submit".as_ptr()) }.is_null()
+    let is_liburings = || !unsafe { libc::dlsym(libc::RTLD_NEXT, c"io_uring_submit".as_ptr()) }.is_null();
+    sys::file::has_descriptor_of(b"anon_inode:[io_uring]") && !is_liburings()
 }

@@ -174,6 +174,7 @@ pub unsafe fn listen(fd: c_int, backlog: c_int) -> Answer<c_int> {
         Kind::TcpIdle | Kind::Carried => {
             // For forks: children get it.
             object.control.lock().queue.is_kernels();
+            counts::show();
             counts::describe(object);
             kernel()
         }

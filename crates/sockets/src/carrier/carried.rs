@@ -59,6 +59,7 @@ pub(crate) fn stays(object: &Object, verdict: Verdict) {
     let before = object.price.swap(u32::MAX, Ordering::SeqCst);
     wait_while_moving(object);
     if before != u32::MAX && object.kind() == Kind::Carried {
+        counts::show();
         counts::judged(object.counts(), verdict, (0, 0));
     }
 }

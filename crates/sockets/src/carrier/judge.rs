@@ -130,6 +130,7 @@ pub(super) fn before_call(runtime: &'static Runtime, object: &'static Object, fd
         // libsdp.so has no wire, and within the host there is none.
         return wait_while_moving(object);
     }
+    counts::in_use();
     let (calls, bytes) = object.traffic.seen();
     let price = object.price.load(Ordering::Relaxed);
     let is_demanded = object.is_demanded.load(Ordering::Relaxed);

@@ -238,7 +238,7 @@ pub(crate) fn attend(runtime: &Runtime) {
     }
 }
 
-fn objects() -> impl Iterator<Item = &'static Object> {
+pub(super) fn objects() -> impl Iterator<Item = &'static Object> {
     let own = |(fd, object): (i32, &'static Object)| {
         // Once for each socket, whatever it was duplicated to.
         (object.fd.load(Ordering::Relaxed) == fd).then_some(object)

@@ -5,10 +5,12 @@
 //! Sockets that found no block, and everything in a process without statistics, count into blocks that nobody reads.
 
 mod describe;
+mod shown;
 #[cfg(test)]
 mod tests;
 
 pub(crate) use describe::{attend, describe, last_words, polled, text};
+pub(crate) use shown::{claim_soon, in_use, part, parts, show};
 
 use crate::answer::{Answer, Stop, Why};
 use crate::locks::Rank;
@@ -37,10 +39,17 @@ static LEFT: AtomicPtr<Left> = AtomicPtr::new(core::ptr::null_mut());
 type Left = sys::Mutex<Vec<(i32, &'static Block)>>;
 static LEFT_COUNT: AtomicUsize = AtomicUsize::new(0);
 
-/// The segment of this process.
+/// The segment of this process; before there is one, where counts gather for it.
 #[inline]
 pub(crate) fn segment() -> &'static Segment {
     // SAFETY: null, or a leaked segment.
+    unsafe { SEGMENT.load(Ordering::Acquire).as_ref() }.unwrap_or(&NOWHERE)
+}
+
+/// The segment, made if there is none yet.
+#[inline]
+pub(crate) fn made_segment() -> &'static Segment {
+    // SAFETY: as above.
     match unsafe { SEGMENT.load(Ordering::Acquire).as_ref() } {
         Some(segment) => segment,
         None => runtime::get().map_or(&NOWHERE, open),
@@ -49,6 +58,12 @@ pub(crate) fn segment() -> &'static Segment {
 
 #[cold]
 fn open(runtime: &Runtime) -> &'static Segment {
+    let segment = open_one(runtime);
+    shown::claim_all();
+    segment
+}
+
+fn open_one(runtime: &Runtime) -> &'static Segment {
     let _one = OPENING.lock();
     // SAFETY: as in `segment`.
     if let Some(segment) = unsafe { SEGMENT.load(Ordering::Acquire).as_ref() } {
@@ -67,6 +82,7 @@ fn open(runtime: &Runtime) -> &'static Segment {
         unsafe { Segment::create(start, length, LANES_MAX, sockets, about) }
     });
     let segment: &'static Segment = made.map_or(&NOWHERE, |segment| Box::leak(Box::new(segment)));
+    segment.begin_with_nowhere();
     SEGMENT.store(core::ptr::from_ref(segment).cast_mut(), Ordering::Release);
     segment
 }
@@ -132,7 +148,7 @@ pub(crate) fn make_file(path: &CStr, length: usize, mode: u32) -> Result<sys::Fd
 
 /// A block for a socket.
 pub(crate) fn claim(kind: Kind, fd: i32, nonblocking: bool) -> &'static Block {
-    let block = segment().claim_socket(fd);
+    let block = made_segment().claim_socket(fd);
     if block.fd.value() != 0 {
         block.flags.set(flags(kind, nonblocking));
         if kind == Kind::Carried {
@@ -181,7 +197,8 @@ pub(crate) fn judged(block: &Block, verdict: Verdict, seen: (u32, u64)) {
 
 /// A connection meets its peer in memory from now on.
 #[cold]
-pub(crate) fn in_memory(object: &Object) {
+pub(crate) fn in_memory(object: &'static Object) {
+    object.claim_counts(object.fd.load(Ordering::Relaxed));
     if object.counts().fd.value() != 0 {
         set_carrier(object.counts(), Carrier::Memory);
         judged(object.counts(), Verdict::MetPeer, (0, 0));
@@ -312,7 +329,7 @@ pub(crate) fn accelerated(block: &Block, again: bool) {
     {
         crate::settings::print_banner(&runtime.parameters);
     }
-    segment().process().sockets_accelerated.add(u64::from(!again));
+    made_segment().process().sockets_accelerated.add(u64::from(!again));
     segment().process().sockets_open.add(1);
     if block.fd.value() != 0 {
         block.flags.set(block.flags.value() | flag::ACCELERATED);
@@ -399,8 +416,10 @@ pub(crate) fn exiting(runtime: &Runtime) {
 /// In the child of a fork: the segment is the parent's, whose memory is shared. The child makes its own when it counts.
 pub(crate) fn after_fork(child: &sys::InChild) {
     OPENING.take_over(child);
+    shown::after_fork();
     THREAD.set(0);
     SEGMENT.store(core::ptr::null_mut(), Ordering::Release);
+    NOWHERE.forget_nowhere();
     // A thread of the parent may have been changing the old list.
     LEFT.store(Box::leak(Box::new(Rank::Left.lock(Vec::new()))), Ordering::Release);
     LEFT_COUNT.store(0, Ordering::Relaxed);

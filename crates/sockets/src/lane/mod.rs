@@ -121,7 +121,7 @@ impl Lane {
         };
         let frames = device.frames() / if device.is_attached() { 4 } else { 1 };
         let stack = Stack::new(config, now);
-        let block = crate::counts::segment().lane(slot);
+        let block = crate::counts::made_segment().lane(slot);
         counts::describe(block, link, &device);
         let gate = gate::Gate::new(device.descriptors());
         let lane = Lane {

@@ -32,7 +32,12 @@ impl Runtime {
         if !self.is_here() {
             return Err(Why::Namespace);
         }
-        let opened = sys::thread::with_room(|| self.open_link(index));
+        let opened = if (self.os.has_unseen_rings)() {
+            self.has_unseen_rings.store(true, Ordering::Relaxed);
+            Err(Why::IoUring)
+        } else {
+            sys::thread::with_room(|| self.open_link(index))
+        };
         let known = match &opened {
             Ok(lane) => Ok(lane.slot),
             Err(why) => Err(*why),

@@ -6,6 +6,7 @@ use super::carrier::{Sleeper, Watched};
 use super::polled::Polled;
 use super::presence::Using;
 use crate::answer::Answer;
+use crate::counts;
 use crate::errno::fail;
 use crate::object::Object;
 use crate::runtime::Runtime;
@@ -48,7 +49,7 @@ pub(crate) fn call<T>(
                 pollfd { fd: object.shadow(fd), events, revents: 0 },
                 pollfd { fd: sleeper.eventfd, events: libc::POLLIN, revents: 0 },
             ];
-            let _ = os.poll_all(&mut fds, left, None);
+            let _ = os.poll_all(&mut fds, counts::part(left), None);
             if fds[1].revents != 0 {
                 sys::fd::clear(sleeper.eventfd);
             }
@@ -62,6 +63,7 @@ pub(crate) fn call<T>(
         if let Some(done) = look() {
             return Ok(done);
         }
+        counts::in_use();
     }
 }
 
@@ -82,14 +84,21 @@ pub(super) fn poll(
 ) -> Result<Answer<i32>, Stopped> {
     let mut polled = Polled::new();
     fds.iter().for_each(|one| polled.push(one.fd, one.events));
-    let left = deadline.map(|deadline| deadline.saturating_sub(sys::clock::now()));
     let (result, woken) = {
         let sleeper = Sleeper::begin(watched);
         if watched.moves() != moves {
             return Err(Stopped::Moved);
         }
         polled.push(sleeper.eventfd, libc::POLLIN);
-        let result = runtime.os.poll_all(polled.slice(), left, mask);
+        let result = loop {
+            let left = deadline.map(|deadline| deadline.saturating_sub(sys::clock::now()));
+            let part = counts::part(left);
+            let result = runtime.os.poll_all(polled.slice(), part, mask);
+            if result != Ok(0) || part == left {
+                break result;
+            }
+            counts::in_use();
+        };
         let woken = polled.slice()[fds.len()].revents != 0;
         if woken {
             sys::fd::clear(sleeper.eventfd);

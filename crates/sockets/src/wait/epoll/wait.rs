@@ -74,12 +74,27 @@ unsafe fn in_kernel(
         return None;
     }
     let (os, fd) = (&runtime.os, set.fd.load(Ordering::Relaxed));
-    // SAFETY: the caller's promise.
-    let found = unsafe {
-        match arguments::milliseconds(timeout) {
-            Some(timeout) => (os.epoll_pwait)(fd, events, max, timeout, mask),
-            None => (os.epoll_pwait2)(fd, events, max, timeout, mask),
+    let sleep = |timeout: Option<&timespec>| {
+        let timeout = timeout.map_or(core::ptr::null(), core::ptr::from_ref);
+        // SAFETY: the caller's promise; the timeout is a local.
+        unsafe {
+            match arguments::milliseconds(timeout) {
+                Some(timeout) => (os.epoll_pwait)(fd, events, max, timeout, mask),
+                None => (os.epoll_pwait2)(fd, events, max, timeout, mask),
+            }
         }
+    };
+    // SAFETY: the caller's promise.
+    let timeout = (!timeout.is_null()).then(|| unsafe { timeout.read_unaligned() });
+    let found = match counts::parts(timeout) {
+        None => sleep(timeout.as_ref()),
+        Some((first, rest)) => match sleep(Some(&first)) {
+            0 => {
+                counts::in_use();
+                sleep(rest.as_ref())
+            }
+            found => found,
+        },
     };
     if found < 0 {
         return Some(fail(os.errno()));
