@@ -63,3 +63,46 @@ fn the_first_socket_begins_no_thread_and_reads_no_sysctls() {
     let reads: u32 = reads.strip_suffix(" reads").and_then(|reads| reads.parse().ok()).unwrap();
     assert!(reads <= 12, "{reads} reads");
 }
+
+/// Lets in only what has a time to live of 100 and more.
+const FAR_IS_NOBODY: &str = "\
+import socket,sys
+IP_MINTTL = 21
+sock = socket.create_server((sys.argv[1], int(sys.argv[2])))
+sock.setsockopt(socket.IPPROTO_IP, IP_MINTTL, 100)
+print('ready', flush=True)
+peer, _ = sock.accept()
+peer.sendall(b'yes')
+peer.recv(1)
+";
+
+/// Changes its root between its first socket and the first that is accelerated.
+const CHANGES_ROOT: &str = "\
+import os,socket,sys
+sock = socket.socket()
+os.chroot(sys.argv[3])
+sock.settimeout(60)
+sock.connect((sys.argv[1], int(sys.argv[2])))
+assert sock.recv(3) == b'yes'
+";
+
+#[test]
+fn a_program_that_changes_its_root_goes_by_the_sysctls_all_the_same() {
+    let Some(world) = world(&Options::default()) else { return };
+    let World { hosts, library } = &world;
+    hosts.left.namespace.tool("sysctl", "-q -w net.ipv4.ip_default_ttl=120").unwrap();
+    let (address, port) = (hosts.right.address.to_string(), (PORT + 5).to_string());
+    let python = |host: &rig::Host, script: &str| {
+        let program = host.program("/usr/bin/python3").words("-u -c").argument(script);
+        program.argument(&address).argument(&port)
+    };
+    let mut server = python(&hosts.right, FAR_IS_NOBODY).start().unwrap();
+    server.wait_for_output("ready", DEADLINE).unwrap();
+    let root = std::env::temp_dir().join(format!("sidestep-root-{}", std::process::id()));
+    std::fs::create_dir_all(&root).unwrap();
+    let client = python(&hosts.left, CHANGES_ROOT).argument(&root).preload(Some(library));
+    let ended = client.run(DEADLINE).and_then(Finished::success);
+    let _ = std::fs::remove_dir_all(&root);
+    ended.unwrap();
+    server.finish(DEADLINE).and_then(Finished::success).unwrap();
+}

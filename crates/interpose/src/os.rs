@@ -104,8 +104,7 @@ fn outside(body: &mut dyn FnMut()) {
 /// From now on the program may be confined, and is worth an unwinder.
 fn opened() {
     farewell::arm();
-    // The calling thread's stack may be small.
-    sys::thread::with_room(unwind::prepare);
+    unwind::prepare();
 }
 
 pub(crate) const OS: Os = Os {

@@ -30,30 +30,34 @@ const NAMES: [&CStr; 13] = [
 static PLACES: [AtomicPtr<c_void>; NAMES.len()] =
     [const { AtomicPtr::new(core::ptr::null_mut()) }; NAMES.len()];
 
-/// Finds all of them, while the program can still open files.
+/// Finds all of them, while the program can still open files. The calling thread's stack may be small.
 pub(crate) fn prepare() {
-    for number in 0..NAMES.len() {
-        find(number);
+    if PLACES[0].load(Relaxed).is_null() {
+        sys::thread::with_room(load);
+    }
+}
+
+fn load() {
+    // SAFETY: a C string; the library stays loaded, as nobody closes it.
+    let library = unsafe { libc::dlopen(c"libgcc_s.so.1".as_ptr(), libc::RTLD_NOW) };
+    if library.is_null() {
+        return;
+    }
+    for (name, place) in NAMES.iter().zip(&PLACES) {
+        // SAFETY: a C string.
+        place.store(unsafe { libc::dlsym(library, name.as_ptr()) }, Relaxed);
     }
 }
 
 /// Without an unwinder a panic cannot end where it should: the process ends instead.
 extern "C" fn find(number: usize) -> *mut c_void {
-    let known = PLACES[number].load(Relaxed);
-    if !known.is_null() {
-        return known;
-    }
-    // SAFETY: C strings; the library stays loaded, as nobody closes it.
-    let found = unsafe {
-        let library = libc::dlopen(c"libgcc_s.so.1".as_ptr(), libc::RTLD_NOW);
-        if library.is_null() { library } else { libc::dlsym(library, NAMES[number].as_ptr()) }
-    };
+    load();
+    let found = PLACES[number].load(Relaxed);
     if found.is_null() {
         logger::error!("libgcc_s.so.1 cannot be loaded, without which nothing unwinds");
         // SAFETY: ends the process.
         unsafe { libc::abort() }
     }
-    PLACES[number].store(found, Relaxed);
     found
 }
 

@@ -6,7 +6,7 @@ use config::Interfaces;
 use config::interfaces::Choice;
 use netlink::{Netlink, PolicyMonitor};
 use std::collections::hash_map::{Entry, HashMap};
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 use sys::Fd;
 use xdp::{Census, HalfOpen, Handout, Kept, Options, Refusal};
@@ -35,12 +35,15 @@ pub(crate) struct Settings {
 pub(crate) struct Held {
     settings: Settings,
     began: Instant,
+    /// Briefly: nobody asks the kernel for anything that takes long under this lock, or the dead would wait.
     all: Mutex<HashMap<u32, One>>,
+    /// Who opens an interface. Taken before `all`.
+    opening: Mutex<()>,
 }
 
 struct One {
     name: String,
-    kept: Kept,
+    kept: Arc<Kept>,
     /// When it was seen in use last, or handed out.
     used: Instant,
 }
@@ -54,7 +57,7 @@ pub(crate) struct Given {
 
 impl Held {
     pub(crate) fn new(settings: Settings) -> Held {
-        Held { settings, began: Instant::now(), all: Mutex::new(HashMap::new()) }
+        Held { settings, began: Instant::now(), all: Mutex::new(HashMap::new()), opening: Mutex::new(()) }
     }
 
     /// A lane for a process on an interface, which is opened for it if need be. An error is for the program's log.
@@ -62,18 +65,41 @@ impl Held {
         let (monitor, has_policies) = policies().map_err(|errno| format!("IPsec policies: errno {errno}"))?;
         let name = xdp::interface_name(index).map_err(|_| "no such interface".to_owned())?;
         self.await_predecessors(index);
-        let mut all = self.all();
-        let one = match all.entry(index) {
-            Entry::Occupied(held) => held.into_mut(),
-            Entry::Vacant(free) => {
-                let kept = self.open(&name)?;
-                eprintln!("sidestepd: {name}: held");
-                free.insert(One { name, kept, used: Instant::now() })
-            }
-        };
-        one.used = Instant::now();
-        let handout = one.kept.hand_out(process).map_err(|refusal| refusal.to_string())?;
+        let kept = self.kept(index, &name, || self.open(&name))?;
+        let handout = kept.hand_out(process).map_err(|refusal| refusal.to_string())?;
         Ok(Given { handout, monitor, has_policies })
+    }
+
+    /// An interface, held from now on. `open` takes the kernel its time.
+    fn kept(
+        &self,
+        index: u32,
+        name: &str,
+        open: impl FnOnce() -> Result<Kept, String>,
+    ) -> Result<Arc<Kept>, String> {
+        if let Some(kept) = self.use_held(index) {
+            return Ok(kept);
+        }
+        let _one = self.opening.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(kept) = self.use_held(index) {
+            return Ok(kept);
+        }
+        let kept = Arc::new(open()?);
+        eprintln!("sidestepd: {name}: held");
+        let one = One { name: name.to_owned(), kept: kept.clone(), used: Instant::now() };
+        match self.all().entry(index) {
+            Entry::Vacant(free) => drop(free.insert(one)),
+            // Handed over by another keeper's program in between: whose program is on the interface, one knows.
+            Entry::Occupied(_) => return Err(format!("{name} was handed over just now; try again")),
+        }
+        Ok(kept)
+    }
+
+    fn use_held(&self, index: u32) -> Option<Arc<Kept>> {
+        let mut all = self.all();
+        let one = all.get_mut(&index)?;
+        one.used = Instant::now();
+        Some(one.kept.clone())
     }
 
     /// A process hands over an interface that another keeper held, which is gone. Returns 0 or errno.
@@ -85,6 +111,7 @@ impl Held {
             Entry::Vacant(free) => match self.is_wanted(&name) {
                 Err(_) => return libc::EPERM,
                 Ok(()) => Kept::restore(index, description, descriptors, process).map(|kept| {
+                    let kept = Arc::new(kept);
                     eprintln!("sidestepd: {name}: taken over from a keeper that is gone");
                     free.insert(One { name, kept, used: Instant::now() });
                 }),
@@ -147,7 +174,8 @@ impl Held {
         let mut all = self.all();
         for (index, one) in all.iter_mut() {
             one.kept.bury_dead();
-            if one.kept.is_used() {
+            // (Who is just being handed it has a copy.)
+            if one.kept.is_used() || Arc::strong_count(&one.kept) > 1 {
                 one.used = Instant::now();
             } else if one.used.elapsed() >= self.settings.hold || xdp::interface_name(*index).is_err() {
                 unused.push(*index);
@@ -208,5 +236,40 @@ fn tell(index: u32, name: &str, half_open: &HalfOpen, waits: bool) {
         let count = half_open.connections().len();
         let how = failure.map_or(String::new(), |errno| format!(", not all of them: errno {errno}"));
         eprintln!("sidestepd: {name}: a process was killed: the peers of {count} connections are told{how}");
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::sync::mpsc::channel;
+
+    #[test]
+    fn nobody_waits_while_an_interface_is_opened() {
+        const PATIENCE: Duration = Duration::from_secs(60);
+        let (interfaces, _) = Interfaces::parse("!*");
+        let held = Held::new(Settings { interfaces, hold: Duration::ZERO, frames: 1 });
+        let (begun, begins) = channel();
+        let (go_on, goes_on) = channel();
+        let (done, is_done) = channel();
+        std::thread::scope(|scope| {
+            let held = &held;
+            let opens = scope.spawn(move || {
+                let open = || {
+                    begun.send(()).unwrap();
+                    goes_on.recv_timeout(PATIENCE).map_err(|_| "nobody went on".to_owned())?;
+                    Err::<Kept, _>("refused".to_owned())
+                };
+                held.kept(u32::MAX, "none", open).err()
+            });
+            begins.recv_timeout(PATIENCE).unwrap();
+            scope.spawn(move || {
+                held.tend(false);
+                done.send((held.is_empty(), held.census().len())).unwrap();
+            });
+            assert_eq!(is_done.recv_timeout(PATIENCE / 2), Ok((true, 0)), "the dead wait for an interface");
+            go_on.send(()).unwrap();
+            assert_eq!(opens.join().unwrap().as_deref(), Some("refused"));
+        });
     }
 }

@@ -7,8 +7,9 @@ use crate::hooks::process;
 use crate::inside::{Inside, opening};
 use crate::start::{own_process, retire, running};
 use crate::table::hooks;
+use crate::unwind;
 use core::sync::atomic::{AtomicBool, Ordering::Relaxed};
-use libc::{c_int, c_long, c_void};
+use libc::{c_char, c_int, c_long, c_void};
 use sockets::{Answer, Stop, Why, calls};
 
 /// linux/seccomp.h: the operations that filter.
@@ -41,6 +42,17 @@ fn confined<T: Copy>(failed: T, call: impl FnOnce() -> T) -> Answer<T> {
     match own_process() {
         true => result_of(call, failed, |call| calls::confine(|| _ = call())),
         false => Ok(call()),
+    }
+}
+
+/// What is read from files, and may be needed later, is read now.
+fn before_leaving_files() {
+    if own_process() {
+        let _inside = Inside::enter();
+        let error = errno();
+        crate::guard::run(calls::leaving_files);
+        unwind::prepare();
+        set_errno(error);
     }
 }
 
@@ -89,6 +101,11 @@ hooks! { running:
         confined(-1, || genuine::capset(header, data))
     }
 
+    fn chroot(path: *const c_char) -> c_int {
+        before_leaving_files();
+        Err(Stop::Kernel(Why::NotOurs))
+    }
+
     fn unshare(flags: c_int) -> c_int {
         match is_network_only(flags) {
             true => Err(Stop::Kernel(Why::NotOurs)),
@@ -112,6 +129,10 @@ pub(super) unsafe fn routed(number: c_long, words: [usize; 6]) -> Option<c_long>
         let call = || process::genuine::syscall(number, a, b, c, d, e, f);
         let answer = match number {
             libc::SYS_prctl => return Some(prctl(a as c_int, b, c, d, e).into()),
+            libc::SYS_chroot => {
+                before_leaving_files();
+                return None;
+            }
             libc::SYS_unshare => return Some(unshare(a as c_int).into()),
             libc::SYS_setns => return Some(setns(a as c_int, b as c_int).into()),
             libc::SYS_seccomp if matches!(a, SECCOMP_SET_MODE_STRICT | SECCOMP_SET_MODE_FILTER) => {

@@ -29,6 +29,13 @@ pub fn confine(call: impl FnOnce()) {
     }
 }
 
+/// The program changes its root: files that are read when they are needed may not be there then.
+pub fn leaving_files() {
+    if let Some(runtime) = runtime::get() {
+        runtime.tcp_settings();
+    }
+}
+
 /// Makes a call that filters system calls (seccomp); it tells whether they are filtered now. What we call is not what
 /// the program has in mind, and may end it. So all sockets are the kernel's before. True: nothing of ours may be done
 /// any more, and nothing is left to do.

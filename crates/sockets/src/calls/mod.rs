@@ -19,7 +19,7 @@ mod whole;
 pub use crate::ending::exiting;
 pub use crate::message::{can_be_read, faults_are_caught};
 pub use crate::wait::presence::leave;
-pub use confine::{confine, confine_ports, filter};
+pub use confine::{confine, confine_ports, filter, leaving_files};
 pub(crate) use descriptor::end_deferred;
 pub use descriptor::{close, close_range, dup, dup3, fcntl, ioctl, is_internal, knows, recycled};
 pub use passing::{hand_on, passing, rings_are_unseen, starting_program, used_by_ring};

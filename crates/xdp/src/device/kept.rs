@@ -36,7 +36,7 @@ pub struct Kept {
     /// They own the queues' rings, and receive nothing. None, if a keeper had them that is gone: the anchors keep the
     /// rings.
     _queues: Vec<Queue>,
-    half_open: Untold,
+    half_open: Mutex<Untold>,
     handed: Mutex<Vec<Handed>>,
 }
 
@@ -93,7 +93,12 @@ impl Kept {
 
     pub(super) fn of(shared: Arc<Shared>, queues: Vec<Queue>) -> Kept {
         shared.arena.keep();
-        Kept { shared, _queues: queues, half_open: Untold::default(), handed: Mutex::new(Vec::new()) }
+        Kept {
+            shared,
+            _queues: queues,
+            half_open: Mutex::new(Untold::default()),
+            handed: Mutex::new(Vec::new()),
+        }
     }
 
     /// What a process needs for a lane of its own. EMFILE: there are more queues than a message has room for, or it has
@@ -143,27 +148,28 @@ impl Kept {
 
     /// Now and then, and when a process ended: lanes of dead processes are taken out of the steering, and after a while
     /// their frames are taken back. What was told to nobody is [half-open](Kept::half_open) then.
-    pub fn bury_dead(&mut self) {
+    pub fn bury_dead(&self) {
         self.shared.owner.hear();
         let (shared, handed) = (&self.shared, self.handed.lock());
         let of = |process| handed.iter().filter(move |handed| handed.process == process);
         let take_back = |process| {
             shared.arena.take_back(of(process).flat_map(|handed| handed.unread(shared)));
         };
-        self.half_open.extend(bury(shared, take_back));
+        let killed = bury(shared, take_back);
+        self.half_open.lock().extend(killed);
         drop(handed);
         self.forget_gone();
     }
 
     /// So many, at the most, of the connections that died with their process, and whose peers are to be told by now.
-    pub fn half_open(&mut self, most: usize) -> Option<HalfOpen> {
-        self.half_open.take(most, sys::clock::monotonic(), &self.shared)
+    pub fn half_open(&self, most: usize) -> Option<HalfOpen> {
+        self.half_open.lock().take(most, sys::clock::monotonic(), &self.shared)
     }
 }
 
 impl Kept {
     /// Lets go of the sockets of processes that are gone, and whose lanes are.
-    fn forget_gone(&mut self) {
+    fn forget_gone(&self) {
         let arena = &self.shared.arena;
         let has_lane = |process| arena.processes().any(|(_, other)| other == process);
         let stays = |handed: &Handed| has_lane(handed.process) || sys::process::is_running(handed.process);
