@@ -84,6 +84,8 @@ os.chroot(sys.argv[3])
 sock.settimeout(60)
 sock.connect((sys.argv[1], int(sys.argv[2])))
 assert sock.recv(3) == b'yes'
+print('heard', flush=True)
+sock.recv(1)
 ";
 
 #[test]
@@ -101,8 +103,11 @@ fn a_program_that_changes_its_root_goes_by_the_sysctls_all_the_same() {
     let root = std::env::temp_dir().join(format!("sidestep-root-{}", std::process::id()));
     std::fs::create_dir_all(&root).unwrap();
     let client = python(&hosts.left, CHANGES_ROOT).argument(&root).preload(Some(library));
-    let ended = client.run(DEADLINE).and_then(Finished::success);
+    let mut client = client.start().unwrap();
+    let heard = client.wait_for_output("heard", DEADLINE);
     let _ = std::fs::remove_dir_all(&root);
-    ended.unwrap();
-    server.finish(DEADLINE).and_then(Finished::success).unwrap();
+    heard.unwrap();
+    assert!(hosts.left.has_xdp_program().unwrap(), "the client is not accelerated");
+    client.kill().unwrap();
+    server.kill().unwrap();
 }
