@@ -1,8 +1,8 @@
 //! What we keep per thread, where signal handlers can reach it.
 //!
 //! Thread-local storage in the initial-exec model: its place is fixed when the thread is made, so that reaching it can
-//! neither allocate nor lock. (`thread_local!` in a shared library goes through `__tls_get_addr`, which may do both where it
-//! is the dynamic linker's: see the end of this page.)
+//! neither allocate nor lock. (`thread_local!` in a shared library goes through `__tls_get_addr`, which may do both
+//! where it is the dynamic linker's: see the end of this page.)
 
 use core::cell::Cell;
 use sockets::os::Handled;
@@ -68,8 +68,8 @@ pub(crate) fn thread() -> &'static Thread {
             options(pure, readonly, nostack)
         );
     }
-    // SAFETY: the thread's own storage, as large as `Thread`, zero when the thread begins (valid for all fields), alive
-    // while the thread is. Nobody sends the reference to another thread: `Cell` forbids it.
+    // SAFETY: the thread's own storage, as large as `Thread`, zero when the thread begins (valid for all fields),
+    // alive while the thread is. Nobody sends the reference to another thread: `Cell` forbids it.
     unsafe { &*cell }
 }
 
@@ -86,9 +86,9 @@ core::arch::global_asm!(
 );
 
 // As the library is linked for the threads' static blocks (DF_STATIC_TLS), all of its thread-local variables are at a
-// fixed distance from the thread pointer. So the compiler's `__tls_get_addr` is this one, hidden: a few instructions. And
-// the dynamic linker is not named as a library that we need, which would have it searched early for every symbol of every
-// program.
+// fixed distance from the thread pointer. So the compiler's `__tls_get_addr` is this one, hidden: a few instructions.
+// And the dynamic linker is not named as a library that we need, which would have it searched early for every symbol
+// of every program.
 core::arch::global_asm!(
     ".text",
     ".hidden __tls_get_addr",

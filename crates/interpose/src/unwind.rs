@@ -1,7 +1,7 @@
 //! The unwinder, loaded when it is needed: when a panic or a cancellation unwinds through us, or when something is
-//! accelerated, at the latest. Linked as usual, libgcc_s.so would be loaded into every program, stand in the way of each
-//! symbol that is looked up there, and ask the processor about itself, which takes long in a virtual machine. That is as
-//! much as the rest of a short program's start under this library.
+//! accelerated, at the latest. Linked as usual, libgcc_s.so would be loaded into every program, stand in the way of
+//! each symbol that is looked up there, and ask the processor about itself, which takes long in a virtual machine.
+//! That is as much as the rest of a short program's start under this library.
 //!
 //! So its functions are defined here, hidden, as jumps to where they are. They must be jumps: some of them look at the
 //! frame of their caller. (The C library does the same for pthread_cancel.)

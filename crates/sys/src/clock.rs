@@ -56,8 +56,8 @@ const VDSO: u8 = 3;
 /// How the time is read; decided by the first looks.
 static SOURCE: AtomicU8 = AtomicU8::new(UNKNOWN);
 
-/// So many looks the vDSO answers: to find out about the counter costs as much as hundreds, and a program that makes few
-/// calls never needs it.
+/// So many looks the vDSO answers: to find out about the counter costs as much as hundreds, and a program that makes
+/// few calls never needs it.
 const FEW_LOOKS: u32 = 64;
 static LOOKS: AtomicU32 = AtomicU32::new(0);
 
@@ -81,8 +81,8 @@ const RESYNC_NS: u64 = 1_000_000_000;
 /// The most that is corrected, or that the rate changes, in one interval: 0.2 %, four times what NTP slews. What is
 /// missed by more is stepped over.
 const CORRECTION: i64 = 500;
-/// A counter that was read so long before another thread moved the base (some milliseconds) is an old reading; a larger
-/// difference is a counter that began anew.
+/// A counter that was read so long before another thread moved the base (some milliseconds) is an old reading; a
+/// larger difference is a counter that began anew.
 const OLD_TICKS: u64 = 1 << 24;
 
 /// Odd while the values below change.

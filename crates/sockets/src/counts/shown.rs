@@ -1,6 +1,6 @@
 //! When a process begins to keep statistics. To make the file costs a short program a tenth of its time, on a file
-//! system with a journal; and who would look at it is not there yet. So sockets that the kernel carries count for nobody
-//! at first, and the file is made, with a block for each of them, when the first of these happens: something is
+//! system with a journal; and who would look at it is not there yet. So sockets that the kernel carries count for
+//! nobody at first, and the file is made, with a block for each of them, when the first of these happens: something is
 //! accelerated, or left to the kernel for a reason; a socket listens, or made the calls after which the judge looks; a
 //! program still calls, or waits, some milliseconds after its first socket.
 
