@@ -15,6 +15,11 @@ const DEVICE: &str = "/dev/cpu_dma_latency";
 pub(crate) fn command() -> Command {
     Command::new("hold")
         .about("Keep processors from deep sleep while a program lives")
+        .after_help(
+            "/dev/cpu_dma_latency is held, for all processors. The limit of a single one, \
+             /sys/devices/system/cpu/cpuN/power/pm_qos_resume_latency_us, is not touched: nothing would put it back \
+             after a kill -9; the manual page has more.",
+        )
         .arg(
             Arg::new("latency")
                 .long("latency")

@@ -1,6 +1,8 @@
 //! Recorded machines, examined. `tests/hosts` has them, and beside each the page that it gets: a change of the page is
 //! seen in review. `SIDESTEP_BLESS=1 cargo test -p sidestep` writes the pages anew.
 
+mod judged;
+
 use super::*;
 use crate::doctor::finding::Verdict;
 use crate::host::recording::Recording;

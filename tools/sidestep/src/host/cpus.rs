@@ -35,6 +35,15 @@ impl Cpus {
         Some(all.into_iter().collect())
     }
 
+    /// As [`Cpus::parse_mask`] reads it.
+    pub(crate) fn mask(&self) -> String {
+        let words = self.0.last().map_or(1, |last| last / 32 + 1);
+        let word = |at: usize| {
+            self.iter().filter(|cpu| cpu / 32 == at).fold(0u32, |word, cpu| word | 1 << (cpu % 32))
+        };
+        (0..words).rev().map(|at| format!("{:08x}", word(at))).collect::<Vec<_>>().join(",")
+    }
+
     pub(crate) fn iter(&self) -> impl Iterator<Item = usize> + '_ {
         self.0.iter().copied()
     }
@@ -102,5 +111,8 @@ mod tests {
     fn masks_count_from_their_end() {
         assert_eq!(Cpus::parse_mask("00000001,80000003").unwrap().to_string(), "0-1,31-32");
         assert_eq!(Cpus::parse_mask("x"), None);
+        for mask in ["00000000", "00000001,80000003", "00000001,00000000,00000000"] {
+            assert_eq!(Cpus::parse_mask(mask).unwrap().mask(), mask);
+        }
     }
 }

@@ -1,7 +1,7 @@
 //! Ethtool by ioctl: questions about an interface, and the few settings that the doctor changes.
 
 use super::facts::{
-    Channels, Coalesce, Driver, Feature, Features, Losses, Pause, Rings, Steering, TimeStamps,
+    Channels, Coalesce, Driver, Feature, Features, Fec, Losses, Pause, Rings, Steering, TimeStamps,
 };
 use super::system::ethtool;
 use std::collections::BTreeMap;
@@ -79,6 +79,18 @@ pub(super) fn channels(interface: &str) -> Result<Channels> {
 pub(super) fn pause(interface: &str) -> Result<Pause> {
     let words: [u32; 4] = get(interface, 0x12)?;
     Ok(Pause { autonegotiated: words[1] != 0, rx: words[2] != 0, tx: words[3] != 0 })
+}
+
+pub(super) fn fec(interface: &str) -> Result<Fec> {
+    let words: [u32; 4] = get(interface, 0x50)?;
+    Ok(Fec { active: fec_names(words[1]), configured: fec_names(words[2]) })
+}
+
+/// The names of what a mask of error corrections has; the lowest bit says that there is none.
+fn fec_names(mask: u32) -> Vec<String> {
+    let names = ["none", "auto", "off", "rs", "baser", "llrs"];
+    let set = names.iter().enumerate().filter(|(bit, _)| mask >> bit & 1 == 1);
+    set.map(|(_, name)| (*name).to_owned()).collect()
 }
 
 pub(super) fn timestamps(interface: &str) -> Result<TimeStamps> {
@@ -167,4 +179,16 @@ fn strings(interface: &str, set: u32) -> Result<Vec<String>> {
 fn text(bytes: &[u8]) -> String {
     let bytes = bytes.split(|byte| *byte == 0).next().unwrap_or_default();
     String::from_utf8_lossy(bytes).trim().chars().filter(|c| !c.is_control()).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn error_corrections_have_the_names_that_ethtool_takes() {
+        assert_eq!(fec_names(0), [""; 0]);
+        assert_eq!(fec_names(0b1010), ["auto", "rs"]);
+        assert_eq!(fec_names(0b11_0100), ["off", "baser", "llrs"]);
+    }
 }

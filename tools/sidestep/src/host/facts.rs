@@ -40,6 +40,8 @@ facts! {
     "feature" Feature { on: bool, fixed: bool, }
     /// ETHTOOL_GPAUSEPARAM.
     "pause" Pause { autonegotiated: bool, rx: bool, tx: bool, }
+    /// ETHTOOL_GFECPARAM: error correction that is in use, and that was asked for, by ethtool's names.
+    "fec" Fec { active: Vec<String>, configured: Vec<String>, }
     /// ETHTOOL_GTSINFO.
     "timestamps" TimeStamps { rx_hardware: bool, tx_hardware: bool, clock: Option<u32>, }
     /// ETHTOOL_GSTATS: the driver's own counters that speak of loss, and are not zero.
@@ -64,6 +66,8 @@ facts! {
     "cpu" Cpu { model: String, hypervisor: bool, steady_tsc: bool, dca: bool, }
     /// Processes of a name.
     "processes" Processes { pids: Vec<u32>, }
+    /// Processors that the environment of a running irqbalance bans, as a list or as a mask.
+    "banned" Banned { list: Option<String>, mask: Option<String>, }
     /// Processes that run with the library and keep statistics.
     "accelerated" Accelerated { pids: Vec<u32>, }
     /// Where LD_PRELOAD=libvma.so finds the library.

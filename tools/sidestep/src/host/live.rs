@@ -47,6 +47,7 @@ impl Host for Live {
             "channels" => value(ethtool::channels(about)),
             "features" => value(ethtool::features(about)),
             "pause" => value(ethtool::pause(about)),
+            "fec" => value(ethtool::fec(about)),
             "timestamps" => value(ethtool::timestamps(about)),
             "losses" => value(ethtool::losses(about)),
             "steering" => value(ethtool::steering(about)),
@@ -74,6 +75,7 @@ impl Host for Live {
             "index" => value(Ok(Index { number: system::index(about) })),
             "cpu" => value(cpu()),
             "processes" => value(processes(about)),
+            "banned" => value(process::banned(about)),
             "accelerated" => value(accelerated()),
             "library" => value(Ok(library())),
             "clock" => value(

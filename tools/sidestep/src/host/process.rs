@@ -1,6 +1,6 @@
 //! A running process, as procfs and its statistics show it.
 
-use super::facts::{Acceleration, Left, Memory, Program, Thread, Threads};
+use super::facts::{Acceleration, Banned, Left, Memory, Program, Thread, Threads};
 use super::live::statistics_folder;
 use std::path::PathBuf;
 
@@ -69,6 +69,16 @@ pub(super) fn threads(pid: &str) -> Result<Threads> {
     all.sort_by_key(|(time, thread)| (u64::MAX - time, thread.id));
     let share = |(time, thread): (u64, Thread)| Thread { share: (time * 100 / total) as u32, ..thread };
     Ok(Threads { all: all.into_iter().map(share).collect() })
+}
+
+/// Only what irqbalance was told of processors: the rest of an environment is nobody's business.
+pub(super) fn banned(pid: &str) -> Result<Banned> {
+    let environment = read(pid, "environ")?;
+    let of = |name: &str| {
+        let values = environment.split('\0').filter_map(|word| word.strip_prefix(name)?.strip_prefix('='));
+        values.map(str::trim).find(|value| !value.is_empty()).map(str::to_owned)
+    };
+    Ok(Banned { list: of("IRQBALANCE_BANNED_CPULIST"), mask: of("IRQBALANCE_BANNED_CPUS") })
 }
 
 /// Where it was told to keep its statistics; unless we may read that, where we would.

@@ -17,6 +17,15 @@ pub(super) const CHECK: Check = Check {
 /// Leaving a state that takes so long is not felt beside an interrupt's own cost, microseconds.
 const FELT_US: i64 = 2;
 
+/// What a processor may take to wake by its own limit (PM QoS), microseconds: `n/a` is no time at all, 0 no limit.
+fn allowed(view: &View<'_>, cpu: usize) -> i64 {
+    let limit = view.read(&format!("/sys/devices/system/cpu/cpu{cpu}/power/pm_qos_resume_latency_us"));
+    match limit.unwrap_or_default().trim() {
+        "n/a" => 0,
+        limit => limit.parse().ok().filter(|limit| *limit > 0).unwrap_or(i64::MAX),
+    }
+}
+
 fn look(view: &View<'_>) -> Outcome {
     let folder = |cpu: usize| format!("/sys/devices/system/cpu/cpu{cpu}/cpuidle");
     let first = view.online.iter().next().unwrap_or(0);
@@ -33,11 +42,12 @@ fn look(view: &View<'_>) -> Outcome {
     };
     let mut deepest = (0, String::new());
     for cpu in view.online.iter() {
+        let allowed = allowed(view, cpu);
         for state in states.iter().filter(|name| name.starts_with("state")) {
             let path = |what: &str| format!("{}/{state}/{what}", folder(cpu));
             let Ok(latency) = view.number(&path("latency")) else { continue };
             let disabled = view.number(&path("disable")).unwrap_or(0) != 0;
-            if !disabled && latency > deepest.0 {
+            if !disabled && latency <= allowed && latency > deepest.0 {
                 deepest = (latency, view.read(&path("name")).unwrap_or_default());
             }
         }
@@ -58,7 +68,9 @@ fn look(view: &View<'_>) -> Outcome {
     let found = format!("processors may sleep in {name}, which takes {latency} us to leave");
     let mend = Mend::until_reboot(
         "sidestep hold -- PROGRAM (holds /dev/cpu_dma_latency at 0 while it runs)",
-        "processor.max_cstate=1 intel_idle.max_cstate=1 on the kernel's command line, or C1E and C6 off in the firmware",
+        "processor.max_cstate=1 intel_idle.max_cstate=1 on the kernel's command line, or C1E and C6 off in the firmware; for \
+         some processors N alone, /etc/tmpfiles.d/sidestep.conf: w /sys/devices/system/cpu/cpuN/power/pm_qos_resume_latency_us - \
+         - - - n/a",
     );
     one(Finding::bad(found, mend))
 }

@@ -1,14 +1,14 @@
-//! Limits of a session: locked memory and open files.
+//! Limits of a session: locked memory, open files and real-time priority.
 
 use super::{Check, Outcome, one};
 use crate::doctor::finding::{Finding, Mend};
-use crate::doctor::view::View;
+use crate::doctor::view::{Aim, View};
 
 pub(super) const CHECK: Check = Check {
     id: "limits",
-    title: "limits of locked memory and open files",
+    title: "limits of locked memory, open files and real-time priority",
     why: "packet memory is locked: without CAP_IPC_LOCK, 8 MiB of memlock are not enough for one interface, and its sockets are \
-          the kernel's",
+          the kernel's; without rtprio, SCHED_FIFO is refused to who asks for it",
     weight: [65, 65],
     look,
 };
@@ -17,8 +17,9 @@ pub(super) const CHECK: Check = Check {
 const MEMLOCK: u64 = 128 << 20;
 const FILES: u64 = 4096;
 
-/// CAP_IPC_LOCK, a bit of the effective capabilities.
+/// CAP_IPC_LOCK and CAP_SYS_NICE, bits of the effective capabilities.
 const IPC_LOCK: u64 = 1 << 14;
+const SYS_NICE: u64 = 1 << 23;
 
 fn look(view: &View<'_>) -> Outcome {
     let limits = view.read("/proc/self/limits")?;
@@ -42,12 +43,15 @@ fn look(view: &View<'_>) -> Outcome {
         Some(files) if files < FILES => short.push(format!("{files} open files")),
         _ => {}
     }
+    if soft("Max realtime priority") == Some(0) && effective & SYS_NICE == 0 && view.aim == Aim::Latency {
+        short.push("rtprio 0 and no CAP_SYS_NICE".to_owned());
+    }
     one(if short.is_empty() {
         Finding::good("enough")
     } else {
         let mend = Mend::by_hand(
-            "LimitMEMLOCK=infinity and LimitNOFILE=1048576 in the unit; or in /etc/security/limits.d/90-sidestep.conf: USER - \
-             memlock unlimited, USER - nofile 1048576",
+            "LimitMEMLOCK=infinity, LimitNOFILE=1048576 and LimitRTPRIO=99 in the unit; or in \
+             /etc/security/limits.d/90-sidestep.conf: USER - memlock unlimited, USER - nofile 1048576, USER - rtprio 99",
         );
         Finding::advice(short.join(", "), mend)
     })

@@ -55,7 +55,7 @@ macro_rules! checks {
 checks! {
     /// What is looked at.
     LOOKS {
-    aspm, audit, bpf_jit, busy_poll, clock_sync, clocksource, coalescing, conntrack, dca, debug_kernel, firewall, foreign_xdp, frequency, governor, housekeeping, huge_pages, idle_states, interrupts, iommu, irqbalance, isolation, kernel, ksm, library, limits, link, losses, lro, lsm, mitigations, mtu, napi_defer, node, numa_balancing, offloads, pcie, pcie_requests, ports, preemption, pressure, privilege, queues, quota, rings, rt_throttling, smt, steal, steering, swap, tcp_buffers, tcp_timestamps, tcp_values, watchdog, write_combining, zero_copy,
+    aspm, audit, bpf_jit, busy_poll, clock_sync, clocksource, coalescing, conntrack, dca, debug_kernel, fec, firewall, foreign_xdp, frequency, governor, housekeeping, huge_pages, idle_states, interrupts, iommu, irqbalance, isolation, kernel, ksm, library, limits, link, losses, lro, lsm, mitigations, mtu, napi_defer, napi_threads, node, numa_balancing, offloads, pcie, pcie_requests, ports, preemption, pressure, privilege, queues, quota, rings, rt_throttling, smt, steal, steering, swap, tcp_buffers, tcp_timestamps, tcp_values, watchdog, write_combining, xps, zero_copy,
 }
     /// What is measured, which takes time.
     MEASUREMENTS { measured_af_xdp, measured_jitter, measured_loopback, measured_ping_pong, measured_wakeup }
