@@ -118,7 +118,10 @@ fn what_cannot_be_held_is_started_without_unless_strict() {
     // Where an ordinary user can get at it: a build may be in a folder of root's.
     let folder = folder("unheld");
     let program = folder.join("sidestep");
-    std::fs::copy(env!("CARGO_BIN_EXE_sidestep"), &program).expect("a copy");
+    // Another process writes it: what another test forks meanwhile would hold a file of ours open for writing until
+    // it executes, and such a file cannot be executed.
+    let copied = Command::new("cp").arg(env!("CARGO_BIN_EXE_sidestep")).arg(&program).status().expect("cp");
+    assert!(copied.success());
     let run = |words: &[&str]| {
         let mut command = Command::new(&program);
         command.args(words).args(["--library", "/dev/null", "--hold", "--", "sh", "-c", "exit 7"]);
