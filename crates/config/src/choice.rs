@@ -262,10 +262,8 @@ choices! {
 
     /// Who carries connections inside this host.
     LocalTransport by name {
-        /// Shared memory under libsdp.so, for what is wanted as SDP; else the kernel.
-        Auto = 2, "auto";
         /// The kernel.
-        Kernel = 0, "kernel", "tcp";
+        Kernel = 0, "kernel";
         /// Shared memory, where both sides agree.
         Shm = 1, "shm";
     }

@@ -139,9 +139,9 @@ impl Runtime {
         &self.engine.get(self).udp
     }
 
-    /// Whether connections inside the host may go through memory: under libsdp.so, unless SIDESTEP_LOCAL says no.
+    /// Whether connections inside the host may go through memory (SIDESTEP_LOCAL=shm, under libsdp.so).
     pub(crate) fn carries_in_memory(&self) -> bool {
-        self.sdp.is_some() && self.parameters.local != config::LocalTransport::Kernel
+        self.sdp.is_some() && self.parameters.local == config::LocalTransport::Shm
     }
 
     /// Asks the kernel over netlink; the socket is opened on first use. Fails with the errno of opening it.

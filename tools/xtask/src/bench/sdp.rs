@@ -162,7 +162,8 @@ impl World {
         let program = program
             .preload(Some(&self.library))
             .may_fall_back()
-            .environment("LIBSDP_CONFIG_FILE", &self.rules);
+            .environment("LIBSDP_CONFIG_FILE", &self.rules)
+            .environment("SIDESTEP_LOCAL", "shm");
         if way.waits == Waits::Sleeps { program.environment("VMA_RX_POLL", "0") } else { program }
     }
 
