@@ -20,12 +20,11 @@ pub(crate) const WAYS: [Way; 2] = [LOOPBACK, MEMORY];
 
 /// Programs that go this way without being asked for: readiness, threads, accept, shutdown and linger. Not yet among
 /// them: `answer_before_work` and `epoll_duplicate`, which fail in some runs (docs/sdp.md, known gaps).
-const USUAL: [&str; 16] = [
+const USUAL: [&str; 15] = [
     "close_while_waiting",
     "epoll_edge",
     "epoll_level",
     "epoll_mixed",
-    "epoll_oneshot",
     "poll_readiness",
     "select_readiness",
     "tcp_accept",
