@@ -118,25 +118,23 @@ parameters! {
     handle_sigsegv: bool = false, env "VMA_HANDLE_SIGSEGV", label "SegFault Backtrace";
 }
 "Lanes" {
-    /// Which sockets share transmit rings.
+    /// As `VMA_RING_ALLOCATION_LOGIC_RX`, where that is at its default: a lane receives and sends.
     ring_allocation_logic_tx: RingLogic = RingLogic::Interface,
-        env "VMA_RING_ALLOCATION_LOGIC_TX", label "Ring allocation logic TX",
-        unused "one lane per interface serves all sockets";
-    /// Which sockets share receive rings.
+        env "VMA_RING_ALLOCATION_LOGIC_TX", label "Ring allocation logic TX";
+    /// Which TCP connections of an interface share a lane: its rings, its engine and its lock. A connection gets the
+    /// lane of the thread, core, socket or local address when it moves to the wire, or connects there; UDP sockets stay
+    /// on the first lane. Listeners are the kernel's then, and a connection moves to the lane of who uses it first.
     ring_allocation_logic_rx: RingLogic = RingLogic::Interface,
-        env "VMA_RING_ALLOCATION_LOGIC_RX", label "Ring allocation logic RX",
-        unused "one lane per interface serves all sockets";
-    /// Sends between checks whether a socket should change its ring; -1 never.
+        env "VMA_RING_ALLOCATION_LOGIC_RX", label "Ring allocation logic RX";
+    /// As `VMA_RING_MIGRATION_RATIO_RX`, where `VMA_RING_ALLOCATION_LOGIC_RX` is at its default.
     ring_migration_ratio_tx: i32 = 100, in -1..=2_147_483_647 or default,
-        env "VMA_RING_MIGRATION_RATIO_TX", label "Ring migration ratio TX",
-        unused "a socket stays on its lane";
-    /// Receives between checks whether a socket should change its ring; -1 never.
+        env "VMA_RING_MIGRATION_RATIO_TX", label "Ring migration ratio TX";
+    /// Calls on a connection after which it is asked whether they come from a thread of another lane, where lanes are
+    /// for threads or cores. If so, and the next 20 do as well, it moves there; -1 never.
     ring_migration_ratio_rx: i32 = 100, in -1..=2_147_483_647 or default,
-        env "VMA_RING_MIGRATION_RATIO_RX", label "Ring migration ratio RX",
-        unused "a socket stays on its lane";
-    /// Lanes per interface; 0: as many as there are queues.
-    ring_limit_per_interface: u32 = 0, env "VMA_RING_LIMIT_PER_INTERFACE", label "Ring limit per interface",
-        unused "a lane covers all queues of its interface";
+        env "VMA_RING_MIGRATION_RATIO_RX", label "Ring migration ratio RX";
+    /// Lanes per interface, 8 at the most; beyond it threads or sockets share them in turn. 0: 8.
+    ring_limit_per_interface: u32 = 0, env "VMA_RING_LIMIT_PER_INTERFACE", label "Ring limit per interface";
     /// Bytes of the NIC's memory for transmit.
     ring_dev_mem_tx: u32 = 0, env "VMA_RING_DEV_MEM_TX", label "Ring On Device Memory TX",
         unused "AF_XDP has no device memory";

@@ -6,7 +6,7 @@ use crate::runtime::Runtime;
 use config::XdpMode;
 use config::interfaces::Choice;
 use netlink::Link;
-use xdp::{Device, Mode, Options, Refusal};
+use xdp::{Device, Inherited, Mode, Options, Refusal};
 
 /// Opens the AF_XDP device of an interface, if it is chosen. What refuses is logged in the device's own words.
 pub(crate) fn open(runtime: &Runtime, link: &Link) -> Result<Device, Why> {
@@ -77,6 +77,14 @@ pub(crate) fn open(runtime: &Runtime, link: &Link) -> Result<Device, Why> {
         }
         why
     })
+}
+
+/// A further device on an interface that this process has open. Who has it by a keeper asks that for the next, too.
+pub(crate) fn open_beside(runtime: &Runtime, link: &Link, beside: Inherited) -> Option<Device> {
+    if beside.is_kept() {
+        return keeper::attach(runtime, link).ok();
+    }
+    Device::attach(&beside).inspect_err(|refusal| logger::debug!("{}: {refusal}", link.name)).ok()
 }
 
 /// Whether the refusal knows more than the reason that it is counted as: who, which, how.

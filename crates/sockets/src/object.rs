@@ -143,6 +143,8 @@ pub(crate) struct Object {
     pub in_flight: AtomicU32,
     /// What the judge knows of a connection that may move (carrier/judge.rs).
     pub traffic: Traffic,
+    /// Calls that its thread is asked for (runtime/allocation.rs).
+    pub strangers: AtomicU32,
     /// Calls with little data after which it moves to the wire, beyond those that any connection needs; `u32::MAX`: it
     /// stays on its carrier.
     pub price: AtomicU32,
@@ -242,6 +244,7 @@ impl Object {
             moves: AtomicU32::new(0),
             in_flight: AtomicU32::new(0),
             traffic: Traffic::new(),
+            strangers: AtomicU32::new(0),
             price: AtomicU32::new(0),
             holders_word: AtomicU32::new(0),
             is_demanded: AtomicBool::new(false),
@@ -297,6 +300,7 @@ impl Object {
             atomic.store(0, Ordering::Relaxed);
         }
         self.traffic.clear();
+        self.strangers.store(0, Ordering::Relaxed);
         self.price.store(0, Ordering::Relaxed);
         self.holders_word.store(0, Ordering::Relaxed);
         self.is_demanded.store(false, Ordering::Relaxed);

@@ -1,10 +1,12 @@
 //! The one global: configuration, the kernel's view of the network, and why sockets were left to the kernel. Which
 //! lanes there are is in `lanes.rs`, where packets go in `routes.rs`.
 
+mod allocation;
 mod fork;
 mod lanes;
 mod routes;
 
+pub(crate) use allocation::Allocation;
 pub(crate) use fork::Locks;
 pub(crate) use routes::Decision;
 
@@ -21,7 +23,7 @@ use netlink::Netlink;
 use routes::Routes;
 use std::collections::HashMap;
 
-/// Interfaces that can be accelerated at once; a lane set is a 32-bit mask.
+/// Lanes that there can be at once, of all interfaces; a lane set is a 32-bit mask.
 pub(crate) const LANES_MAX: usize = 32;
 
 static RUNTIME: AtomicPtr<Runtime> = AtomicPtr::new(core::ptr::null_mut());
@@ -41,6 +43,8 @@ pub(crate) struct Runtime {
     /// Which interfaces are chosen.
     pub interfaces: Interfaces,
     engine: settings::EngineOnDemand,
+    /// Which lane of an interface a connection stands on.
+    pub allocation: Allocation,
     lanes: [AtomicPtr<Lane>; LANES_MAX],
     lane_count: AtomicUsize,
     /// What became of each interface that was asked for.
@@ -106,6 +110,7 @@ impl Runtime {
         Runtime {
             os,
             budgets: (receive, select),
+            allocation: Allocation::new(&parameters),
             parameters,
             sdp: None,
             rules: Rank::Rules.lock(rules),

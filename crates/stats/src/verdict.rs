@@ -91,6 +91,8 @@ verdicts! {
     Demanded "the program asked for what only the wire has"
     /// SIDESTEP_MOVE_EVERY.
     Shaken "it moves every so many calls (SIDESTEP_MOVE_EVERY)"
+    /// It comes back to the lane of the threads that use it (VMA_RING_MIGRATION_RATIO_RX).
+    OtherThread "on its way to the lane of the thread that uses it"
     /// Bulk on the wire that found no way back.
     BulkStays "bulk, and the kernel does not take it back"
     /// It began in the kernel, and its calls are too few to judge by.

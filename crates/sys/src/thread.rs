@@ -140,6 +140,19 @@ pub fn sleep(ns: u64) {
     let _ = unsafe { syscall(libc::SYS_nanosleep, [&raw const time as usize, 0, 0, 0, 0, 0]) };
 }
 
+/// The processors that this thread may run on, below 1024.
+pub fn processors() -> Result<Vec<usize>> {
+    let mut set = [0u64; 16];
+    // SAFETY: the set has the size said.
+    unsafe {
+        syscall(
+            libc::SYS_sched_getaffinity,
+            [0, core::mem::size_of_val(&set), set.as_mut_ptr() as usize, 0, 0, 0],
+        )
+    }?;
+    Ok((0..64 * set.len()).filter(|processor| set[processor / 64] >> (processor % 64) & 1 == 1).collect())
+}
+
 /// Pins this thread to one processor.
 pub fn pin(processor: usize) -> Result<()> {
     pin_to([processor])
@@ -186,6 +199,19 @@ mod tests {
         assert!(!has_room(), "a test runs in a thread of its own");
         let here = std::thread::current().id();
         assert_ne!(with_room(|| std::thread::current().id()), here);
+    }
+
+    #[test]
+    fn a_pinned_thread_runs_where_it_may() {
+        let all = processors().unwrap();
+        let last = *all.last().unwrap();
+        let run = move || {
+            pin(last).unwrap();
+            assert_eq!(processors().unwrap(), [last]);
+            assert_eq!(crate::process::processor() as usize, last);
+        };
+        spawn("test", run).unwrap().join().unwrap();
+        assert_eq!(processors().unwrap(), all, "this one is where it was");
     }
 
     #[test]

@@ -90,7 +90,8 @@ pub struct Device {
     transmit: transmit::Transmit,
     /// Connections of processes that were killed.
     half_open: half_open::Untold,
-    watch: watch::Watch,
+    /// Of the one that opened the interface.
+    watch: Option<watch::Watch>,
     /// Where copies of all frames go, while somebody captures.
     tap: Option<Box<capture::Writer>>,
 }
@@ -112,6 +113,12 @@ impl Device {
     pub fn before_fork(&self) {
         self.shared.make_anchors(&self.queues);
         self.shared.large(&self.queues[0].socket.fd);
+    }
+
+    /// What further devices of this process are opened from ([`Device::attach`]), as a child's is.
+    pub fn beside(&self) -> Inherited {
+        self.shared.make_anchors(&self.queues);
+        Inherited { shared: self.shared.clone() }
     }
 
     /// The process begins to end: a successor that opens the interface waits until it is free.
@@ -249,6 +256,11 @@ impl Device {
     /// A connection's flow is the kernel's as soon as that has a connection of the same endpoints.
     pub fn yield_to_kernel(&self, flow: &Flow) {
         self.shared.steering.leave_new_to_kernel(flow);
+    }
+
+    /// Whether this connection's packets go to another lane, of this process or of one of its family.
+    pub fn is_of_another(&self, connection: &Flow) -> bool {
+        self.shared.steering.lane_of(connection).is_some_and(|lane| lane != self.lane)
     }
 
     /// Packets and bytes that the program redirected for a flow; `None` if it is not steered.

@@ -302,6 +302,12 @@ impl Steering {
         let _ = bpf::map_delete(&self.flows, &Key::from(flow));
     }
 
+    /// The lane that has a connection's entry.
+    pub(crate) fn lane_of(&self, connection: &Flow) -> Option<u32> {
+        let group: Group = bpf::map_lookup(&self.flows, &Key::from(connection))?;
+        group.members().first().map(|lane| u32::from(*lane))
+    }
+
     /// Packets and bytes redirected for this entry.
     pub(crate) fn counters(&self, flow: &Flow) -> Option<(u64, u64)> {
         let group: Group = bpf::map_lookup(&self.flows, &Key::from(flow))?;

@@ -160,13 +160,13 @@ pub unsafe fn listen(fd: c_int, backlog: c_int) -> Answer<c_int> {
     // Servers listen before they give up what they began with.
     keeper::prepare();
     match object.kind() {
-        Kind::TcpIdle if !family::listens_beside_others(runtime, object, fd) => {
+        Kind::TcpIdle if !family::is_shared_out(runtime, object, fd) => {
             tcp::listen(runtime, object, fd, backlog)
         }
         Kind::Listener => tcp::listen(runtime, object, fd, backlog),
         Kind::Stream => fail(libc::EINVAL),
         Kind::Carried
-            if !family::listens_beside_others(runtime, object, fd)
+            if !family::is_shared_out(runtime, object, fd)
                 && carrier::listens_on_wire(runtime, object, fd) =>
         {
             tcp::listen(runtime, object, fd, backlog)

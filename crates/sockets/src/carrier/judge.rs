@@ -63,6 +63,35 @@ pub(crate) fn on_wire(runtime: &'static Runtime, object: &'static Object, fd: c_
     if object.traffic.add(bytes) >= LOOK_BYTES {
         look(runtime, object, fd);
     }
+    if runtime.allocation.has_several() {
+        follow_thread(runtime, object, fd);
+    }
+}
+
+/// A connection whose calls come from threads of another lane of its interface goes to the kernel, and from there to
+/// the lane of whoever uses it then.
+fn follow_thread(runtime: &'static Runtime, object: &'static Object, fd: c_int) {
+    let Some((lane, _)) = object.leg() else { return };
+    if object.kind() != Kind::Stream
+        || !runtime.allocation.is_elsewhere(lane.number, &object.strangers)
+        || object.extra().is_some()
+        || object.price.load(Ordering::Relaxed) == u32::MAX
+        || runtime.lane_beside(lane).is_none()
+    {
+        return;
+    }
+    let seen = object.traffic.seen();
+    let price = object.price.load(Ordering::Relaxed).max(CALLS).saturating_mul(2);
+    if to_kernel(runtime, object, fd) {
+        // What is on the wire by demand has nothing to show, and comes back with its next call.
+        let is_demanded =
+            runtime.parameters.is_on_wire_at_once() || object.is_demanded.load(Ordering::Relaxed);
+        object.is_demanded.store(is_demanded, Ordering::Relaxed);
+        object.traffic.clear();
+        object.price.fetch_max(price, Ordering::SeqCst);
+        judged(object, Verdict::OtherThread, seen);
+        logger::debug!("fd {fd}: its calls come from another lane's thread");
+    }
 }
 
 #[cold]

@@ -164,9 +164,9 @@ fn lane(
         true => offload::lane_to(runtime, *remote.ip(), asked),
         false => offload::lane_if_open(runtime, *remote.ip(), asked).map_err(Refusal::NotOpen)?,
     };
-    let (lane, _) = way.map_err(Refusal::Kernel)?;
-    offload::on_device(object, lane).map_err(Refusal::Kernel)?;
-    Ok(lane)
+    let (first, _) = way.map_err(Refusal::Kernel)?;
+    offload::on_device(object, first).map_err(Refusal::Kernel)?;
+    Ok(runtime.lane_of_caller(first, *local.ip()))
 }
 
 /// Options that hold only in the kernel, and came with the socket (from a listener, from before we knew it).

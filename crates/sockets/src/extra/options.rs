@@ -106,7 +106,7 @@ pub(crate) unsafe fn get(
     Ok(0)
 }
 
-/// How rings are given out. There is one for each interface, whatever the logic; what it asks for must make sense.
+/// How rings are given out. That is for the process to say, not for a socket; what it asks for must make sense.
 fn ring_alloc_logic(value: &[u8]) -> Answer<()> {
     if value.len() != size_of::<RingAllocLogic>() {
         return fail(libc::EINVAL);
@@ -127,7 +127,7 @@ fn ring_alloc_logic(value: &[u8]) -> Answer<()> {
         return fail(libc::EINVAL);
     }
     logger::debug!(
-        "SO_VMA_RING_ALLOC_LOGIC {} (user id {}, directions {:#x}): each interface has one ring for all",
+        "SO_VMA_RING_ALLOC_LOGIC {} (user id {}, directions {:#x}): the process' logic holds for all its sockets",
         asked.logic,
         asked.user_id,
         asked.directions

@@ -151,10 +151,12 @@ pub(crate) fn share(listener: &Object) {
     }
 }
 
-/// Whether other processes may listen on the same port (SO_REUSEPORT): the kernel shares the clients out, so this
-/// listener is its own, and what is accepted moves to the wire where that is demanded.
-pub(crate) fn listens_beside_others(runtime: &Runtime, listener: &'static Object, fd: c_int) -> bool {
-    if sys::socket::option(fd, libc::SOL_SOCKET, libc::SO_REUSEPORT, 0 as c_int) != Ok(1) {
+/// Whether a listener is the kernel's, and what is accepted moves to the wire where that is demanded: other processes
+/// may listen on the same port (SO_REUSEPORT), and the kernel shares the clients out; or threads have lanes of their
+/// own, and whoever uses a client takes it to its lane.
+pub(crate) fn is_shared_out(runtime: &Runtime, listener: &'static Object, fd: c_int) -> bool {
+    let has_port_alone = sys::socket::option(fd, libc::SOL_SOCKET, libc::SO_REUSEPORT, 0 as c_int) != Ok(1);
+    if has_port_alone && !runtime.allocation.has_several() {
         return false;
     }
     let is_demanded = listener.kind() == Kind::TcpIdle

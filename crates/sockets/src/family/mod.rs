@@ -11,7 +11,7 @@
 mod claim;
 mod listeners;
 
-pub(crate) use listeners::{accepted, listens_beside_others, room_for_name, share};
+pub(crate) use listeners::{accepted, is_shared_out, room_for_name, share};
 
 use crate::answer::Why;
 use crate::background::BACKGROUND;

@@ -7,7 +7,12 @@ use xdp::Change;
 impl Lane {
     /// Once a second or so.
     pub(crate) fn look_after(&self, inner: &mut Inner) {
-        let Some(change) = inner.device.look_after() else { return };
+        let change = inner.device.look_after();
+        if inner.device.checksums_may_be_partial() {
+            inner.stack.accept_partial_checksums();
+        }
+        // Of several lanes of an interface the first one is told.
+        let Some(change) = change else { return };
         let name = &self.name;
         let ours = inner.device.descriptors().len();
         self.gate.watch_also(inner.device.descriptors());
@@ -20,14 +25,13 @@ impl Lane {
                 "{name}: {queues} receive queues now, {ours} of them ours: connections whose packets come by the others \
                  stand still; `ethtool -X {name} equal {ours}` keeps packets off them, or start the program anew"
             ),
-            Change::MovedToGeneric => {
-                inner.stack.accept_partial_checksums();
-                logger::warning!(
-                    "{name}: the driver took the XDP program and does not run it; it is in the generic hook now"
-                );
-            }
+            Change::MovedToGeneric => logger::warning!(
+                "{name}: the driver took the XDP program and does not run it; it is in the generic hook now"
+            ),
             Change::Detached => {
-                self.fenced.store(true, Ordering::Release);
+                for lane in inner.runtime.lanes_of_link(self.link) {
+                    lane.fenced.store(true, Ordering::Release);
+                }
                 logger::warning!(
                     "{name}: the driver took the XDP program and does not run it; the interface is left to the kernel"
                 );

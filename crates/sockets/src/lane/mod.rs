@@ -1,4 +1,5 @@
-//! A lane: the AF_XDP device of one interface, the engine behind it, one lock.
+//! A lane: an AF_XDP device of one interface, the engine behind it, one lock. An interface has one, or several that
+//! share its packet memory (`runtime/allocation.rs`).
 //!
 //! Whoever holds the lock runs to completion in its own thread: frames in, timers, frames out, events. Lanes are
 //! leaked: opened once, never freed.
@@ -30,6 +31,8 @@ pub(crate) struct Lane {
     pub slot: usize,
     /// The interface.
     pub link: u32,
+    /// Its number among the lanes of that.
+    pub number: u32,
     /// Its name when it was opened.
     pub name: String,
     /// What to sleep on: readable while frames wait.
@@ -46,6 +49,8 @@ pub(crate) struct Lane {
     pub fenced: AtomicBool,
     /// The interface was deleted. What stood here is the kernel's, as soon as that has a route for it again.
     pub gone: AtomicBool,
+    /// Of an interface's first lane: there can be no further ones.
+    pub is_last: AtomicBool,
     /// Each packet is copied between the device and us: bulk is cheaper by the kernel, which moves 64 KiB at a time.
     pub copies: bool,
     /// Its statistics.
@@ -95,38 +100,26 @@ pub(crate) struct Inner {
 }
 
 impl Lane {
-    /// A lane over an open device.
+    /// A lane over an open device: its slot, and its number among the interface's lanes.
     pub(crate) fn new(
-        slot: usize,
+        (slot, number): (usize, u32),
         link: &netlink::Link,
         addresses: &[netlink::Address],
         device: xdp::Device,
         runtime: &'static Runtime,
     ) -> Lane {
         let now = stack::Instant(sys::clock::now());
-        let mut seed = [0u8; 32];
-        // Without entropy the kernel itself would not have booted; zeros would still be correct, only guessable.
-        let _ = sys::process::random(&mut seed);
-        let config = stack::Config {
-            seed,
-            cookie_key: device.cookie_key(),
-            timestamp_key: timestamp_key(&seed),
-            mac: stack::MacAddr(device.mac()),
-            mtu: runtime.mtu(link.mtu),
-            accept_partial_checksum: device.checksums_may_be_partial(),
-            // Workers of one server share the arena.
-            attached_frames_max: device.frames() / if device.is_attached() { 8 } else { 2 },
-            tcp: runtime.tcp_settings().clone(),
-            udp: runtime.udp_settings().clone(),
-        };
-        let frames = device.frames() / if device.is_attached() { 4 } else { 1 };
-        let stack = Stack::new(config, now);
+        // Workers of one server share the arena, and so do its threads.
+        let shares = device.is_attached() || runtime.allocation.has_several();
+        let stack = engine(link, &device, runtime, device.frames() / if shares { 8 } else { 2 }, now);
+        let frames = device.frames() / if shares { 4 } else { 1 };
         let block = crate::counts::made_segment().lane(slot);
         counts::describe(block, link, &device);
         let gate = gate::Gate::new(device.descriptors());
         let lane = Lane {
             slot,
             link: link.index,
+            number,
             name: link.name.clone(),
             descriptors: gate.descriptors(),
             gate,
@@ -135,6 +128,7 @@ impl Lane {
             sleepers: AtomicU32::new(0),
             fenced: AtomicBool::new(false),
             gone: AtomicBool::new(false),
+            is_last: AtomicBool::new(false),
             copies: !device.is_zero_copy(),
             counts: block,
             capture: Rank::Capture.lock(None),
@@ -267,6 +261,31 @@ impl Lane {
     pub(crate) fn is_fenced(&self) -> bool {
         self.fenced.load(Ordering::Relaxed)
     }
+}
+
+/// An engine that lets so many frames of the device wait unread.
+fn engine(
+    link: &netlink::Link,
+    device: &xdp::Device,
+    runtime: &Runtime,
+    attached_frames_max: u32,
+    now: stack::Instant,
+) -> Stack<Frame> {
+    let mut seed = [0u8; 32];
+    // Without entropy the kernel itself would not have booted; zeros would still be correct, only guessable.
+    let _ = sys::process::random(&mut seed);
+    let config = stack::Config {
+        seed,
+        cookie_key: device.cookie_key(),
+        timestamp_key: timestamp_key(&seed),
+        mac: stack::MacAddr(device.mac()),
+        mtu: runtime.mtu(link.mtu),
+        accept_partial_checksum: device.checksums_may_be_partial(),
+        attached_frames_max,
+        tcp: runtime.tcp_settings().clone(),
+        udp: runtime.udp_settings().clone(),
+    };
+    Stack::new(config, now)
 }
 
 /// From what the host keeps from boot to boot, and tells nobody outside; `else_from` where there is no /proc.

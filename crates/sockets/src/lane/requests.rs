@@ -79,6 +79,10 @@ impl Inner {
 
     fn leave_one_to_kernel(&self, by_kernel: &Result<xdp::ByKernel, i32>, packet: &[u8]) {
         let Some(to) = packet.get(16..20).and_then(|to| <[u8; 4]>::try_from(to).ok()) else { return };
+        // The kernel, which has it no longer, would reset it. Its peer sends again what was late.
+        if connection(packet).is_some_and(|connection| self.device.is_of_another(&connection)) {
+            return;
+        }
         self.counts.left_to_kernel.one();
         let sent = by_kernel.as_ref().map_err(|errno| *errno).and_then(|way| way.send(packet, to.into()));
         let Err(errno) = sent else { return };
@@ -215,4 +219,18 @@ impl Inner {
         let elsewhere: Vec<Ipv4Addr> = self.elsewhere.iter().map(|(_, address)| *address).collect();
         self.stack.set_addresses(&self.addresses, &elsewhere);
     }
+}
+
+/// The connection that a TCP packet is of. (Where the IP header has options, none: that is rare, and the kernel's to
+/// judge.)
+fn connection(packet: &[u8]) -> Option<xdp::Flow> {
+    let protocol = libc::IPPROTO_TCP as u8;
+    if packet.first() != Some(&0x45) || packet.get(9) != Some(&protocol) {
+        return None;
+    }
+    let address = |at| Some(Ipv4Addr::from(<[u8; 4]>::try_from(packet.get(at..at + 4)?).ok()?));
+    let port = |at| Some(u16::from_be_bytes(packet.get(at..at + 2)?.try_into().ok()?));
+    let local = SocketAddrV4::new(address(16)?, port(22)?);
+    let remote = SocketAddrV4::new(address(12)?, port(20)?);
+    Some(xdp::Flow { protocol, local, remote: Some(remote) })
 }

@@ -1,4 +1,5 @@
-//! Which lanes there are: an interface gets one when a socket first needs it, and a failure is remembered.
+//! Which lanes there are: an interface gets one when a socket first needs it, further ones as `allocation.rs` says, and
+//! a failure is remembered.
 
 use super::{LANES_MAX, Runtime};
 use crate::answer::Why;
@@ -7,7 +8,8 @@ use crate::{address, capture, device, keeper, worker};
 use config::ExceptionHandling;
 use core::net::{Ipv4Addr, SocketAddrV4};
 use core::sync::atomic::Ordering;
-use netlink::Address;
+use netlink::{Address, Link};
+use xdp::Device;
 
 impl Runtime {
     /// The lane in a slot.
@@ -81,18 +83,8 @@ impl Runtime {
         if self.fenced.load(Ordering::Relaxed) {
             return Err(Why::Fenced);
         }
-        let link = self
-            .netlink(|netlink| netlink.links())
-            .unwrap_or_default()
-            .into_iter()
-            .find(|link| link.index == index);
-        let link = link.ok_or(Why::NoRoute)?;
-        let count = self.lane_count.load(Ordering::Relaxed);
-        let is_gone = |slot: &usize| self.lane(*slot).is_some_and(|lane| lane.gone.load(Ordering::Relaxed));
-        let slot = (0..count).find(is_gone).unwrap_or(count);
-        if slot >= LANES_MAX {
-            return Err(Why::EngineFull);
-        }
+        let link = self.link(index).ok_or(Why::NoRoute)?;
+        self.free_slot().ok_or(Why::EngineFull)?;
         if is_confined() {
             self.confined.store(true, Ordering::Release);
             return Err(Why::Confined);
@@ -106,12 +98,90 @@ impl Runtime {
             device.mode(),
             device.descriptors().len()
         );
+        self.add_lane(&link, 0, device).ok_or(Why::EngineFull)
+    }
+
+    fn link(&self, index: u32) -> Option<Link> {
+        let links = self.netlink(|netlink| netlink.links()).unwrap_or_default();
+        links.into_iter().find(|link| link.index == index)
+    }
+
+    /// That of a lane whose interface was deleted, or behind the others. Callers hold the lock of `links`.
+    fn free_slot(&self) -> Option<usize> {
+        let count = self.lane_count.load(Ordering::Relaxed);
+        let is_gone = |slot: &usize| self.lane(*slot).is_some_and(|lane| lane.gone.load(Ordering::Relaxed));
+        Some((0..count).find(is_gone).unwrap_or(count)).filter(|slot| *slot < LANES_MAX)
+    }
+
+    fn add_lane(&'static self, link: &Link, number: u32, device: Device) -> Option<&'static Lane> {
+        let slot = self.free_slot()?;
+        let addresses = self.addresses();
         let lane: &'static Lane =
-            Box::leak(Box::new(Lane::new(slot, &link, &self.addresses(), device, self)));
+            Box::leak(Box::new(Lane::new((slot, number), link, &addresses, device, self)));
         self.lanes[slot].store(core::ptr::from_ref(lane).cast_mut(), Ordering::Release);
-        self.lane_count.store(count.max(slot + 1), Ordering::Release);
+        self.lane_count.fetch_max(slot + 1, Ordering::AcqRel);
         capture::attend_lane(self, lane, sys::clock::now());
-        Ok(lane)
+        Some(lane)
+    }
+
+    // several of one interface
+
+    /// The lanes of an interface that can be used.
+    pub(crate) fn lanes_of_link(&self, index: u32) -> impl Iterator<Item = &'static Lane> + '_ {
+        self.lanes().filter(move |lane| lane.link == index && !lane.is_fenced())
+    }
+
+    /// The lane of an interface for a connection from `local` that the calling thread begins to use, opened on first
+    /// use: `first` is the interface's first lane, which serves where no further one can be had.
+    pub(crate) fn lane_of_caller(&'static self, first: &'static Lane, local: Ipv4Addr) -> &'static Lane {
+        if !self.allocation.has_several() {
+            return first;
+        }
+        let number = self.allocation.number(local, &first.lock().addresses);
+        let known = || self.lanes_of_link(first.link).find(|lane| lane.number == number);
+        if let Some(known) = known() {
+            return known;
+        }
+        let _links = self.links.lock();
+        known().or_else(|| self.open_beside(first, number)).unwrap_or(first)
+    }
+
+    /// The lane of a lane's interface to which the calling thread's connections go, if it is another one.
+    #[cold]
+    pub(crate) fn lane_beside(&'static self, lane: &'static Lane) -> Option<&'static Lane> {
+        let first = self.lanes_of_link(lane.link).find(|lane| lane.number == 0)?;
+        let other = self.lane_of_caller(first, Ipv4Addr::UNSPECIFIED);
+        (!core::ptr::eq(other, lane)).then_some(other)
+    }
+
+    /// A further lane of an interface. That there can be none is told and remembered.
+    #[cold]
+    fn open_beside(&'static self, first: &'static Lane, number: u32) -> Option<&'static Lane> {
+        let may_open =
+            [&self.fenced, &self.confined, &first.is_last].iter().all(|not| !not.load(Ordering::Relaxed));
+        if !may_open || first.is_fenced() {
+            return None;
+        }
+        let open = || {
+            let link = self.link(first.link)?;
+            let device = device::open_beside(self, &link, first.lock().device.beside())?;
+            self.add_lane(&link, number, device)
+        };
+        let opened = sys::thread::with_room(open);
+        match opened {
+            Some(lane) => {
+                logger::debug!("{}: lane {number} of it is open", lane.name);
+                worker::wake_or_start(self);
+            }
+            None => {
+                first.is_last.store(true, Ordering::Relaxed);
+                logger::warning!(
+                    "{}: no further lane of it can be had; threads share those that there are",
+                    first.name
+                );
+            }
+        }
+        opened
     }
 
     /// The lanes on which a socket bound to every address stands: those of all chosen interfaces that are up and have

@@ -41,15 +41,19 @@ pub(crate) fn connect(
             return Err(Why::NoRoute);
         }
         let tos = options(runtime, object).tos;
-        let found = offload::lane_to(runtime, *remote.ip(), offload::route_query(object, tos))?;
-        offload::on_device(object, found.0)?;
-        Ok(found)
+        let (first, source) = offload::lane_to(runtime, *remote.ip(), offload::route_query(object, tos))?;
+        offload::on_device(object, first)?;
+        let from = bound.map(|local| *local.ip()).filter(|local| !local.is_unspecified());
+        Ok((runtime.lane_of_caller(first, from.unwrap_or(source)), source))
     });
     let (lane, source) = match decided {
         Ok(found) => found,
         Err(why) => return offload::leave(runtime, object, why, "TCP connect"),
     };
     let local = own_port(runtime, object, fd, bound, source, (lane, remote))?;
+    if !port::is_free_beside(runtime, lane, local, remote) {
+        return fail(libc::EADDRNOTAVAIL);
+    }
     begin(runtime, object, lane, local, remote)?;
     if object.nonblocking.load(Ordering::Relaxed) {
         object.control.lock().connecting = true;

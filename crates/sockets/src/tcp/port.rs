@@ -70,17 +70,19 @@ pub(super) fn take(
 ) -> Port {
     share(object, fd);
     let bind = |port| runtime.os.bind_to(fd, SocketAddrV4::new(address, port));
-    let may_rest = {
+    let rest = |lane: &Lane| {
         let inner = lane.lock();
         inner.stack.tcp_has_time_wait() || !inner.orphans.is_empty()
     };
-    if may_rest && look(lane, address, remote, |port| bind(port).is_ok()) {
+    let may_rest = runtime.lanes_of_link(lane.link).any(rest);
+    let look = || look(runtime, lane, address, remote, |port| bind(port).is_ok());
+    if may_rest && look() {
         return Port::Bound;
     }
     match bind(0) {
         Ok(_) => Port::Bound,
         Err(libc::EINVAL) => Port::Already,
-        Err(libc::EADDRINUSE) if look(lane, address, remote, |port| bind(port).is_ok()) => Port::Bound,
+        Err(libc::EADDRINUSE) if look() => Port::Bound,
         Err(libc::EADDRINUSE) => {
             unshare(object, fd);
             Port::Kernel(Why::NoPort)
@@ -89,8 +91,30 @@ pub(super) fn take(
     }
 }
 
-/// Finds a port whose pair with `remote` is free in the engine and which `bind` accepts.
-fn look(lane: &Lane, address: Ipv4Addr, remote: SocketAddrV4, mut bind: impl FnMut(u16) -> bool) -> bool {
+/// Whether no connection between these ends stands or rests on another lane of the interface: the steering has one
+/// entry for both. (The lane's own engine tells when it connects.)
+pub(super) fn is_free_beside(
+    runtime: &Runtime,
+    lane: &Lane,
+    local: SocketAddrV4,
+    remote: SocketAddrV4,
+) -> bool {
+    let others = runtime.lanes_of_link(lane.link).filter(|other| other.number != lane.number);
+    others.into_iter().all(|other| can_connect(other, local, remote))
+}
+
+fn can_connect(lane: &Lane, local: SocketAddrV4, remote: SocketAddrV4) -> bool {
+    lane.lock().stack.tcp_can_connect(Instant(sys::clock::now()), local, remote)
+}
+
+/// Finds a port whose pair with `remote` is free in the engines of the lane's interface and which `bind` accepts.
+fn look(
+    runtime: &Runtime,
+    lane: &Lane,
+    address: Ipv4Addr,
+    remote: SocketAddrV4,
+    mut bind: impl FnMut(u16) -> bool,
+) -> bool {
     let mut random = [0; 4];
     let Some((low, high)) = range() else { return false };
     if sys::process::random(&mut random).is_err() {
@@ -101,7 +125,8 @@ fn look(lane: &Lane, address: Ipv4Addr, remote: SocketAddrV4, mut bind: impl FnM
     let mut ports = (0..TRIES.min(count)).map(|offset| low + ((start + offset) % count) as u16);
     ports.any(|port| {
         let local = SocketAddrV4::new(address, port);
-        lane.lock().stack.tcp_can_connect(Instant(sys::clock::now()), local, remote) && bind(port)
+        let can_connect = |lane| can_connect(lane, local, remote);
+        runtime.lanes_of_link(lane.link).all(can_connect) && bind(port)
     })
 }
 

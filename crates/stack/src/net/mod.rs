@@ -252,7 +252,7 @@ impl Net {
 
     /// The way to a destination. `Err`: it is not known yet, and `id` is tried again when it is; or there is none.
     #[inline]
-    fn way(&mut self, now: Instant, id: SocketId, route: &mut Route) -> Result<Hop, Sent> {
+    pub(crate) fn way(&mut self, now: Instant, id: SocketId, route: &mut Route) -> Result<Hop, Sent> {
         self.hop(now, route).inspect_err(|why| {
             if *why == Sent::Waiting {
                 self.wait_for_path(id, route);

@@ -43,6 +43,8 @@ impl<F: Frame> Stack<F> {
         let id = self.open(Socket::Tcp(tcb), token).ok_or(ConnectError::Full)?;
         self.demux.tcp.insert_flow(from.local, from.remote, id);
         self.with_tcp(now, id, out, |tcb, cx| {
+            // Nothing that it says may be lost for want of a way: a reset is said once.
+            let _ = cx.net.way(cx.now, cx.id, &mut tcb.route);
             let mtu = cx.net.path_mtu(cx.now, &mut tcb.route);
             tcb.set_mtu(mtu);
             tcb.rx.restore(&mut Hold { budget: cx.budget, pool: &mut cx.shared.pool }, &from.unread);

@@ -36,7 +36,14 @@ impl Device {
     /// Takes all queues of an interface and attaches the program. Waits for a predecessor that is gone to disappear.
     pub fn open(interface: &str, options: &Options) -> Result<Device, Refusal> {
         let (shared, queues) = open_shared(interface, options)?;
-        Self::join(shared, queues)
+        Self::first(shared, queues)
+    }
+
+    fn first(shared: Arc<Shared>, queues: Vec<Queue>) -> Result<Device, Refusal> {
+        let watch = watch::Watch::new(shared.interface.queues);
+        let mut device = Self::join(shared, queues)?;
+        device.watch = Some(watch);
+        Ok(device)
     }
 
     #[cfg(test)]
@@ -47,10 +54,11 @@ impl Device {
         owner: &Arc<Owner>,
     ) -> Result<Device, Refusal> {
         let (shared, queues) = open_by(interface, options, way, owner)?;
-        Self::join(shared, queues)
+        Self::first(shared, queues)
     }
 
-    /// Opens a device beside that of the parent: own sockets and lane, shared arena, queues and program.
+    /// Opens a device beside that of the parent, or of another thread: own sockets and lane, shared arena, queues and
+    /// program.
     pub fn attach(inherited: &Inherited) -> Result<Device, Refusal> {
         let shared = inherited.shared.clone();
         if shared.arena.is_in_other_pid_namespace() {
@@ -89,7 +97,7 @@ impl Device {
             next_queue: 0,
             transmit: transmit::Transmit::new(frames, shared.may_cut()),
             half_open: Default::default(),
-            watch: watch::Watch::new(shared.interface.queues),
+            watch: None,
             tap: None,
             shared,
         };

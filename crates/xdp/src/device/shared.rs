@@ -29,8 +29,8 @@ pub(crate) struct Shared {
     pub(super) native: AtomicBool,
     /// What the kernel switched off for it.
     pub(super) lost: Offloads,
-    /// A socket on each queue that a child binds its own by. Made before the first fork: a bound socket costs a grace
-    /// period when it is closed.
+    /// A socket on each queue that further lanes bind their own by. Made before the first of them, or the first fork: a
+    /// bound socket costs a grace period when it is closed.
     pub(super) anchors: OnceLock<Vec<Anchor>>,
     pub(crate) steering: Steering,
     pub(crate) arena: Arc<Arena>,
@@ -151,7 +151,7 @@ impl Shared {
         self.native.load(Ordering::Relaxed)
     }
 
-    /// Have there been children, which may have lanes?
+    /// Have there been others, children or threads, which may have lanes?
     pub(super) fn has_family(&self) -> bool {
         self.anchors.get().is_some()
     }
@@ -196,7 +196,7 @@ pub(super) fn arena_frames(options: &Options) -> u32 {
     options.frames.max(256)
 }
 
-/// A parent's device in the child of a fork: what it takes to open one's own.
+/// A device as others see it, children of a fork or further threads: what it takes to open one's own.
 #[derive(Clone)]
 pub struct Inherited {
     pub(crate) shared: Arc<Shared>,

@@ -58,25 +58,23 @@ impl Watch {
 }
 
 impl Device {
-    /// Once a second or so, by the process that opened the interface; its children do not look.
+    /// Once a second or so. Only the device that opened the interface looks.
     pub fn look_after(&mut self) -> Option<Change> {
-        if self.is_attached() {
-            return None;
-        }
         self.look_for_queues().or_else(|| self.look_for_deafness())
     }
 
     fn look_for_queues(&mut self) -> Option<Change> {
-        let now = queues_now(self.watch.questions.as_ref()?, self.shared.interface.index)?;
-        if now == self.watch.queues {
+        let watch = self.watch.as_mut()?;
+        let now = queues_now(watch.questions.as_ref()?, self.shared.interface.index)?;
+        if now == watch.queues {
             return None;
         }
-        self.watch.queues = now;
+        watch.queues = now;
         let ours = self.queues.len() as u32;
         if now <= ours {
             return None;
         }
-        // Children would need sockets on them, too, and cannot have them any more.
+        // Other lanes would need sockets on them, too; those of children cannot have them any more.
         let added = if self.shared.has_family() { Err(()) } else { self.add_queues(now).map_err(drop) };
         Some(if added.is_ok() { Change::QueuesAdded(now) } else { Change::QueuesMissed(now) })
     }
@@ -107,12 +105,13 @@ impl Device {
         if !self.shared.is_native() {
             return None;
         }
+        let watch = self.watch.as_mut()?;
         let packets = query::received_packets(self.shared.interface.index)?;
         let ran = self.shared.steering.flood.take_ran();
-        if !self.watch.is_deaf(packets, ran) {
+        if !watch.is_deaf(packets, ran) {
             return None;
         }
-        self.watch.deaf = 0;
+        watch.deaf = 0;
         Some(if self.shared.move_to_generic().is_ok() { Change::MovedToGeneric } else { Change::Detached })
     }
 

@@ -1,6 +1,7 @@
 //! Connections that leave an engine and come to one.
 
 use super::*;
+use crate::SocketError;
 use crate::tcp::Handover;
 
 impl World {
@@ -43,6 +44,22 @@ fn bytes_of_every_kind_survive() {
         got.extend(world.read_all(1, b));
     }
     assert_eq!(got, bytes);
+}
+
+#[test]
+fn a_reset_right_after_a_move_finds_its_way() {
+    let mut world = World::new();
+    let (a, b) = world.pair();
+    let (now, options) = (world.now, world.options());
+    let from = world.hosts[0].stack.tcp_describe(now, a).unwrap();
+    // An engine that has said nothing to this peer yet.
+    world.hosts[0] = Host::new(1);
+    let Host { stack, out, .. } = &mut world.hosts[0];
+    let a = stack.tcp_take_over(now, &from, &options, 1, out).unwrap();
+    world.hosts[0].answer(now);
+    world.abort(0, a);
+    world.run(MS);
+    assert_eq!(world.recv(1, b, 10), Err(RecvError::Failed(SocketError::Reset)));
 }
 
 #[test]

@@ -38,7 +38,7 @@ fn queues_that_children_cannot_have_are_told() {
         device.before_fork();
         device.queues.pop();
         // As if there had been one when it was opened.
-        device.watch = crate::device::watch::Watch::new(1);
+        device.watch = Some(crate::device::watch::Watch::new(1));
         assert_eq!(device.look_after(), Some(Change::QueuesMissed(2)));
         assert_eq!(device.look_after(), None, "once");
     });

@@ -1,0 +1,212 @@
+//! Lanes for threads (VMA_RING_ALLOCATION_LOGIC_RX): connections of several threads go by several lanes of one
+//! interface, with right answers, and one that another thread takes over follows it to its lane.
+
+use rig::{Options, Program, Protocol, Running, TwoHosts};
+use stats::Snapshot;
+use tests::keeper::{Keeper, wait_for_lanes};
+use tests::{DEADLINE, World, world};
+
+const PORT: u16 = 9870;
+const THREADS: usize = 4;
+
+/// A thread for each connection, which echoes. Arguments: address, port.
+const SERVER: &str = "\
+import os,socket,sys,threading
+listener = socket.create_server((sys.argv[1], int(sys.argv[2])))
+def echo(peer):
+    peer.settimeout(60)
+    while data := peer.recv(65536):
+        peer.sendall(data)
+    peer.close()
+while True:
+    peer, _ = listener.accept()
+    threading.Thread(target=echo, args=(peer,), daemon=True).start()
+";
+
+/// So many threads, each with a connection of its own and so many questions; a barrier between two halves of them, at
+/// which `pass` hands each connection to the next thread, and `fork` has a child ask over one of its own. Arguments:
+/// address, port, threads, questions, and how.
+const CLIENT: &str = "\
+import os,socket,sys,threading
+where, threads, questions, how = (sys.argv[1], int(sys.argv[2])), int(sys.argv[3]), int(sys.argv[4]), sys.argv[5]
+def connect():
+    peer = socket.create_connection(where, timeout=60)
+    peer.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+    return peer
+def ask(peer, name, count):
+    for i in range(count):
+        question = b'%d of %d;' % (i, name) * (1 + i % 40)
+        peer.sendall(question)
+        answer = b''
+        while len(answer) < len(question):
+            piece = peer.recv(65536)
+            assert piece, 'the end'
+            answer += piece
+        assert answer == question
+peers, right, half = [None] * threads, [], threading.Barrier(threads)
+def run(name):
+    peers[name] = connect()
+    ask(peers[name], name, questions // 2)
+    half.wait()
+    if how == 'fork' and name == 0:
+        child = os.fork()
+        if child == 0:
+            ask(connect(), 99, questions)
+            os._exit(0)
+        assert os.waitpid(child, 0)[1] == 0
+    peer = peers[(name + 1) % threads if how == 'pass' else name]
+    ask(peer, name, questions // 2)
+    right.append(name)
+all = [threading.Thread(target=run, args=(name,)) for name in range(threads)]
+[thread.start() for thread in all]
+[thread.join() for thread in all]
+print('right:', len(right), flush=True)
+sys.stdin.readline()
+";
+
+/// Two programs whose threads talk.
+struct Talk {
+    client: Running,
+    server: Running,
+}
+
+impl Talk {
+    /// All answers were right. `variables`: of both ends.
+    fn new(world: &World, threads: usize, questions: u32, how: &str, variables: &[(&str, &str)]) -> Talk {
+        let TwoHosts { left, right, .. } = &world.hosts;
+        let words = format!("{} {PORT} {threads} {questions} {how}", right.address);
+        let under = |program: Program| {
+            let program = program.preload(Some(&world.library)).any_cpu().piped();
+            let program = program.environment("VMA_STATS_SHMEM_DIR", "/tmp");
+            variables.iter().fold(program, |program, (name, value)| program.environment(name, value))
+        };
+        let python =
+            |host: &rig::Host, script| host.program("/usr/bin/python3").words("-u -c").argument(script);
+        let mut server = under(python(right, SERVER).words(&words)).start().unwrap();
+        server.wait_for_port(Protocol::Tcp, PORT, DEADLINE).unwrap();
+        let mut client = under(python(left, CLIENT).words(&words)).start().unwrap();
+        client.wait_for_output(&format!("right: {threads}"), DEADLINE).unwrap();
+        Talk { client, server }
+    }
+
+    /// Packets that came in by each lane: of the client, and of the server.
+    fn lanes(&self) -> [Vec<u64>; 2] {
+        [&self.client, &self.server]
+            .map(|end| counted(end).lanes.iter().map(|(_, lane)| lane.rx_frames.value()).collect::<Vec<_>>())
+    }
+
+    fn end(mut self) {
+        self.client.tell("seen\n").unwrap();
+        self.client.finish(DEADLINE).and_then(rig::Finished::success).unwrap();
+        self.server.kill().unwrap();
+    }
+}
+
+/// The program's statistics.
+fn counted(of: &Running) -> Snapshot {
+    let path = format!("/tmp/{}", stats::segment::file_name(of.pid()));
+    Snapshot::parse(&std::fs::read(path).unwrap()).unwrap()
+}
+
+fn busy(lanes: &[u64], packets: u64) -> usize {
+    lanes.iter().filter(|came| **came >= packets).count()
+}
+
+#[test]
+fn each_thread_has_a_lane_of_its_own() {
+    let Some(world) = world(&Options::default()) else { return };
+    let talk = Talk::new(&world, THREADS, 400, "keep", &[("VMA_RING_ALLOCATION_LOGIC_RX", "20")]);
+    for lanes in talk.lanes() {
+        assert_eq!(busy(&lanes, 200), THREADS, "packets by lane: {lanes:?}");
+    }
+    talk.end();
+}
+
+#[test]
+fn threads_share_as_few_lanes_as_a_parameter_says() {
+    let Some(world) = world(&Options::default()) else { return };
+    let variables = [("VMA_RING_ALLOCATION_LOGIC_TX", "20"), ("VMA_RING_LIMIT_PER_INTERFACE", "2")];
+    let talk = Talk::new(&world, THREADS, 400, "keep", &variables);
+    for lanes in talk.lanes() {
+        assert_eq!((lanes.len(), busy(&lanes, 200)), (2, 2), "packets by lane: {lanes:?}");
+    }
+    talk.end();
+}
+
+#[test]
+fn each_socket_has_a_lane_of_its_own_and_begins_on_the_wire() {
+    let Some(world) = world(&Options::default()) else { return };
+    let variables = [("VMA_RING_ALLOCATION_LOGIC_RX", "10"), ("SIDESTEP_CARRIER", "wire")];
+    let talk = Talk::new(&world, THREADS, 400, "pass", &variables);
+    for lanes in talk.lanes() {
+        assert_eq!(busy(&lanes, 200), THREADS, "packets by lane: {lanes:?}");
+    }
+    assert_eq!(
+        counted(&talk.client).process.moves_to_kernel.value(),
+        0,
+        "a lane for a socket follows no thread"
+    );
+    talk.end();
+}
+
+#[test]
+fn threads_are_bound_to_cores_that_have_a_lane_each() {
+    let Some(world) = world(&Options::default()) else { return };
+    let talk = Talk::new(&world, THREADS, 400, "keep", &[("VMA_RING_ALLOCATION_LOGIC_RX", "31")]);
+    let cores = std::thread::available_parallelism().unwrap().get().min(THREADS);
+    let bound = std::fs::read_dir(format!("/proc/{}/task", talk.server.pid())).unwrap().filter(|thread| {
+        let status = std::fs::read_to_string(thread.as_ref().unwrap().path().join("status")).unwrap();
+        let list = status.lines().find_map(|line| line.strip_prefix("Cpus_allowed_list:\t")).unwrap();
+        list.parse::<u32>().is_ok()
+    });
+    assert!(bound.count() >= THREADS || cores == 1);
+    for lanes in talk.lanes() {
+        assert_eq!(busy(&lanes, 200), cores, "packets by lane: {lanes:?}");
+    }
+    talk.end();
+}
+
+#[test]
+fn a_connection_follows_the_thread_that_uses_it() {
+    let Some(world) = world(&Options::default()) else { return };
+    let logic = ("VMA_RING_ALLOCATION_LOGIC_RX", "20");
+    let passed = |ratio| {
+        let variables = [logic, ("VMA_RING_MIGRATION_RATIO_RX", ratio)];
+        let talk = Talk::new(&world, THREADS, 1000, "pass", &variables);
+        let moves = [&talk.client, &talk.server].map(|end| counted(end).process.moves_to_kernel.value());
+        for lanes in talk.lanes() {
+            assert_eq!(busy(&lanes, 200), THREADS, "packets by lane: {lanes:?}");
+        }
+        talk.end();
+        tests::wait_for_no_program(&world.hosts.left);
+        tests::wait_for_no_program(&world.hosts.right);
+        moves
+    };
+    assert_eq!(passed("-1"), [0, 0]);
+    assert_eq!(
+        passed("100"),
+        [THREADS as u64, 0],
+        "each goes to its new thread's lane by way of the kernel, once"
+    );
+}
+
+#[test]
+fn further_lanes_come_from_the_keeper_too() {
+    let Some(world) = world(&Options::default()) else { return };
+    let keeper = Keeper::start(&world.hosts.right, "");
+    let talk = Talk::new(&world, THREADS, 400, "keep", &[("VMA_RING_ALLOCATION_LOGIC_RX", "20")]);
+    wait_for_lanes(&world.hosts.right, THREADS);
+    let [_, server] = talk.lanes();
+    assert_eq!(busy(&server, 200), THREADS, "packets by lane: {server:?}");
+    talk.end();
+    keeper.kill().unwrap();
+}
+
+#[test]
+fn a_child_of_a_program_with_several_lanes_has_its_own() {
+    let Some(world) = world(&Options::default()) else { return };
+    let talk = Talk::new(&world, THREADS, 400, "fork", &[("VMA_RING_ALLOCATION_LOGIC_RX", "20")]);
+    let [_, server] = talk.lanes();
+    assert!(busy(&server, 200) > THREADS, "packets by lane: {server:?}");
+    talk.end();
+}
