@@ -3,8 +3,7 @@
 //!
 //! A program has two roles, `client` and `server`, on two hosts; see `api/api.h`. On an accelerated side no packet of
 //! its ports may be the kernel's; what is otherwise on purpose stands in `api/differences.toml`, each with its reason.
-//! Those about streams can also run with both roles on one host, over memory (`api/one_host.rs`): some always do, the
-//! others when that way is asked for by its name, or with `SIDESTEP_MOVING=1`, for the same reason as below.
+//! Those about streams also run with both roles on one host, over memory (`api/one_host.rs`).
 //!
 //! What is accelerated is on the wire at once; in the way `default` it begins in the kernel, as it does for users. With
 //! `SIDESTEP_MOVING=1` connections also go from one carrier to the other at every second call (not yet free of rare

@@ -84,6 +84,25 @@ static void replaced(int fd)
     quiet();
 }
 
+/* Of two registrations of one socket that is often quiet, the newer one goes. */
+static void one_of_two_goes(int fd)
+{
+    char byte;
+    int copy = dup(fd);
+    CHECK(copy >= 0);
+    added(fd, EPOLLIN, 1);
+    added(copy, EPOLLIN, 3);
+    quiet();
+    CHECK(epoll_ctl(set, EPOLL_CTL_DEL, copy, NULL) == 0);
+    for (int i = 0; i < 8; i++)
+        CHECK(words_of(10) == 0);
+    CHECK(send(copy, "x", 1, 0) == 1);
+    CHECK(words_of(PATIENCE_MS) == 1u << 1);
+    CHECK(recv(fd, &byte, 1, 0) == 1);
+    quiet();
+    CHECK(close(fd) == 0 && close(copy) == 0);
+}
+
 /* Registered before it has a port, by a number that is gone when it gets one. */
 static void dormant(struct sockaddr_in to)
 {
@@ -106,6 +125,7 @@ void client(struct place place)
     a_duplicate_keeps_it(tcp_connected(place.address, place.port + 1), to);
     replaced(udp_connected(place.address, place.port));
     replaced(tcp_connected(place.address, place.port + 1));
+    one_of_two_goes(tcp_connected(place.address, place.port + 1));
     dormant(to);
     int end = udp_connected(place.address, place.port);
     CHECK(send(end, "q", 1, 0) == 1);

@@ -141,6 +141,12 @@ impl Buffers<'_> {
         self.left
     }
 
+    /// Whether what is left lies in more than one piece.
+    #[inline]
+    pub(crate) fn is_scattered(&self) -> bool {
+        self.pieces > 1
+    }
+
     /// What is to be sent, all of which must be there.
     #[inline]
     pub(crate) fn readable(self) -> Answer<Self> {

@@ -14,12 +14,12 @@ use crate::wait::block::{self, Stopped, Wait};
 use ::memory::{End, Joined, Source};
 use core::sync::atomic::Ordering;
 use libc::{c_int, pollfd, ssize_t};
-use stack::{Ready, Sink};
+use stack::{Ready, Sink, Source as _};
 
 /// What an attempt came to; `None`: nothing yet.
 type Outcome = Option<Carried>;
 
-/// Bytes that are copied on the way to buffers that may not be there.
+/// Bytes that are copied on the way to buffers that may not be there, or from several that are one message.
 const PIECE: usize = 2048;
 
 /// recvmsg(2), without what only the kernel has.
@@ -464,9 +464,22 @@ fn give(inner: &mut Inner, tcp: c_int, data: &mut Buffers<'_>, flags: c_int, is_
     if data.left() == 0 {
         return Put::Bytes(0);
     }
-    let count = data.drain(|bytes| joined.send(bytes));
+    let count = by_segment(joined, data);
     inner.is_stuck |= data.left() > 0;
     if count > 0 { Put::Bytes(count) } else { Put::Nothing }
+}
+
+/// Pieces of one call that a message holds are one: as by the kernel, a reader finds all of them or none.
+fn by_segment(joined: &mut Joined, data: &mut Buffers<'_>) -> usize {
+    let left = data.left();
+    if left > PIECE || !data.is_scattered() {
+        return data.drain(|bytes| joined.send(bytes));
+    }
+    let mut whole = [0; PIECE];
+    data.clone().copy_to(&mut whole[..left]);
+    let count = joined.send(&whole[..left]);
+    data.pass(count);
+    count
 }
 
 /// The peer is gone. As in the kernel, the first send meets a RST that is on its way, unless that has come.

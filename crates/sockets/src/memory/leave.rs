@@ -59,6 +59,10 @@ pub(super) fn finish(object: &'static Object, why: Verdict) {
         return;
     }
     let fd = object.fd.load(Ordering::Relaxed);
+    if inner.has_drawn_reset() {
+        // What was sent to nobody goes by the socket, and draws the RST there.
+        let _ = sys::socket::send(fd, &[0], libc::MSG_DONTWAIT | libc::MSG_NOSIGNAL);
+    }
     // It was: the application shut it down meanwhile, as far as it knows.
     let shut = object.shut.swap(0, Ordering::Relaxed);
     for (bit, how) in [(1, libc::SHUT_RD), (2, libc::SHUT_WR)] {

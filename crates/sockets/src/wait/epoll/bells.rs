@@ -163,6 +163,10 @@ impl Set {
         }
         let other = object.watch.sets().into_iter().find(|(set, _)| core::ptr::eq(*set, self));
         if let Some((_, slot)) = other {
+            // It may hang here under the slot that is gone.
+            if let Some(item) = self.items.lock().get_mut(slot) {
+                item.has_bell = false;
+            }
             let _ = self.hang_bell(os, slot, object);
         } else if let Some(bell) = memory::bell(object) {
             drop_bell(self, bell);

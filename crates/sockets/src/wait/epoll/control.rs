@@ -110,6 +110,7 @@ impl Set {
     /// the registration stays. The kernel's moves to a descriptor of our own, a duplicate of `known`, by which it can
     /// still be changed.
     pub(crate) fn put_aside(&'static self, os: &Os, slot: u32, fd: i32, known: i32) {
+        let _one_at_a_time = self.settling.lock();
         let (object, events, data, in_kernel, active, disarmed) = {
             let mut items = self.items.lock();
             let Some(item) = items.get_mut(slot).filter(|item| item.fd == fd && item.has_number()) else {
@@ -210,7 +211,9 @@ impl Set {
     /// The kernel's set lets go of an item.
     pub(super) fn take_from_kernel(&'static self, os: &Os, slot: u32) {
         let mut items = self.items.lock();
-        let Some((fd, true)) = items.get_mut(slot).map(|item| (item.fd, item.in_kernel)) else { return };
+        let Some((fd, true)) = items.get_mut(slot).map(|item| (item.descriptor(), item.in_kernel)) else {
+            return;
+        };
         items.take_form(slot, None, false);
         drop(items);
         let _ = self.register(os, fd, true, None, 0);

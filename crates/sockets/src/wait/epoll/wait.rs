@@ -187,7 +187,12 @@ impl Look {
         }
         self.set.looked.store(now, Ordering::Relaxed);
         match self.look(ours) {
-            Ok(0) => None,
+            Ok(0) => {
+                // An edge since the harvest has signalled, and the look took the signal back: nobody else tells of it.
+                let late = self.harvest();
+                self.found_ours = late > 0;
+                (late > 0).then_some(Ok(late as i32))
+            }
             Err(stop) if ours == 0 => Some(Err(stop)),
             Ok(total) => {
                 if has_order && total > ours {
