@@ -281,6 +281,10 @@ impl<'a> Suite<'a> {
         let moves = (asked || only.is_some()) && !is_inert && self.declared.moves(&program);
         let is_asked = |way: &Way| only.is_none_or(|only| way.name == only);
         // What begins in the kernel claims nothing.
+        let is_debug = self.world.library.iter().any(|folder| folder == "debug");
+        if is_debug && self.declared.needs_optimised(&program) {
+            return self.report.remarks.push(format!("not under a debug library: {program}"));
+        }
         let is_due = |way: &Way| (moves || way.is_usual()) && (way.carrier == "wire" || !is_inert);
         for way in WAYS.into_iter().filter(|way| is_asked(way) && is_due(way)) {
             let name = format!("{program}::{}", way.name);

@@ -17,6 +17,8 @@ pub(crate) struct Declared {
     #[serde(default)]
     two_hosts: Vec<Stays>,
     #[serde(default)]
+    optimised: Vec<Stays>,
+    #[serde(default)]
     by_loopback: Vec<ByLoopback>,
 }
 
@@ -33,7 +35,8 @@ struct ByLoopback {
     reason: String,
 }
 
-/// A program that is not run with connections that move all the time; or not with both roles on one host.
+/// A program that is not run with connections that move all the time; or not with both roles on one host; or not under a
+/// debug library.
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 struct Stays {
@@ -93,6 +96,7 @@ impl Declared {
         let declared: Declared = toml::from_str(text).map_err(|error| error.to_string())?;
         let rows = declared.by_the_kernel.iter().map(|row| &row.program);
         let rows = rows.chain(declared.stays.iter().map(|row| &row.program));
+        let rows = rows.chain(declared.optimised.iter().map(|row| &row.program));
         let rows = rows.chain(declared.two_hosts.iter().map(|row| &row.program));
         let rows = rows.chain(declared.by_loopback.iter().map(|row| &row.program));
         for program in rows.chain(declared.differs.iter().map(|row| &row.program)) {
@@ -109,6 +113,11 @@ impl Declared {
     /// Whether a program is run with connections that move all the time.
     pub(crate) fn moves(&self, program: &str) -> bool {
         !self.stays.iter().any(|row| row.program == program)
+    }
+
+    /// Whether a program is about what only an optimised library promises.
+    pub(crate) fn needs_optimised(&self, program: &str) -> bool {
+        self.optimised.iter().any(|row| row.program == program)
     }
 
     /// For a port above the program's first one. What is not declared must go past the kernel.

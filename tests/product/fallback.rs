@@ -2,8 +2,9 @@
 //! `SIDESTEP_STRICT=1` makes it an error instead.
 
 use std::path::{Path, PathBuf};
+use std::process::Command;
 
-use rig::{Finished, Host, Options, Program, Protocol, attach_foreign_program};
+use rig::{Finished, Host, Options, Program, Protocol, attach_foreign_program, run_tool};
 use tests::{DEADLINE, World, assert_opened_nothing, compile, world};
 
 const PORT: u16 = 9100;
@@ -31,7 +32,8 @@ fn readable_by_all(world: &World, program: &Path) -> (PathBuf, PathBuf, PathBuf)
     std::fs::set_permissions(&folder, std::fs::Permissions::from_mode(0o755)).unwrap();
     let copied = ["libvma.so", "transfer"].map(|name| folder.join(name));
     for (from, to) in [world.library.as_path(), program].iter().zip(&copied) {
-        std::fs::copy(from, to).unwrap();
+        // By another process: a fork of another test would hold the copy open for writing ("text file busy").
+        run_tool(Command::new("cp").arg(from).arg(to)).unwrap();
         std::fs::set_permissions(to, std::fs::Permissions::from_mode(0o755)).unwrap();
     }
     let [library, program] = copied;

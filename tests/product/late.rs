@@ -206,6 +206,61 @@ fn datagrams_move_at_both_ends_and_none_is_lost_or_overtaken() {
     }
 }
 
+/// Datagrams with their numbers, as fast as a window allows that fits every buffer on the way, so that one that does not
+/// come was lost by a move. How far one was overtaken is told.
+const WINDOW: &str = "\
+import socket,sys
+length, window = 100000, 96
+here = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
+here.settimeout(10)
+here.bind((sys.argv[1], int(sys.argv[2])))
+if len(sys.argv) == 3:
+    print('ready', flush=True)
+    got, furthest, late, worst = bytearray(length), -1, 0, 0
+    try:
+        for count in range(1, length + 1):
+            data, peer = here.recvfrom(2048)
+            number = int(data)
+            assert not got[number], f'{number} came twice'
+            got[number] = 1
+            late, worst = late + (number < furthest), max(worst, furthest - number)
+            furthest = max(furthest, number)
+            if count % 32 == 0:
+                here.sendto(b'%d' % count, peer)
+    except TimeoutError:
+        sys.exit(f'lost: {[number for number in range(furthest + 1) if not got[number]]} of {furthest + 1}')
+    print(f'all; {late} overtaken, by {worst} at the most')
+else:
+    here.connect((sys.argv[3], int(sys.argv[2])))
+    heard = 0
+    for number in range(length):
+        while number - heard >= window:
+            heard = max(heard, int(here.recv(2048)))
+        here.send(b'%d' % number)
+";
+
+#[test]
+fn no_datagram_is_lost_by_moves_at_every_so_manieth_call() {
+    let Some(world) = world(&Options::default()) else { return };
+    let World { hosts, .. } = &world;
+    let (left, right) = (&hosts.left, &hosts.right);
+    let moving = |host: &Host, words: &str| {
+        late(&world, host, WINDOW).words(words).environment("SIDESTEP_MOVE_EVERY", "97")
+    };
+    let mut receiver = moving(right, &format!("{} {}", right.address, PORT + 9)).start().unwrap();
+    receiver.wait_for_output("ready\n", DEADLINE).unwrap();
+    let sender = moving(left, &format!("{} {} {}", left.address, PORT + 9, right.address));
+    let sender = sender.run(DEADLINE).unwrap();
+    let received = receiver.finish(DEADLINE).unwrap();
+    assert!(received.stdout.contains("all; "), "{}\n{}\n{}", received.stderr, received.stdout, sender.stderr);
+    // Each 97th call, of 100 000 and more at each end, in turn there and back.
+    for (end, who) in [(&sender, "sender"), (&received, "receiver")] {
+        let moves = end.stderr.matches(MOVED).count();
+        assert!(moves > 400, "the {who} moved to the wire {moves} times");
+        println!("{who}: {moves} moves to the wire {}", end.stdout.trim());
+    }
+}
+
 #[test]
 fn a_few_datagrams_are_the_kernels_and_open_nothing() {
     let Some(world) = world(&Options::default()) else { return };

@@ -14,7 +14,7 @@ pub(crate) enum Rank {
     /// In a child: claims that are not answered yet.
     Claims,
     /// In a child: where claims go.
-    Parent,
+    Parents,
     /// What became of each interface; held while one is opened.
     Links,
     /// Where packets go.

@@ -298,6 +298,7 @@ impl Worker {
         for lane in self.runtime.lanes() {
             lane.sweep_orphans();
             let half_open = lane.try_lock().and_then(|mut inner| {
+                inner.close_left(now);
                 inner.remind_neighbours(now);
                 if bury {
                     inner.device.bury_dead();

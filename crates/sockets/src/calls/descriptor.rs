@@ -89,7 +89,7 @@ fn end(runtime: &'static Runtime, object: &'static Object, fd: c_int) {
     counts::last_words(runtime, object);
     match object.kind() {
         Kind::Udp => {
-            udp::detach(object);
+            udp::close(object);
             carrier::leave(object);
         }
         Kind::TcpIdle | Kind::Listener | Kind::Stream => tcp::close(runtime, object, fd),

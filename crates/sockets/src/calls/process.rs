@@ -8,6 +8,7 @@ use crate::ending::{self, ENDING, LOCKS_WAIT_NS};
 use crate::extra;
 use crate::family::{self, FAMILY, Patience};
 use crate::fd_table::{self, Entry};
+use crate::lane;
 use crate::memory;
 use crate::object::{self, Kind, Object};
 use crate::offload;
@@ -128,13 +129,16 @@ pub fn forked_child() {
 /// is only in this process ends, as at exit. What gets lost is told.
 pub fn executing() {
     let Some(runtime) = runtime::get() else { return };
-    let mut refused = 0;
+    let (mut refused, mut is_awaited) = (0, false);
     for fd in 0..fd_table::end() {
         let Some(object) = fd_table::socket(fd) else { continue };
         if matches!(object.kind(), Kind::Listener | Kind::Udp) {
             // From now on clients reach the kernel's socket, which the new program has.
             match object.kind() {
-                Kind::Udp => udp::leave_queue(object),
+                Kind::Udp => {
+                    is_awaited |= object.leg().is_some() && !is_close_on_exec(fd);
+                    udp::leave_queue(object);
+                }
                 _ => offload::unsteer(object),
             }
             refused += tcp::refuse_queued(object);
@@ -171,6 +175,9 @@ pub fn executing() {
             "exec: fd {fd}, connected to {remote}, and {others} other accelerated connections do not pass to the new \
              program; close them, or set close-on-exec"
         );
+    }
+    if is_awaited {
+        lane::await_under_way(runtime);
     }
     // A child that only execs has nothing to end.
     if lost > 0 || runtime.lanes().next().is_some() {

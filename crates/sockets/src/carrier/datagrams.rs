@@ -14,6 +14,7 @@ use crate::object::Object;
 use crate::offload;
 use crate::runtime::Runtime;
 use crate::udp;
+use crate::wait::carrier;
 use config::{Carrier, Role};
 use core::sync::atomic::Ordering;
 use libc::c_int;
@@ -76,8 +77,34 @@ pub(crate) fn datagram(
     }
     object.traffic.add(bytes);
     let (calls, bytes) = object.traffic.seen();
+    let every = runtime.parameters.move_every;
+    if every != 0 {
+        if calls >= every && object.price.load(Ordering::Relaxed) != u32::MAX {
+            to_wire(runtime, object, fd, peer, true);
+        }
+        return;
+    }
     if calls >= object.price.load(Ordering::Relaxed).max(CALLS) && judge::is_small(calls, bytes) {
         to_wire(runtime, object, fd, peer, false);
+    }
+}
+
+/// A place for looks (SO_PEEK_OFF) is one in the queue of whoever has it.
+fn has_place(object: &Object) -> bool {
+    object.peek.behind().is_some()
+}
+
+/// For tests (SIDESTEP_MOVE_EVERY): back to the kernel.
+pub(super) fn shaken(runtime: &'static Runtime, object: &'static Object) {
+    // One thread moves it.
+    if !has_place(object) && object.in_flight.swap(1, Ordering::AcqRel) == 0 {
+        udp::leave(object);
+        object.traffic.clear();
+        object.price.store(0, Ordering::Relaxed);
+        object.is_carried_again();
+        counts::segment().process().moves_to_kernel.add(1);
+        carrier::changed(&runtime.os, object);
+        object.in_flight.store(0, Ordering::Release);
     }
 }
 
@@ -101,7 +128,8 @@ fn to_wire(
     if !opens && judge::goes_on(runtime, object) {
         return;
     }
-    let is_allowed = runtime.parameters.carrier != Carrier::Kernel && holders::is_alone(object);
+    let is_allowed =
+        runtime.parameters.carrier != Carrier::Kernel && holders::is_alone(object) && !has_place(object);
     // One thread moves it.
     if !is_allowed || object.in_flight.swap(1, Ordering::AcqRel) != 0 {
         return;
@@ -113,6 +141,7 @@ fn to_wire(
         match stand(runtime, object, fd, peer, opens) {
             Ok(()) => {
                 object.price.store(u32::MAX, Ordering::Relaxed);
+                object.traffic.clear();
                 counts::judged(object.counts(), Verdict::SmallCalls, seen);
                 holders::leave(object);
                 counts::segment().process().moves_to_wire.add(1);
@@ -147,9 +176,13 @@ fn stand(
     }
     let remote = object.control.lock().remote;
     let links = links(runtime, object, local, remote, peer)?;
-    if !opens && let Some(link) = links.iter().find(|link| runtime.known_lane(**link).is_none()) {
-        OPENING.note(runtime, CALLS, &links);
-        return Err(Refusal::NotOpen(*link));
+    for link in links.iter().filter(|link| runtime.known_lane(**link).is_none()) {
+        if !opens {
+            OPENING.note(runtime, CALLS, &links);
+            return Err(Refusal::NotOpen(*link));
+        }
+        // What cannot be opened is found out, and told, where the socket would stand.
+        let _ = runtime.lane_for_link(*link);
     }
     object.control.lock().local = Some(local);
     counts::named(object.counts(), local, remote);

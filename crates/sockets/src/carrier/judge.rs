@@ -288,16 +288,28 @@ pub(crate) fn standing(runtime: &Runtime, object: &Object) -> Option<(Verdict, (
     Some((verdict, (calls, bytes)))
 }
 
-/// For tests (SIDESTEP_MOVE_EVERY): a connection on the wire goes back to the kernel at every so-manieth call.
+/// For tests (SIDESTEP_MOVE_EVERY): what is on the wire goes back to the kernel at every so-manieth call.
 #[cold]
 pub(crate) fn shake(runtime: &'static Runtime, object: &'static Object, fd: c_int) {
-    if object.kind() == Kind::Stream && object.traffic.seen().0 >= runtime.parameters.move_every {
-        let seen = object.traffic.seen();
-        object.traffic.clear();
-        if to_kernel(runtime, object, fd) {
-            judged(object, Verdict::Shaken, seen);
-        }
+    let is_datagrams = object.kind() == Kind::Udp && object.leg().is_some();
+    if is_datagrams {
+        object.traffic.add(0);
     }
+    let seen = object.traffic.seen();
+    if seen.0 < runtime.parameters.move_every {
+        return;
+    }
+    if is_datagrams {
+        super::datagrams::shaken(runtime, object);
+    } else if object.kind() == Kind::Stream {
+        object.traffic.clear();
+        if !to_kernel(runtime, object, fd) {
+            return;
+        }
+    } else {
+        return;
+    }
+    judged(object, Verdict::Shaken, seen);
 }
 
 #[cfg(test)]

@@ -4,10 +4,11 @@
 //! Where a connection cannot move, because the parent has given up CAP_NET_ADMIN and there is no keeper, the child has
 //! not got it: its descriptor is an unconnected socket, and a warning says so.
 
-use super::{Family, State, UNDER_WAY_NS};
+use super::{Family, State};
 use crate::address;
 use crate::answer::{Answer, Why};
 use crate::errno::fail;
+use crate::lane::UNDER_WAY_NS;
 use crate::object::{Kind, Object};
 use crate::offload;
 use crate::runtime::Runtime;
@@ -128,10 +129,11 @@ impl Family {
         }
     }
 
-    /// Sends the parent a claim, and one end of the pair that its answer comes by.
+    /// Sends the parents a claim, and one end of the pair that the answer comes by: of the one whose socket it is. The
+    /// others know nothing of it, and let go of their end.
     fn ask(&self, object: &'static Object) -> sys::Result<Fd> {
         let (near, far) = sys::socket::pair(libc::SOCK_STREAM)?;
-        if let Some(parent) = &*self.parent.lock() {
+        for parent in &*self.parents.lock() {
             let _ = sys::socket::send_descriptors(parent.raw(), &object.token().to_ne_bytes(), &[far.raw()]);
         }
         Ok(near)
@@ -142,7 +144,7 @@ impl Family {
         if self.is_shared.load(Ordering::Relaxed) {
             return;
         }
-        if let Some(parent) = &*self.parent.lock() {
+        if let Some(parent) = self.parents.lock().last() {
             let _ = sys::socket::send(
                 parent.raw(),
                 &object.token().to_ne_bytes(),

@@ -16,6 +16,7 @@ pub(crate) use listeners::{accepted, is_shared_out, room_for_name, share};
 use crate::answer::Why;
 use crate::background::BACKGROUND;
 use crate::fd_table;
+use crate::lane::await_under_way;
 use crate::locks::Rank;
 use crate::object::{Kind, Object};
 use crate::runtime::Runtime;
@@ -34,11 +35,11 @@ pub(crate) static FAMILY: Family = Family::new();
 /// All of it.
 pub(crate) struct Family {
     state: sys::Mutex<State>,
-    /// In a child: where connections of the parent are claimed.
-    parent: sys::Mutex<Option<Fd>>,
+    /// In a child: where sockets of the parent are claimed, and of its parents before it; the nearest last.
+    parents: sys::Mutex<Vec<Fd>>,
     /// In a child: what was claimed and is not answered yet, with our end of the pair.
     claims: sys::Mutex<Vec<(&'static Object, Fd)>>,
-    /// That channel is shared with children of ours: only its end tells that a connection is not wanted.
+    /// The last channel is shared with children of ours: only its end tells that a connection is not wanted.
     is_shared: AtomicBool,
     /// Something is in `state`: the worker has more to look at.
     busy: AtomicBool,
@@ -69,14 +70,11 @@ impl State {
     }
 }
 
-/// How long packets may be under way to the engine after their flow was taken out of the steering.
-const UNDER_WAY_NS: u64 = 10_000_000;
-
 impl Family {
     const fn new() -> Family {
         Family {
             state: Rank::Family.lock(State::new()),
-            parent: Rank::Parent.lock(None),
+            parents: Rank::Parents.lock(Vec::new()),
             claims: Rank::Claims.lock(Vec::new()),
             is_shared: AtomicBool::new(false),
             busy: AtomicBool::new(false),
@@ -137,7 +135,7 @@ impl Family {
 
     /// In the child: what was claimed of the parent is the parent's.
     pub(crate) fn after_fork(&self, child: &sys::InChild) {
-        self.parent.take_over(child);
+        self.parents.take_over(child);
         self.claims.take_over(child);
         self.claims.lock().clear();
         // With the rest go our copies of the parent's descriptors.
@@ -145,7 +143,10 @@ impl Family {
         self.busy.store(false, Ordering::Relaxed);
         if let Some((ours, theirs, _)) = pending {
             drop(ours);
-            *self.parent.lock() = Some(theirs);
+            let mut parents = self.parents.lock();
+            // Nothing comes by them but the end: of those whose process has ended nothing can be claimed.
+            parents.retain(|parent| !sys::poll::readable(parent.raw()));
+            parents.push(theirs);
             self.is_shared.store(false, Ordering::Relaxed);
         }
     }
@@ -194,6 +195,8 @@ impl Family {
             && let Some(mut state) = self.state.lock_until(patience)
         {
             state.leave_to_children(runtime);
+            drop(state);
+            await_under_way(runtime);
         }
     }
 

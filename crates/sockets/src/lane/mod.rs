@@ -8,11 +8,13 @@ mod changes;
 mod counts;
 mod frame;
 mod gate;
+mod left;
 mod orphans;
 mod requests;
 mod turn;
 
 pub(crate) use frame::{Frame, Tx};
+pub(crate) use left::{UNDER_WAY_NS, await_under_way};
 pub(crate) use orphans::Orphan;
 pub(crate) use turn::Gather;
 
@@ -76,6 +78,8 @@ pub(crate) struct Inner {
     pub orphan_flows: HashMap<SocketId, xdp::Flow>,
     /// How many of them have a reservation.
     reserved: usize,
+    /// See `left.rs`.
+    left: left::Left,
     /// Neighbours in use that the kernel is kept interested in, and when it was told last.
     neighbours: Vec<(Ipv4Addr, u64)>,
     /// Reused between packets.
@@ -140,6 +144,7 @@ impl Lane {
                 orphans: VecDeque::new(),
                 orphan_flows: HashMap::new(),
                 reserved: 0,
+                left: left::Left::default(),
                 neighbours: Vec::new(),
                 chunks: Vec::new(),
                 tail: Vec::new(),

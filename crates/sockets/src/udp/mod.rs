@@ -15,6 +15,7 @@ pub(crate) use send::send;
 
 use crate::address::{self, Given, Named};
 use crate::answer::{Answer, Stop, Why};
+use crate::background::BACKGROUND;
 use crate::carrier as late;
 use crate::errno::fail;
 use crate::lane::Lane;
@@ -56,12 +57,20 @@ pub(crate) fn connect(
     given: &Given,
 ) -> Answer<c_int> {
     let named = given.named;
-    runtime.os.connect_given(fd, given).map_err(Stop::Errno)?;
-    let local = address::of_shadow(&runtime.os, fd)?;
-    // As in the kernel, an error that nobody has taken stays.
+    // As in the kernel, an error that nobody has taken stays, and so does what waits, from whomever it came.
     let error = pending_error(object);
     let stood = object.leg().is_some();
-    detach(object);
+    if stood {
+        leave(object);
+        waits_in_kernel(object);
+    }
+    if let Err(errno) = runtime.os.connect_given(fd, given) {
+        if stood {
+            stand_again(runtime, object, error);
+        }
+        return fail(errno);
+    }
+    let local = address::of_shadow(&runtime.os, fd)?;
     match named {
         Named::Inet(remote) => {
             {
@@ -119,6 +128,19 @@ fn done(answer: Answer<()>) -> Answer<c_int> {
     }
 }
 
+/// A socket whose connect failed is as it was.
+fn stand_again(runtime: &'static Runtime, object: &'static Object, error: Option<stack::SocketError>) {
+    let (local, remote) = {
+        let control = object.control.lock();
+        (control.local, control.remote)
+    };
+    let _ = match (local, remote) {
+        (Some(local), Some(remote)) => stand_connected(runtime, object, local, remote, error),
+        (Some(local), None) => stand(runtime, object, local, "UDP socket"),
+        (None, _) => Ok(()),
+    };
+}
+
 /// Gives a connected socket its leg.
 fn stand_connected(
     runtime: &'static Runtime,
@@ -137,7 +159,10 @@ fn stand_connected(
             carrier::changed(&runtime.os, object);
             Ok(())
         }
-        Err(why) => offload::leave(runtime, object, why, "UDP connect"),
+        Err(why) => {
+            leave(object);
+            offload::leave(runtime, object, why, "UDP connect")
+        }
     }
 }
 
@@ -148,7 +173,7 @@ pub(crate) fn stand_late(
     local: SocketAddrV4,
     remote: Option<SocketAddrV4>,
 ) -> bool {
-    object.shadow_first.store(sys::clock::now() + SHADOW_FIRST_NS, Ordering::Release);
+    waits_in_kernel(object);
     match remote {
         Some(remote) => stand_connected(runtime, object, local, remote, None).is_ok(),
         None if local.ip().is_multicast() => {
@@ -163,12 +188,16 @@ pub(crate) fn stand_late(
     }
 }
 
+/// What the kernel has is older than all that an engine will have.
+fn waits_in_kernel(object: &Object) {
+    object.shadow_first.store(sys::clock::now() + SHADOW_FIRST_NS, Ordering::Release);
+}
+
 /// How long datagrams may be on their way into the kernel's socket when the steering of their flow begins, nanoseconds.
 const SHADOW_FIRST_NS: u64 = 1_000_000;
 
 /// Gives a bound socket its legs.
 fn stand(runtime: &'static Runtime, object: &'static Object, local: SocketAddrV4, what: &str) -> Answer<()> {
-    detach(object);
     let lanes = offload::allowed(runtime, Role::UdpReceiver, Some(local), None)
         .and_then(|()| offload::lanes_of(runtime, object, *local.ip()));
     let stood = lanes
@@ -180,7 +209,7 @@ fn stand(runtime: &'static Runtime, object: &'static Object, local: SocketAddrV4
             Ok(())
         }
         Err(why) => {
-            detach(object);
+            leave(object);
             offload::leave(runtime, object, why, what)
         }
     }
@@ -300,45 +329,53 @@ fn autobind(runtime: &'static Runtime, object: &'static Object, fd: c_int) -> An
     stand(runtime, object, local, "UDP send")
 }
 
-/// The socket is the kernel's from now on, which gets what waits in the engines, before what comes to it by itself as
-/// far as that can be.
+/// The socket is the kernel's from now on, which gets what waits in the engines, and what is still on its way to them:
+/// nothing is lost. Before what comes to it by itself, as far as that can be.
 pub(crate) fn leave(object: &'static Object) {
     leave_queue(object);
-    detach(object);
+    if object.peek.behind().is_some() {
+        let fd = object.fd.load(Ordering::Relaxed);
+        let _ = sys::socket::set_option(fd, libc::SOL_SOCKET, libc::SO_PEEK_OFF, &object.peek.get());
+    }
+    for (lane, id) in object.legs() {
+        lane.lock().close_later(id);
+    }
+    drop_legs(object);
 }
 
 /// As [`leave`], and the engines go on with what they send.
 pub(crate) fn leave_queue(object: &'static Object) {
-    hand_over(object);
-    offload::unsteer(object);
-    // What came meanwhile.
-    hand_over(object);
-}
-
-/// The kernel's socket gets what waits in the engines.
-fn hand_over(object: &'static Object) {
     for (lane, id) in object.legs() {
-        let mut inner = lane.lock();
-        let now = sys::clock::now();
-        inner.look_at_all(now);
-        while inner.stack.udp_hand_over(id, HAND_OVER_AT_ONCE) {
-            inner.tell(now);
+        lane.lock().begin_leaving(id);
+    }
+    offload::unsteer(object);
+    let until = sys::clock::now() + ROUND_NS;
+    for (lane, _) in object.legs() {
+        while lane.lock().pass_on() < until {
+            sys::thread::sleep(LOOKS_NS);
         }
-        inner.tell(now);
+        // Somebody looks once more, soon.
+        BACKGROUND.hurry();
     }
 }
 
-/// No more than the engine keeps for the kernel.
-const HAND_OVER_AT_ONCE: usize = 64;
+/// How long the kernel usually takes for a round of an interface's packets, at whose end the ring has those that were
+/// redirected; and between two looks at it. Nanoseconds.
+const ROUND_NS: u64 = 200_000;
+const LOOKS_NS: u64 = 20_000;
 
-/// Takes a socket off its legs.
-pub(crate) fn detach(object: &'static Object) {
+/// close(2): takes a socket off its legs, and throws away what waits.
+pub(crate) fn close(object: &'static Object) {
     offload::unsteer(object);
     for (lane, id) in object.legs() {
         let mut inner = lane.lock();
         inner.stack.set_token(id, 0);
         inner.stack.udp_close(id);
     }
+    drop_legs(object);
+}
+
+fn drop_legs(object: &'static Object) {
     let mut control = object.control.lock();
     if control.multicast.has_groups() {
         control.multicast.unplugged();

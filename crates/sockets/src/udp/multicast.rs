@@ -445,7 +445,7 @@ fn recheck(runtime: &'static Runtime) {
         if let Some(to) = to
             && let Err(why) = way_out(runtime, object, *to.ip())
         {
-            super::detach(object);
+            super::leave(object);
             let _: Answer<()> = offload::leave(runtime, object, why, "UDP send to a group");
         }
     }

@@ -1,6 +1,7 @@
 //! The kernel goes on with a socket: it is to have what waits here first, as packets, in their order.
 
 use super::Datagram;
+use crate::net::Net;
 use crate::stack::Socket;
 use crate::{Frame, SocketId, Stack};
 use core::net::Ipv4Addr;
@@ -11,20 +12,28 @@ const HEADER_LEN: usize = 8;
 const CHECKSUM_AT: usize = 6;
 
 impl<F: Frame> Stack<F> {
-    /// Leaves the oldest `most` datagrams to the kernel ([`Stack::take_for_kernel`]); those to groups are lost, which
-    /// the kernel would send to all their members. Whether more wait.
+    /// From now on what waits in the socket is the kernel's ([`Stack::take_for_kernel`]), and what still comes for it
+    /// follows, in order. Leaves the oldest `most`; those to groups are lost, which the kernel would send to all their
+    /// members. Whether more wait.
     pub fn udp_hand_over(&mut self, id: SocketId, most: usize) -> bool {
+        let Some(Socket::Udp(udp)) = self.sockets.get_mut(id) else { return false };
+        udp.is_handed_over = true;
         for _ in 0..most {
-            let Some(Socket::Udp(udp)) = self.sockets.get_mut(id) else { return false };
             let Some(datagram) = udp.queue.pop_front() else { return false };
             udp.charged -= super::true_size(datagram.len);
             self.budget.release(&datagram.head, &mut udp.held);
             datagram.tail.iter().for_each(|frame| self.budget.release(frame, &mut udp.held));
-            if self.net.is_local(*datagram.to.ip()) {
-                self.net.leave_to_kernel(packet(&datagram));
-            }
+            pass_on(&mut self.net, &datagram);
         }
         true
+    }
+}
+
+/// The kernel is to have a datagram that came for a socket which it goes on with.
+#[cold]
+pub(super) fn pass_on<F: Frame>(net: &mut Net, datagram: &Datagram<F>) {
+    if net.is_local(*datagram.to.ip()) {
+        net.leave_to_kernel(packet(datagram));
     }
 }
 

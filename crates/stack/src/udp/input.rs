@@ -1,5 +1,6 @@
 //! Datagrams that arrive, and errors about datagrams that left.
 
+use super::handover::pass_on;
 use super::{Datagram, MtuDiscover, true_size};
 use crate::icmp::{IcmpError, Kind};
 use crate::ingress::{Drop, IpMeta};
@@ -111,6 +112,9 @@ fn duplicate<F: Frame>(datagram: &Datagram<F>) -> Datagram<F> {
 #[inline]
 fn enqueue<F: Frame>(stack: &mut Stack<F>, id: SocketId, mut datagram: Datagram<F>) {
     let Some(Socket::Udp(udp)) = stack.sockets.get_mut(id) else { return };
+    if udp.is_handed_over {
+        return pass_on(&mut stack.net, &datagram);
+    }
     if udp.charged > udp.options.receive_buffer {
         udp.dropped += 1;
         return;

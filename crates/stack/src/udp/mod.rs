@@ -279,6 +279,8 @@ pub(crate) struct Udp<F: Frame> {
     groups: Vec<(Ipv4Addr, Option<Ipv4Addr>)>,
     /// With a filter of the owner's: how many at the front of the queue it let pass. The others are not there yet.
     passed: Option<u32>,
+    /// The kernel goes on with it: what comes is passed on.
+    is_handed_over: bool,
 }
 
 impl<F: Frame> Udp<F> {
@@ -295,6 +297,7 @@ impl<F: Frame> Udp<F> {
             route: Route::new(Query::new(Ipv4Addr::UNSPECIFIED, Ipv4Addr::UNSPECIFIED)),
             groups: Vec::new(),
             passed: None,
+            is_handed_over: false,
         }
     }
 

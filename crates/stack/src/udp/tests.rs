@@ -290,6 +290,26 @@ fn full_receive_buffer_drops_and_counts() {
 }
 
 #[test]
+fn what_comes_for_a_socket_that_was_handed_over_follows_what_waited() {
+    let mut host = Host::new(2);
+    let id = open(&mut host, any(5));
+    host.receive(NOW, frame(endpoint(1, 1), endpoint(2, 5), b"one"));
+    host.receive(NOW, frame(endpoint(1, 1), endpoint(2, 5), b"two"));
+    assert!(host.stack.udp_hand_over(id, 1), "more wait");
+    assert!(!host.stack.udp_hand_over(id, 2));
+    while host.stack.take_event().is_some() {}
+    // The program on the interface had it before the flow was taken out of the steering.
+    host.receive(NOW, frame(endpoint(1, 1), endpoint(2, 5), b"late"));
+    let passed: Vec<_> = std::iter::from_fn(|| host.stack.take_for_kernel()).collect();
+    let payloads: Vec<_> = passed.iter().map(|packet| &packet[ipv4::HEADER_LEN + 8..]).collect();
+    assert_eq!(payloads, [&b"one"[..], b"two", b"late"]);
+    assert!(host.stack.take_event().is_none() && recv(&mut host, id) == Err(RecvError::WouldBlock));
+    host.stack.udp_close(id);
+    host.receive(NOW, frame(endpoint(1, 1), endpoint(2, 5), b"nobody's"));
+    assert!(host.stack.take_for_kernel().is_none(), "its time is over");
+}
+
+#[test]
 fn slow_reader_does_not_pin_the_devices_frames() {
     let mut host = Host::with(2, |config| config.attached_frames_max = 8);
     let (one, two) = (open(&mut host, any(5)), open(&mut host, any(6)));
