@@ -35,8 +35,8 @@ struct ByLoopback {
     reason: String,
 }
 
-/// A program that is not run with connections that move all the time; or not with both roles on one host; or not under a
-/// debug library.
+/// A program that is not run with connections that move all the time; or not with both roles on one host; or not under
+/// a debug library.
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 struct Stays {

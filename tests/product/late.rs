@@ -206,8 +206,8 @@ fn datagrams_move_at_both_ends_and_none_is_lost_or_overtaken() {
     }
 }
 
-/// Datagrams with their numbers, as fast as a window allows that fits every buffer on the way, so that one that does not
-/// come was lost by a move. How far one was overtaken is told.
+/// Datagrams with their numbers, as fast as a window allows that fits every buffer on the way, so that one that does
+/// not come was lost by a move. How far one was overtaken is told.
 const WINDOW: &str = "\
 import socket,sys
 length, window = 100000, 96

@@ -1,4 +1,5 @@
-//! UDP sockets of the engine that the kernel goes on with: it gets what waits in them, oldest first, and what still comes.
+//! UDP sockets of the engine that the kernel goes on with: it gets what waits in them, oldest first, and what still
+//! comes.
 //!
 //! The program on the interface may have redirected a datagram before its steering entry went, and the ring has it a
 //! little later. So the engine's socket stays for a while, and passes on what comes (`Stack::udp_hand_over`).
