@@ -22,6 +22,7 @@ pub(crate) enum View {
     Netstat,
     Why,
     Json,
+    Keeper,
 }
 
 /// Which program.
@@ -79,6 +80,7 @@ const OPTIONS: &[Row] = &[
     ),
     Row('d', "details", "<1|2>", "1 totals (default), 2 changes per second"),
     Row('w', "why", "", "Show what carries each socket, why, and what to do about it"),
+    Row('K', "keeper", "", "Show the keeper: its interfaces, programs on them, who was refused and why"),
     Row('j', "json", "", "Print one JSON object per look; once unless -c says otherwise"),
     Row(
         'P',
@@ -118,6 +120,8 @@ pub(crate) fn help() -> String {
     out += "\n\
         Which of my sockets are accelerated, and why are the others not?\n    \
             vma_stats --why -n redis-server\n\
+        Does a keeper (sidestepd) run here, who has its interfaces, whom did it refuse?\n    \
+            vma_stats --keeper\n\
         Where does the time go? Polls that hit, packets and errors per second:\n    \
             vma_stats -d 2 -v 2\n\
         Is something dropped? Look at drop, full and exhausted:\n    \
@@ -242,6 +246,7 @@ impl Draft {
                     Some(["1", "2"].iter().position(|known| *known == value).ok_or_else(wrong)? == 1)
             }
             'w' => self.view = Some(View::Why),
+            'K' => self.view = Some(View::Keeper),
             'j' => self.view = Some(View::Json),
             'P' => self.prometheus = Some(place(value).ok_or_else(wrong)?),
             'z' => self.zero = true,
@@ -274,7 +279,7 @@ impl Draft {
         }
         let view = self.view.unwrap_or(View::Basic);
         // These say it once unless asked for more.
-        let once = matches!(view, View::Multicast | View::Netstat | View::Why | View::Json);
+        let once = matches!(view, View::Multicast | View::Netstat | View::Why | View::Json | View::Keeper);
         let asked = self.view.is_some()
             || self.cycles.is_some()
             || self.deltas.is_some()

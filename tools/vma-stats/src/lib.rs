@@ -1,5 +1,6 @@
-//! What tools share that watch running programs: their statistics files.
+//! What tools share that watch running programs: their statistics files, and what the keeper tells.
 
+pub mod keeper;
 pub mod place;
 pub mod programs;
 

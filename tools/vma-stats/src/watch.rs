@@ -3,9 +3,11 @@
 use crate::cli::{Options, View};
 use crate::view::{Frame, basic, full, json, multicast, netstat, why};
 use crate::{attach, print};
+use keeper::client::Error;
+use keeper::place::Place;
 use stats::{Process, Snapshot, Socket};
 use std::time::Duration;
-use vma_stats::Failure;
+use vma_stats::{Failure, keeper as told};
 
 /// Does what the options say.
 pub(crate) fn run(options: &Options) -> Result<(), Failure> {
@@ -30,6 +32,13 @@ pub(crate) fn run(options: &Options) -> Result<(), Failure> {
                 }
             }
             Ok(())
+        }
+        View::Keeper => {
+            let environment = std::env::var("SIDESTEP_KEEPER").unwrap_or_default();
+            let Some(text) = told::ask(Place::of(&environment)).map_err(Failure::Told)? else {
+                return Err(Failure::Told(Error::Absent.to_string()));
+            };
+            print(&told::page(&text).map_err(Failure::Told)?)
         }
         _ => watch(options),
     }
@@ -78,7 +87,7 @@ fn shown(options: &Options, now: &Snapshot, earlier: &Snapshot, number: u64) -> 
         View::Full => full::text(&frame),
         View::Multicast => multicast::text(frame.snapshot, &options.sockets),
         View::Json => json::text(frame.snapshot, &options.sockets),
-        View::Netstat | View::Why => String::new(),
+        View::Netstat | View::Why | View::Keeper => String::new(),
     }
 }
 

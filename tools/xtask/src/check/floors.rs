@@ -19,7 +19,7 @@ const BESIDE: [(&str, &[&str]); 11] = [
     ("tokio-echo", &[]),
     ("sockperf", &[]),
     ("middlebox", &[]),
-    ("vma-stats", &["stats", "config", "sys"]),
+    ("vma-stats", &["keeper", "stats", "config", "sys"]),
     ("sidestep", &["capture", "keeper", "xdp", "stats", "config", "sys", "vma-stats"]),
     ("sidestepd", &["keeper", "xdp", "netlink", "wire", "config", "sys"]),
     ("xtask", &["rig", "config"]),
