@@ -161,6 +161,12 @@ pub fn sealed_memfd(name: &CStr, length: u64) -> Result<Fd> {
     Ok(fd)
 }
 
+/// All threads of this process have one heap from now on. For a program of ours: libc's setting, not the kernel's.
+pub fn one_heap() {
+    // SAFETY: no pointers.
+    unsafe { libc::mallopt(libc::M_ARENA_MAX, 1) };
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -5,16 +5,17 @@
 //! pinned page by page it would be most of what opening an interface costs.
 //!
 //! ```text
-//!   0         header: free list, lock of the fill and completion rings, lanes
+//!   0         header: free list, lanes, two locks
 //!   4096      owner of each frame (u32)
 //!             next free frame of each (u32)
 //!   (page)    frames, FRAME bytes each: this part is the UMEM
 //! ```
 //!
 //! A frame is free (owner 0, on the list), a lane's (owner 1..=63: cached, received and not yet returned, or being
-//! sent) or the kernel's (posted in a fill ring, which all lanes of the queue fill and are fed from). The frames of
-//! a lane that died are found by owner. A process killed between taking a frame off the list and marking it loses
-//! that one frame; nothing else.
+//! sent), the kernel's (posted in a fill ring, which all lanes of the queue fill and are fed from), or left behind by
+//! a lane whose process ended. That lane's number is free at once; its frames are only after a while, as the kernel may
+//! be sending them. So it is the frame that says since when it is left. A process killed between taking a frame off the
+//! list and marking it loses that one frame; nothing else.
 
 use core::sync::atomic::{AtomicU32, AtomicU64, Ordering, compiler_fence};
 
@@ -29,12 +30,14 @@ pub(crate) const FRAME: usize = 4096;
 /// Lanes of one arena, all processes together, and 0 for none.
 pub(crate) const LANES: usize = 64;
 /// How long a dead process's frames are left alone: those that it sent may still be the kernel's.
-const GRACE_S: u32 = 2;
+pub(crate) const GRACE_S: u32 = 2;
 const HEADER: usize = 4096;
 
 /// Owner of free frames, and of those posted in a fill ring.
 const FREE: u32 = 0;
 const KERNEL: u32 = u32::MAX;
+/// Owner of what a lane left behind; beside it, when, in seconds.
+const LEFT: u32 = 1 << 31;
 
 /// Marks the lock word while somebody may sleep for it.
 const CONTENDED: u32 = 1 << 31;
@@ -45,10 +48,12 @@ struct Header {
     free: AtomicU64,
     /// Process that holds the fill and completion rings, or 0; with CONTENDED.
     rings: AtomicU32,
+    /// The same for what the steering has of many lanes. Data never waits for it: under it the kernel is asked often.
+    steering: AtomicU32,
     /// Process of each lane, or 0.
     lanes: [AtomicU32; LANES],
-    /// When a lane's process was found dead, in seconds of the monotonic clock, or 0.
-    died: [AtomicU32; LANES],
+    /// When frames were left behind last, in seconds, or 0: there are none.
+    left: AtomicU32,
     /// Lanes whose process told its peers before it ended, a bit for each number.
     ended: AtomicU64,
     /// What the holder of the rings is about to post, or 0: see [`Posting`].
@@ -91,6 +96,7 @@ pub(crate) struct Arena {
 pub(crate) struct Frames {
     pub(crate) free: u32,
     pub(crate) posted: u32,
+    pub(crate) left: u32,
     pub(crate) of_lanes: [u32; LANES],
 }
 
@@ -179,13 +185,14 @@ impl Arena {
 
     /// Whose the frames are.
     pub(crate) fn count_frames(&self) -> Frames {
-        let mut frames = Frames { free: 0, posted: 0, of_lanes: [0; LANES] };
+        let mut frames = Frames { free: 0, posted: 0, left: 0, of_lanes: [0; LANES] };
         for frame in 0..self.frames {
             let owner = self.owner(frame);
             match frames.of_lanes.get_mut(owner as usize) {
                 _ if owner == FREE => frames.free += 1,
                 Some(lane) => *lane += 1,
-                None => frames.posted += 1,
+                None if owner == KERNEL => frames.posted += 1,
+                None => frames.left += 1,
             }
         }
         frames
@@ -245,7 +252,14 @@ impl Arena {
     /// Is this owner a lane?
     #[inline]
     pub(crate) fn is_lane(&self, owner: u32) -> bool {
-        owner != FREE && owner != KERNEL
+        (1..LANES as u32).contains(&owner)
+    }
+
+    /// The frame is another's from now on, if it is still this one's. True: it was.
+    #[inline]
+    pub(crate) fn pass_on(&self, frame: u32, from: u32, to: u32) -> bool {
+        let pass = |word: &AtomicU32| word.compare_exchange(from, to, Ordering::Relaxed, Ordering::Relaxed);
+        self.word(0, frame).is_some_and(|word| pass(word).is_ok())
     }
 
     /// A posted frame came back with a packet for `lane`.
@@ -368,19 +382,6 @@ impl Arena {
         Err(libc::EAGAIN)
     }
 
-    /// A lane ends: its frames are free, but for those that the kernel still sends; call when none is.
-    pub(crate) fn leave(&self, lane: u32) {
-        for frame in 0..self.frames {
-            if self.owner(frame) == lane {
-                self.give(core::iter::once(frame));
-            }
-        }
-        if let Some(process) = self.header().lanes.get(lane as usize) {
-            self.header().ended.fetch_and(!(1 << lane), Ordering::Release);
-            process.store(0, Ordering::Release);
-        }
-    }
-
     /// The process of this lane ends, and its peers know.
     pub(crate) fn end(&self, lane: u32) {
         self.header().ended.fetch_or(1 << lane, Ordering::Release);
@@ -400,42 +401,53 @@ impl Arena {
         dead & !self.header().ended.load(Ordering::Acquire)
     }
 
-    /// Lanes whose process is found dead for the first time, a bit for each number: nothing may be steered to them any
-    /// more. Callers hold the lock.
+    /// Lanes whose process is dead, a bit for each number. Callers hold the steering's lock.
     pub(crate) fn find_dead(&self) -> u64 {
-        let mut found = 0;
-        for lane in 1..LANES as u32 {
-            let died = &self.header().died[lane as usize];
-            if died.load(Ordering::Relaxed) == 0 && !self.is_alive(lane) {
-                died.store(seconds(), Ordering::Relaxed);
-                found |= 1 << lane;
-            }
-        }
-        found
+        let is_dead = |pid: i32| !sys::process::is_running(pid);
+        self.processes().filter(|(_, pid)| is_dead(*pid)).fold(0, |dead, (lane, _)| dead | 1 << lane)
     }
 
-    /// Takes back what those left that were found dead a while ago: `first` what is in the rings of this process, then
-    /// the frames that are its lane's. Callers hold the lock. How many lanes.
-    pub(crate) fn bury_dead(&self, now_s: u32, mut first: impl FnMut(i32)) -> usize {
-        let mut buried = 0;
-        for (lane, died) in self.header().died.iter().enumerate() {
-            let since = died.load(Ordering::Relaxed);
-            if since != 0 && now_s.saturating_sub(since) >= GRACE_S {
-                first(self.header().lanes[lane].load(Ordering::Acquire) as i32);
-                died.store(0, Ordering::Relaxed);
-                self.leave(lane as u32);
-                buried += 1;
+    /// Dead lanes end (a bit for each number), to which nothing is steered any more: their numbers are free, and their
+    /// frames will be. Callers hold the steering's lock.
+    pub(crate) fn bury(&self, dead: u64, now_s: u32) {
+        if dead == 0 {
+            return;
+        }
+        let left = LEFT | now_s & !LEFT;
+        // First: whoever is killed here leaves lanes that are found dead again.
+        self.header().left.store(now_s, Ordering::Release);
+        for frame in 0..self.frames {
+            let owner = self.owner(frame);
+            if self.is_lane(owner) && dead >> owner & 1 == 1 {
+                // One that was sent may have come back in between.
+                self.pass_on(frame, owner, left);
             }
         }
-        buried
+        self.header().ended.fetch_and(!dead, Ordering::Release);
+        for (lane, process) in self.header().lanes.iter().enumerate() {
+            if dead >> lane & 1 == 1 {
+                process.store(0, Ordering::Release);
+            }
+        }
     }
 
-    /// A lane that never was, or whose process runs. A reused number keeps a dead lane alive; its frames are then
-    /// taken back later.
-    fn is_alive(&self, lane: u32) -> bool {
-        match self.header().lanes.get(lane as usize).map(|process| process.load(Ordering::Acquire)) {
-            Some(0) | None => true,
-            Some(pid) => sys::process::is_running(pid as i32),
+    /// Takes back what was left behind a while ago.
+    pub(crate) fn take_back_left(&self, now_s: u32) {
+        let last = || self.header().left.load(Ordering::Acquire);
+        if last() == 0 {
+            return;
+        }
+        let _lock = self.lock_steering();
+        let since = |owner: u32| now_s.wrapping_sub(owner) & !LEFT;
+        for frame in 0..self.frames {
+            let owner = self.owner(frame);
+            let is_left = owner & LEFT != 0 && owner != KERNEL;
+            if is_left && since(owner) >= GRACE_S && self.pass_on(frame, owner, FREE) {
+                self.push_free(frame);
+            }
+        }
+        if since(last()) >= GRACE_S {
+            self.header().left.store(0, Ordering::Release);
         }
     }
 
@@ -443,42 +455,51 @@ impl Arena {
     /// rings are consistent at each moment, because positions are published last.
     #[inline]
     pub(crate) fn lock_rings(&self) -> Locked<'_> {
-        let word = &self.header().rings;
+        self.lock(&self.header().rings)
+    }
+
+    /// Takes the lock of what the steering has of many lanes in the same way: whoever finds a dead process's work half
+    /// done does it again.
+    pub(crate) fn lock_steering(&self) -> Locked<'_> {
+        self.lock(&self.header().steering)
+    }
+
+    #[inline]
+    fn lock<'a>(&self, word: &'a AtomicU32) -> Locked<'a> {
         let process = self.process.load(Ordering::Relaxed);
         if word.compare_exchange(0, process, Ordering::Acquire, Ordering::Relaxed).is_err() {
-            self.lock_rings_contended(process);
+            lock_contended(word, process);
         }
         Locked { word }
     }
+}
 
-    #[cold]
-    fn lock_rings_contended(&self, process: u32) {
-        const SPINS: u32 = 200;
-        const PATIENCE_NS: u64 = 1_000_000;
-        let word = &self.header().rings;
-        for _ in 0..SPINS {
-            core::hint::spin_loop();
-            if word.compare_exchange(0, process, Ordering::Acquire, Ordering::Relaxed).is_ok() {
+#[cold]
+fn lock_contended(word: &AtomicU32, process: u32) {
+    const SPINS: u32 = 200;
+    const PATIENCE_NS: u64 = 1_000_000;
+    for _ in 0..SPINS {
+        core::hint::spin_loop();
+        if word.compare_exchange(0, process, Ordering::Acquire, Ordering::Relaxed).is_ok() {
+            return;
+        }
+    }
+    loop {
+        let held = word.load(Ordering::Relaxed);
+        let holder = held & !CONTENDED;
+        // Whoever slept takes it contended: others may still sleep.
+        if holder == 0 || !sys::process::is_running(holder as i32) {
+            let taken = process | CONTENDED;
+            if word.compare_exchange(held, taken, Ordering::Acquire, Ordering::Relaxed).is_ok() {
                 return;
             }
+            continue;
         }
-        loop {
-            let held = word.load(Ordering::Relaxed);
-            let holder = held & !CONTENDED;
-            // Whoever slept takes it contended: others may still sleep.
-            if holder == 0 || !sys::process::is_running(holder as i32) {
-                let taken = process | CONTENDED;
-                if word.compare_exchange(held, taken, Ordering::Acquire, Ordering::Relaxed).is_ok() {
-                    return;
-                }
-                continue;
-            }
-            let contended = held | CONTENDED;
-            if held == contended
-                || word.compare_exchange(held, contended, Ordering::Relaxed, Ordering::Relaxed).is_ok()
-            {
-                let _ = futex::wait(word, contended, Some(PATIENCE_NS), Scope::Shared);
-            }
+        let contended = held | CONTENDED;
+        if held == contended
+            || word.compare_exchange(held, contended, Ordering::Relaxed, Ordering::Relaxed).is_ok()
+        {
+            let _ = futex::wait(word, contended, Some(PATIENCE_NS), Scope::Shared);
         }
     }
 }

@@ -23,6 +23,7 @@ use std::sync::Arc;
 
 use sys::Result as SysResult;
 
+use crate::arena;
 use crate::pool::{Pool, RxFrame};
 use crate::rings::Ring;
 use crate::socket::{QueueRings, Socket};
@@ -166,7 +167,8 @@ impl Device {
     pub fn bury_dead(&mut self) {
         self.shared.owner.hear();
         if !self.shared.is_tended() {
-            self.half_open.extend(kept::bury(&self.shared, |_| {}));
+            self.half_open.extend(kept::bury(&self.shared));
+            self.pool.arena.take_back_left(arena::seconds());
         }
         self.fill_for_the_dead();
     }
@@ -233,7 +235,7 @@ impl Device {
             // A server may give up the privilege for it before it has much to send.
             self.shared.large(&self.queues[0].socket.fd);
         }
-        let _lock = self.pool.arena.lock_rings();
+        let _lock = self.pool.arena.lock_steering();
         self.shared.steering.join(&flow, self.lane)
     }
 
@@ -242,14 +244,14 @@ impl Device {
         if flow.remote.is_some() {
             return self.shared.steering.unsteer(&flow);
         }
-        let _lock = self.pool.arena.lock_rings();
+        let _lock = self.pool.arena.lock_steering();
         self.shared.steering.leave(&flow, self.lane);
     }
 
     /// New connections to a listener's flow are the kernel's from now on; [`Device::unsteer`] follows, once those that
     /// are under way have come.
     pub fn leave_new_to_kernel(&self, flow: &Flow) {
-        let _lock = self.pool.arena.lock_rings();
+        let _lock = self.pool.arena.lock_steering();
         self.shared.steering.leave_new_to_kernel(flow);
     }
 

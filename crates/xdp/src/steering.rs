@@ -208,7 +208,7 @@ impl Steering {
     }
 
     /// The sockets of these lanes (a bit for each number) take no packet any more.
-    pub(crate) fn remove_sockets(&self, lanes: u64) {
+    fn remove_sockets(&self, lanes: u64) {
         for lane in (0..LANES as u32).filter(|&lane| has(lanes, lane as u8)) {
             for queue in 0..self.queues {
                 let _ = bpf::map_delete(&self.sockets, &(lane * self.queues + queue));
@@ -223,7 +223,7 @@ impl Steering {
         bpf::map_update(&self.flows, &Key::from(flow), &group)
     }
 
-    /// A lane is one of those that listen on a flow. Callers hold the arena's lock. E2BIG: there are too many.
+    /// A lane is one of those that listen on a flow. Callers hold the steering's lock. E2BIG: there are too many.
     pub(crate) fn join(&self, flow: &Flow, lane: u32) -> Result<()> {
         let key = Key::from(flow);
         let known = bpf::map_lookup(&self.flows, &key);
@@ -232,13 +232,14 @@ impl Steering {
         bpf::map_update(&self.flows, &key, &group)
     }
 
-    /// A lane no longer listens on a flow; with the last one the flow is the kernel's. Callers hold the arena's lock.
+    /// A lane no longer listens on a flow; with the last one the flow is the kernel's. Callers hold the
+    /// steering's lock.
     pub(crate) fn leave(&self, flow: &Flow, lane: u32) {
         self.leave_key(&Key::from(flow), lane);
     }
 
     /// New connections of a flow are the kernel's, until a lane leaves it to others; what is under way comes to the
-    /// lanes still. Callers hold the arena's lock.
+    /// lanes still. Callers hold the steering's lock.
     pub(crate) fn leave_new_to_kernel(&self, flow: &Flow) {
         let key = Key::from(flow);
         if let Some(group) = bpf::map_lookup::<_, Group>(&self.flows, &key) {
@@ -258,17 +259,29 @@ impl Steering {
     }
 
     /// Lanes are gone (a bit for each number): whatever they had is the others' or the kernel's. Callers hold the
-    /// arena's lock. The TCP connections that were theirs.
-    pub(crate) fn bury(&self, lanes: u64) -> HashSet<Flow> {
+    /// steering's lock. The TCP connections of those that were killed, also what they had not accepted yet.
+    pub(crate) fn bury(&self, lanes: u64, killed: u64) -> HashSet<Flow> {
         let mut connections = HashSet::new();
         each_key(&self.flows, FLOWS_MAX, |key: Key| {
             let Some(group) = bpf::map_lookup::<_, Group>(&self.flows, &key) else { return };
             for &lane in group.members().iter().filter(|&&lane| has(lanes, lane)) {
-                if !self.leave_key(&key, u32::from(lane)) {
+                if !self.leave_key(&key, u32::from(lane)) && has(killed, lane) {
                     connections.extend(key.connection());
                 }
             }
         });
+        each_key(&self.begun, BEGUN_MAX, |key: Key| {
+            let Some(lane) = bpf::map_lookup::<_, u32>(&self.begun, &key).map(|lane| lane as u8) else {
+                return;
+            };
+            if has(lanes, lane) {
+                let _ = bpf::map_delete(&self.begun, &key);
+            }
+            if has(killed, lane) {
+                connections.extend(key.connection());
+            }
+        });
+        self.remove_sockets(lanes);
         connections
     }
 
@@ -283,18 +296,6 @@ impl Steering {
             }
         });
         flows
-    }
-
-    /// TCP connections that lanes which are gone had not accepted yet. They are nobody's now.
-    pub(crate) fn forget_begun(&self, lanes: u64) -> HashSet<Flow> {
-        let mut connections = HashSet::new();
-        each_key(&self.begun, BEGUN_MAX, |key: Key| {
-            if bpf::map_lookup::<_, u32>(&self.begun, &key).is_some_and(|lane| has(lanes, lane as u8)) {
-                let _ = bpf::map_delete(&self.begun, &key);
-                connections.extend(key.connection());
-            }
-        });
-        connections
     }
 
     /// The flow is the kernel's again.

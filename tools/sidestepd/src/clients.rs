@@ -289,3 +289,6 @@ pub(crate) fn can_repair() -> bool {
         .and_then(|socket| sys::socket::set_option(socket.raw(), libc::IPPROTO_TCP, libc::TCP_REPAIR, &1i32))
         .is_ok()
 }
+
+#[cfg(test)]
+mod tests;

@@ -158,9 +158,15 @@ impl Held {
 
     /// Each with its name, as it is used at the moment.
     pub(crate) fn census(&self) -> Vec<(String, Census)> {
-        let mut all: Vec<_> = self.all().values().map(|one| (one.name.clone(), one.kept.census())).collect();
-        all.sort_by(|one, other| one.0.cmp(&other.0));
-        all
+        let mut each: Vec<_> = self.all().values().map(|one| (one.name.clone(), one.kept.clone())).collect();
+        each.sort_by(|one, other| one.0.cmp(&other.0));
+        each.into_iter().map(|(name, kept)| (name, kept.census())).collect()
+    }
+
+    /// Processes, once for each time that they were handed something which is not forgotten yet.
+    #[cfg(test)]
+    pub(crate) fn lanes_handed(&self) -> usize {
+        self.all().values().map(|one| one.kept.handed()).sum()
     }
 
     /// Whether there are any.
@@ -170,11 +176,13 @@ impl Held {
 
     /// Once a second, and when a program has ended: the dead are buried, and what nobody uses is given back.
     pub(crate) fn tend(&self, waits: bool) {
+        let each: Vec<Arc<Kept>> = self.all().values().map(|one| one.kept.clone()).collect();
+        each.iter().for_each(|kept| kept.bury_dead());
+        drop(each);
         let mut unused = Vec::new();
         let mut all = self.all();
         for (index, one) in all.iter_mut() {
-            one.kept.bury_dead();
-            // (Who is just being handed it has a copy.)
+            // (Who is just being handed it, or buries its dead, has a copy.)
             if one.kept.is_used() || Arc::strong_count(&one.kept) > 1 {
                 one.used = Instant::now();
             } else if one.used.elapsed() >= self.settings.hold || xdp::interface_name(*index).is_err() {

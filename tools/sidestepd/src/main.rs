@@ -91,6 +91,8 @@ fn main() -> ExitCode {
 fn run(options: &clap::ArgMatches) -> Result<(), String> {
     // A program that started this one blocked them.
     sys::thread::set_mask(0);
+    // Clients have threads, and each heap keeps the most that it ever had.
+    sys::memory::one_heap();
     let words = |name: &str| options.get_many::<String>(name).into_iter().flatten().map(String::as_str);
     let policy = Policy::new(words("user"), words("group"))?;
     let listening = Listening::begin(options.get_one::<String>("socket").map(String::as_str))?;

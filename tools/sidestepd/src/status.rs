@@ -13,7 +13,7 @@ const FRESH: Duration = Duration::from_millis(200);
 
 /// What was told last, and when.
 #[derive(Default)]
-pub(crate) struct Told(Mutex<Option<(Instant, String)>>);
+pub(crate) struct Told(pub(crate) Mutex<Option<(Instant, String)>>);
 
 /// The keeper's state in a file in memory.
 pub(crate) fn file(keeper: &Keeper) -> Result<Fd> {
@@ -75,7 +75,7 @@ fn interface(name: &str, census: &xdp::Census) -> Value {
         "mode": if census.native { "native" } else { "generic" },
         "zero_copy": census.zero_copy,
         "queues": census.queues,
-        "frames": { "all": census.frames, "free": census.free, "posted": census.posted },
+        "frames": { "all": census.frames, "free": census.free, "posted": census.posted, "left": census.left },
         "flows": census.flows,
         "lanes": lanes,
     })

@@ -26,7 +26,7 @@ fn every_frame_is_taken_once_and_comes_back() {
 const NOBODY: u32 = 0x3fff_fff0;
 
 #[test]
-fn frames_of_a_dead_process_are_taken_back_but_not_those_posted_to_the_kernel() {
+fn the_number_of_a_dead_process_is_free_at_once_and_its_frames_after_a_while_but_for_posted_ones() {
     let arena = Arena::create(10).unwrap();
     let lane = arena.join().unwrap();
     let mut frames = Vec::new();
@@ -34,15 +34,41 @@ fn frames_of_a_dead_process_are_taken_back_but_not_those_posted_to_the_kernel() 
     arena.posted(frames[0]);
     assert_eq!(arena.find_dead(), 0);
     arena.header().lanes[lane as usize].store(NOBODY, Ordering::Relaxed);
+    let now = seconds();
     assert_eq!(arena.find_dead(), 1 << lane);
-    assert_eq!(arena.find_dead(), 0, "found once");
-    assert_eq!(arena.bury_dead(seconds(), |_| {}), 0, "what it sent may still be the kernel's");
-    assert_ne!(arena.join().unwrap(), lane);
-    assert_eq!(arena.bury_dead(seconds() + GRACE_S, |_| {}), 1);
+    arena.bury(1 << lane, now);
+    assert_eq!(arena.find_dead(), 0);
+    assert_eq!(arena.join(), Ok(lane), "the number is free");
     let mut again = Vec::new();
-    arena.take(arena.join().unwrap(), 10, &mut again);
+    arena.take(lane, 10, &mut again);
+    arena.take_back_left(now + GRACE_S - 1);
+    arena.take(lane, 10, &mut again);
+    assert_eq!(again, [], "what it sent may still be the kernel's");
+    assert_eq!((arena.count_frames().left, arena.count_frames().posted), (9, 1));
+    // One came back in between, and who was about to bury its lane sees that.
+    assert!(!arena.pass_on(frames[1], lane, FREE));
+    arena.take_back_left(now + GRACE_S);
+    arena.take(lane, 10, &mut again);
     assert_eq!(again.len(), 9);
     assert!(!again.contains(&frames[0]));
+    assert_eq!(arena.count_frames().left, 0);
+}
+
+#[test]
+fn any_number_of_lanes_come_and_go_within_a_moment() {
+    let arena = Arena::create(256).unwrap();
+    let now = seconds();
+    for round in 0..20 {
+        let mut frames = Vec::new();
+        while let Ok(lane) = arena.join() {
+            arena.take(lane, 1, &mut frames);
+            arena.header().lanes[lane as usize].store(NOBODY, Ordering::Relaxed);
+        }
+        assert_eq!(arena.find_dead(), !1, "round {round}");
+        arena.bury(!1, now);
+    }
+    arena.take_back_left(now + GRACE_S);
+    assert_eq!(arena.count_frames().free, 256);
 }
 
 #[test]

@@ -21,6 +21,8 @@ pub struct Census {
     pub free: u32,
     /// Those that wait for packets, or hold some that no program has taken off its ring.
     pub posted: u32,
+    /// Those that programs had which have just ended: free in a moment.
+    pub left: u32,
     /// Entries of the steering, of all lanes.
     pub flows: u32,
     /// Who has lanes.
@@ -60,6 +62,7 @@ impl Kept {
             frames: shared.arena.frames(),
             free: frames.free,
             posted: frames.posted,
+            left: frames.left,
             flows: flows.all,
             lanes: lanes.collect(),
         }

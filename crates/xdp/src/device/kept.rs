@@ -11,7 +11,7 @@ use super::half_open::Untold;
 use super::open::open_shared;
 use super::shared::Shared;
 use super::{HalfOpen, Inherited, Options, Queue, large};
-use crate::arena::{self, Arena};
+use crate::arena::{self, Arena, GRACE_S};
 use crate::caps::Way;
 use crate::interface::{Interface, name_of};
 use crate::offloads::Offloads;
@@ -23,7 +23,7 @@ use crate::{Flow, Mode, Refusal};
 /// Words that describe an interface to who is handed it.
 const WORDS: usize = 16;
 /// And the version of that.
-const VERSION: u32 = 1;
+const VERSION: u32 = 2;
 /// Descriptors that all have: arena (2), link, program, maps (6).
 pub(super) const COMMON: usize = 10;
 
@@ -43,6 +43,8 @@ pub struct Kept {
 /// The AF_XDP sockets of a process. What was in their rings when it died is to be had by them alone.
 struct Handed {
     process: i32,
+    /// When it was found dead, in seconds.
+    died: Option<u32>,
     sockets: Vec<Fd>,
 }
 
@@ -133,12 +135,17 @@ impl Kept {
 
     /// These sockets are a process'.
     pub(super) fn has_handed(&self, process: i32, sockets: Vec<Fd>) {
-        self.handed.lock().push(Handed { process, sockets });
+        self.handed.lock().push(Handed { process, died: None, sockets });
     }
 
     /// Whether a process has as many as one may.
     pub(super) fn has_enough(&self, process: i32) -> bool {
         self.handed.lock().iter().filter(|handed| handed.process == process).count() >= HANDED_MAX
+    }
+
+    /// How often something was handed out that is not forgotten yet.
+    pub fn handed(&self) -> usize {
+        self.handed.lock().len()
     }
 
     /// Whether a process has a lane here.
@@ -147,18 +154,18 @@ impl Kept {
     }
 
     /// Now and then, and when a process ended: lanes of dead processes are taken out of the steering, and after a while
-    /// their frames are taken back. What was told to nobody is [half-open](Kept::half_open) then.
+    /// their frames are taken back. What was told to nobody is [half-open](Kept::half_open) then. Takes the kernel its
+    /// time.
     pub fn bury_dead(&self) {
         self.shared.owner.hear();
-        let (shared, handed) = (&self.shared, self.handed.lock());
-        let of = |process| handed.iter().filter(move |handed| handed.process == process);
-        let take_back = |process| {
-            shared.arena.take_back(of(process).flat_map(|handed| handed.unread(shared)));
-        };
-        let killed = bury(shared, take_back);
-        self.half_open.lock().extend(killed);
-        drop(handed);
-        self.forget_gone();
+        let now = arena::seconds();
+        // Before lanes are looked for: those of whoever is dead by now are among them.
+        for handed in self.handed.lock().iter_mut().filter(|handed| handed.died.is_none()) {
+            handed.died = (!sys::process::is_running(handed.process)).then_some(now);
+        }
+        self.half_open.lock().extend(bury(&self.shared));
+        self.forget(|handed| handed.died.is_some_and(|died| now - died >= GRACE_S));
+        self.shared.arena.take_back_left(now);
     }
 
     /// So many, at the most, of the connections that died with their process, and whose peers are to be told by now.
@@ -168,13 +175,11 @@ impl Kept {
 }
 
 impl Kept {
-    /// Lets go of the sockets of processes that are gone, and whose lanes are.
-    fn forget_gone(&self) {
-        let arena = &self.shared.arena;
-        let has_lane = |process| arena.processes().any(|(_, other)| other == process);
-        let stays = |handed: &Handed| has_lane(handed.process) || sys::process::is_running(handed.process);
-        let gone: Vec<Handed> = self.handed.lock().extract_if(.., |handed| !stays(handed)).collect();
-        drop(gone);
+    /// Lets go of sockets that have long received and sent nothing, without making anybody wait for it.
+    fn forget(&self, is_gone: impl Fn(&Handed) -> bool) {
+        let gone: Vec<Handed> = self.handed.lock().extract_if(.., |handed| is_gone(handed)).collect();
+        let unread = gone.iter().flat_map(|handed| handed.unread(&self.shared));
+        self.shared.arena.take_back(unread);
     }
 }
 
@@ -184,23 +189,17 @@ impl Drop for Kept {
     }
 }
 
-/// Takes lanes of dead processes out of the steering, and frames of those that died a while ago back, `first` those in
-/// their rings. Answers the connections of those that were killed.
-pub(super) fn bury(shared: &Shared, first: impl FnMut(i32)) -> HashSet<Flow> {
-    let (arena, steering) = (&shared.arena, &shared.steering);
-    let lock = arena.lock_rings();
+/// Takes lanes of dead processes out of the steering, whose numbers are free then. Answers the connections of those
+/// that were killed.
+pub(super) fn bury(shared: &Shared) -> HashSet<Flow> {
+    let arena = &shared.arena;
+    let _lock = arena.lock_steering();
     let dead = arena.find_dead();
-    let killed = arena.killed(dead);
-    if dead != killed {
-        steering.bury(dead & !killed);
+    if dead == 0 {
+        return HashSet::new();
     }
-    let mut half_open = if killed != 0 { steering.bury(killed) } else { HashSet::new() };
-    steering.remove_sockets(dead);
-    arena.bury_dead(arena::seconds(), first);
-    drop(lock);
-    if killed != 0 {
-        half_open.extend(steering.forget_begun(killed));
-    }
+    let half_open = shared.steering.bury(dead, arena.killed(dead));
+    arena.bury(dead, arena::seconds());
     half_open
 }
 

@@ -7,8 +7,9 @@ use std::sync::Arc;
 
 use sys::{Fd, Result as SysResult};
 
+use super::half_open::Untold;
 use super::shared::{Shared, arena_frames, binding};
-use super::{Device, Inherited, Options, Queue, transmit, watch};
+use super::{Device, Inherited, Options, Queue, kept, transmit, watch};
 use crate::arena::{Arena, LANES};
 use crate::caps::{self, Way};
 use crate::flood::{Answers, Flood};
@@ -80,7 +81,7 @@ impl Device {
 
     fn join(shared: Arc<Shared>, queues: Vec<Queue>) -> Result<Device, Refusal> {
         let arena = shared.arena.clone();
-        let lane = arena.join().map_err(|errno| Refusal::System { call: "join", errno })?;
+        let (lane, half_open) = number(&shared).map_err(|errno| Refusal::System { call: "join", errno })?;
         for (queue, of) in (0..).zip(&queues) {
             let inserted = shared.steering.insert_socket(lane, queue, &of.socket.fd);
             inserted.map_err(|errno| caps::program_refused("bpf(BPF_MAP_UPDATE_ELEM)", errno))?;
@@ -96,7 +97,7 @@ impl Device {
             tail: Vec::with_capacity(TAIL),
             next_queue: 0,
             transmit: transmit::Transmit::new(frames, shared.may_cut()),
-            half_open: Default::default(),
+            half_open,
             watch: None,
             tap: None,
             shared,
@@ -104,6 +105,20 @@ impl Device {
         device.fill_all();
         Ok(device)
     }
+}
+
+/// A lane's number. Where all are used, some may be those of the dead, whom the keeper buries at once, and others'
+/// relatives once a second; their peers are this one's to tell then.
+fn number(shared: &Shared) -> SysResult<(u32, Untold)> {
+    let mut half_open = Untold::default();
+    let number = match shared.arena.join() {
+        Err(libc::EAGAIN) if !shared.is_tended() => {
+            half_open.extend(kept::bury(shared));
+            shared.arena.join()?
+        }
+        number => number?,
+    };
+    Ok((number, half_open))
 }
 
 /// Takes all queues of an interface, and attaches the program. Waits for a predecessor that is gone to disappear.

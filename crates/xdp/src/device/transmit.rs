@@ -203,8 +203,8 @@ impl Device {
             let owner = arena.owner(frame);
             if owner == self.lane {
                 self.free.push(frame);
-            } else if arena.is_lane(owner) {
-                // (What a dead lane sent may be free again already.)
+            } else if arena.is_lane(owner) && arena.pass_on(frame, owner, self.lane) {
+                // (What a dead lane sent comes back by itself.)
                 self.transmit.sent.push(frame);
             }
         }

@@ -136,7 +136,7 @@ fn a_group_of_lanes_is_spread_by_the_remote_side_and_stays_put_for_one_remote() 
     let redirected = first.iter().filter(|&&answer| answer == REDIRECT).count();
     assert!((60..140).contains(&redirected), "{redirected} of 200");
     assert_eq!(first, answers(()));
-    loaded.steering.bury(1 << 1);
+    loaded.steering.bury(1 << 1, 0);
     assert_eq!(
         answers(()).iter().filter(|&&answer| answer == REDIRECT).count(),
         200,

@@ -142,12 +142,8 @@ fn forked_lanes_share_a_flow_and_the_frames_of_a_killed_one_are_taken_back() {
         let answers = ask(20);
         assert_eq!(answers.get(&children[1]), Some(&20), "{answers:?}");
         kill(children[1]);
-        let arena = &device.pool.arena;
-        {
-            let _lock = arena.lock_rings();
-            device.shared.steering.bury(arena.find_dead());
-            assert_eq!(arena.bury_dead(crate::arena::seconds() + 10, |_| {}), 2);
-        }
+        assert!(kept::bury(&device.shared).is_empty());
+        device.pool.arena.take_back_left(crate::arena::seconds() + 10);
         assert_eq!(device.flow_counters(udp_flow()), None, "nobody steers it any more");
         // What was posted, received and lost in a ring of the killed ones is at most a batch each.
         let frames = frames_at_hand(&mut device);
