@@ -42,6 +42,18 @@ except BlockingIOError:
     print('nothing')
 ";
 
+/// Reads so many of the datagrams that wait as each line of its input says.
+const READS: &str = "\
+import socket,sys
+sock = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
+sock.bind((sys.argv[1], int(sys.argv[2])))
+print('ready', flush=True)
+for line in sys.stdin:
+    for i in range(int(line)):
+        sock.recv(1)
+    print('done', flush=True)
+";
+
 /// A folder of this test, gone when dropped.
 struct Folder(PathBuf);
 
@@ -206,4 +218,36 @@ fn who_polls_yields_the_processor_as_often_as_parameters_say() {
         let (never, each) = (yields(way, name, "0"), yields(way, name, "1"));
         assert!(never < 10 && each > 20 + never, "{way}: {never} and {each}");
     }
+}
+
+#[test]
+fn who_does_not_poll_waits_for_interrupts_and_the_interface_counts_all_the_same() {
+    let Some(world) = world(&Options::default()) else { return };
+    let folder = Folder::new("interrupts");
+    let host = &world.hosts.right;
+    let received = |host: &rig::Host| {
+        let file = format!("/sys/class/net/{}/statistics/rx_packets", host.interface);
+        let said = host.program("cat").argument(file).run(DEADLINE).and_then(Finished::success).unwrap();
+        said.stdout.trim().parse::<u64>().unwrap()
+    };
+    let before = received(host);
+    let slept = |poll: &str| {
+        let program = python(host, READS, host.address).preload(Some(&world.library)).piped().any_cpu();
+        let program = program.environment("VMA_STATS_SHMEM_DIR", &folder.0).environment("VMA_RX_POLL", poll);
+        let mut running = program.environment("VMA_SELECT_POLL", poll).start().unwrap();
+        running.wait_for_output("ready", DEADLINE).unwrap();
+        running.tell("1\n".repeat(20).as_str()).unwrap();
+        for read in 1..=20 {
+            let sends = python(&world.hosts.left, SENDS, host.address).argument("1");
+            sends.run(DEADLINE).and_then(Finished::success).unwrap();
+            eventually("it is read", || running.stdout().matches("done\n").count() == read);
+        }
+        let slept = lane(folder.read(&running)).interrupts_received.value();
+        running.kill().unwrap();
+        tests::wait_for_no_program(host);
+        slept
+    };
+    let (by_interrupts, polling) = (slept("0"), slept("-1"));
+    assert!(by_interrupts >= 15 && polling < by_interrupts, "{by_interrupts} and {polling}");
+    assert!(received(host) - before >= 40, "/sys/class/net counts what the kernel's stack never saw");
 }

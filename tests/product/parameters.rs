@@ -34,6 +34,32 @@ assert sock.recv(1) == b''
 print('control', algorithm)
 ";
 
+/// Sends fifty pairs of small segments, each when all before it is acknowledged; how many segments came back.
+const PAIRS: &str = "\
+import fcntl,socket,struct,sys,termios
+sock = socket.create_connection((sys.argv[1], int(sys.argv[2])))
+sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+segments_in = lambda: struct.unpack_from('I', sock.getsockopt(socket.IPPROTO_TCP, socket.TCP_INFO, 232), 140)[0]
+before = segments_in()
+for i in range(50):
+    sock.send(b'x')
+    sock.send(b'x')
+    while struct.unpack('i', fcntl.ioctl(sock, termios.TIOCOUTQ, b'    '))[0]:
+        pass
+print('acknowledged', segments_in() - before)
+";
+
+/// Accepts a connection and reads nothing of it, which would acknowledge it, until its peer ends it.
+const STANDS: &str = "\
+import select,socket,sys
+listener = socket.create_server((sys.argv[1], int(sys.argv[2])))
+print('ready', flush=True)
+sock, _ = listener.accept()
+poll = select.poll()
+poll.register(sock, select.POLLRDHUP)
+poll.poll()
+";
+
 /// A socket that asked for a small receive buffer, or for none: how many datagrams of a thousand bytes stay, of those
 /// that came.
 const KEEPS: &str = "\
@@ -128,4 +154,22 @@ fn a_socket_keeps_as_many_bytes_as_a_parameter_says_whatever_it_asked_for() {
     let (few, some, all) = (keeps("2304", "0"), keeps("2304", "65536"), keeps("2304", "10000000"));
     assert!(few < some && some < all && all == 200, "{few} {some} {all}");
     assert_eq!(keeps("0", "10000000"), 200, "also where it asked for nothing");
+}
+
+#[test]
+fn each_segment_is_acknowledged_at_once_where_a_parameter_says_so() {
+    let Some(world) = world(&Options::default()) else { return };
+    let address = world.hosts.right.address;
+    let acknowledged = |quick: &str| {
+        let server = python(&world.hosts.right, STANDS, address).preload(Some(&world.library));
+        let mut server = server.environment("VMA_TCP_QUICKACK", quick).start().unwrap();
+        server.wait_for_output("ready", DEADLINE).unwrap();
+        let said =
+            python(&world.hosts.left, PAIRS, address).run(DEADLINE).and_then(Finished::success).unwrap();
+        server.finish(DEADLINE).and_then(Finished::success).unwrap();
+        tests::wait_for_no_program(&world.hosts.right);
+        said.stdout.split("acknowledged ").nth(1).unwrap().trim().parse::<u32>().unwrap()
+    };
+    let (delayed, quick) = (acknowledged("0"), acknowledged("1"));
+    assert!(quick > delayed && quick >= 90, "{delayed} and {quick}");
 }

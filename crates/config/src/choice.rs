@@ -122,6 +122,16 @@ choices! {
         CoreAttach = 31, "Ring per core - attach threads";
     }
 
+    /// Whether the interrupts of interfaces are moderated.
+    Moderation by number {
+        /// As the driver has it.
+        Driver = -1, "The driver's";
+        /// Each packet interrupts.
+        Off = 0, "Disabled", "no", "off";
+        /// As the other parameters of moderation say.
+        On = 1, "Enabled", "yes", "on";
+    }
+
     /// Where receive time stamps come from.
     TimestampConversion by number {
         /// No hardware time stamps.

@@ -1,12 +1,23 @@
 //! The environment: profile first, then every variable that is set explicitly, then what follows from both.
 
-use crate::choice::{Spec, TraceLevel};
+use crate::choice::{Moderation, TraceLevel};
 use crate::notice::{Notice, quoted};
 use crate::parameters::{Parameters, ROWS};
 use crate::profile;
 
 /// Names that begin so are ours to judge.
 const PREFIXES: [&str; 2] = ["VMA_", "SIDESTEP_"];
+
+/// What says how interrupts are moderated, and so that they are.
+const MODERATING: [&str; 7] = [
+    "VMA_CQ_MODERATION_COUNT",
+    "VMA_CQ_MODERATION_PERIOD_USEC",
+    "VMA_CQ_AIM_MAX_COUNT",
+    "VMA_CQ_AIM_MAX_PERIOD_USEC",
+    "VMA_CQ_AIM_MAX_PERIOD_US",
+    "VMA_CQ_AIM_INTERVAL_MSEC",
+    "VMA_CQ_AIM_INTERRUPTS_RATE_PER_SEC",
+];
 
 /// Edits between an unknown name and a known one that still look like a slip of the finger.
 const SLIP_MAX: usize = 2;
@@ -37,6 +48,11 @@ impl Parameters {
             notices.extend(parameters.set(name, value));
         }
         let is_given = |name: &str| value_of(name).is_some();
+        if parameters.cq_moderation_enable == Moderation::Driver
+            && MODERATING.iter().any(|name| is_given(name))
+        {
+            parameters.cq_moderation_enable = Moderation::On;
+        }
         parameters.apply_implied(is_given("VMA_LOG_DETAILS"));
         parameters.size(is_given);
         (parameters, notices)
@@ -77,13 +93,13 @@ impl Parameters {
             self.tcp_timer_resolution_msec = self.timer_resolution_msec;
         }
         // Moderated interrupts serve nobody who never sleeps.
-        if self.rx_poll == -1 || self.select_poll == -1 || self.spec == Spec::McdIrq {
-            self.cq_moderation_enable = false;
+        if self.cq_moderation_enable == Moderation::On && (self.rx_poll == -1 || self.select_poll == -1) {
+            self.cq_moderation_enable = Moderation::Off;
         }
         // Queue depths that VMA derives from one another.
         self.rx_wre = self.rx_wre.max(2 * self.rx_wre_batching);
         self.tx_wre = self.tx_wre.max(2 * self.tx_wre_batching);
-        if !self.cq_moderation_enable {
+        if self.cq_moderation_enable == Moderation::Off {
             self.cq_aim_interval_msec = 0;
         }
         self.cq_moderation_count = self.cq_moderation_count.min(self.rx_wre / 2);

@@ -242,28 +242,30 @@ parameters! {
     /// Packets that such a look takes in at the most, and no more than VMA_CQ_POLL_BATCH_MAX; without any, connections
     /// would stall.
     progress_engine_wce_max: u32 = 10_000, in 1..=1_000_000 or nearest, env "VMA_PROGRESS_ENGINE_WCE_MAX" also "VMA_CQ_DRAIN_WCE_MAX", label "CQ Drain WCE (max)";
-    /// Interrupt moderation.
-    cq_moderation_enable: bool = true, env "VMA_CQ_MODERATION_ENABLE", label "CQ Interrupts Moderation",
-        unused "an interrupt is the card's queue's, which all programs of the host share, not a ring's: `sidestep doctor` says what to set by ethtool -C";
-    /// Packets per interrupt.
-    cq_moderation_count: u32 = 48, env "VMA_CQ_MODERATION_COUNT", label "CQ Moderation Count",
-        unused "an interrupt is the card's queue's, which all programs of the host share, not a ring's: `sidestep doctor` says what to set by ethtool -C";
-    /// Microseconds per interrupt.
-    cq_moderation_period_usec: u32 = 50, env "VMA_CQ_MODERATION_PERIOD_USEC", label "CQ Moderation Period (usec)",
-        unused "an interrupt is the card's queue's, which all programs of the host share, not a ring's: `sidestep doctor` says what to set by ethtool -C";
-    /// Largest packet count of adaptive moderation.
-    cq_aim_max_count: u32 = 560, env "VMA_CQ_AIM_MAX_COUNT", label "CQ AIM Max Count",
-        unused "an interrupt is the card's queue's, which all programs of the host share, not a ring's: `sidestep doctor` says what to set by ethtool -C";
-    /// Longest period of adaptive moderation.
-    cq_aim_max_period_usec: u32 = 250, env "VMA_CQ_AIM_MAX_PERIOD_USEC" also "VMA_CQ_AIM_MAX_PERIOD_US", label "CQ AIM Max Period (usec)",
-        unused "an interrupt is the card's queue's, which all programs of the host share, not a ring's: `sidestep doctor` says what to set by ethtool -C";
-    /// Interval of adaptive moderation.
-    cq_aim_interval_msec: u32 = 250, env "VMA_CQ_AIM_INTERVAL_MSEC", label "CQ AIM Interval (msec)",
-        unused "an interrupt is the card's queue's, which all programs of the host share, not a ring's: `sidestep doctor` says what to set by ethtool -C";
-    /// Interrupts per second of adaptive moderation.
-    cq_aim_interrupts_rate_per_sec: u32 = 5000, env "VMA_CQ_AIM_INTERRUPTS_RATE_PER_SEC",
-        label "CQ AIM Interrupts Rate (per sec)",
-        unused "an interrupt is the card's queue's, which all programs of the host share, not a ring's: `sidestep doctor` says what to set by ethtool -C";
+    /// How often interfaces interrupt for packets: 1, as the parameters below say, 0, for each packet, while the
+    /// program runs; then it is again as it was. By the driver's coalescing (ethtool -C), else by the kernel's
+    /// deferral of interrupts. The default, unlike VMA's 1, leaves interfaces alone, since their interrupts are all
+    /// programs'. One of the parameters below that is set means 1; endless polling then means 0. The first program on
+    /// an interface decides.
+    cq_moderation_enable: Moderation = Moderation::Driver, env "VMA_CQ_MODERATION_ENABLE",
+        label "CQ Interrupts Moderation";
+    /// Packets that wait for an interrupt, where the driver counts them.
+    cq_moderation_count: u32 = 48, env "VMA_CQ_MODERATION_COUNT", label "CQ Moderation Count";
+    /// Microseconds that a packet may wait for an interrupt.
+    cq_moderation_period_usec: u32 = 50, in 0..=1_000_000 or nearest,
+        env "VMA_CQ_MODERATION_PERIOD_USEC", label "CQ Moderation Period (usec)";
+    /// Most packets that wait by adaptive moderation.
+    cq_aim_max_count: u32 = 560, env "VMA_CQ_AIM_MAX_COUNT", label "CQ AIM Max Count";
+    /// Longest wait by adaptive moderation, microseconds.
+    cq_aim_max_period_usec: u32 = 250, in 0..=1_000_000 or nearest,
+        env "VMA_CQ_AIM_MAX_PERIOD_USEC" also "VMA_CQ_AIM_MAX_PERIOD_US", label "CQ AIM Max Period (usec)";
+    /// Milliseconds between changes of the pace by adaptive moderation, which goes by the traffic; 0: the pace stays.
+    cq_aim_interval_msec: u32 = 250, in 0..=3_600_000 or nearest,
+        env "VMA_CQ_AIM_INTERVAL_MSEC", label "CQ AIM Interval (msec)";
+    /// Interrupts per second that adaptive moderation is after. Small packets, fewer than 450 000 a second, all
+    /// interrupt.
+    cq_aim_interrupts_rate_per_sec: u32 = 5000, in 1..=1_000_000 or nearest,
+        env "VMA_CQ_AIM_INTERRUPTS_RATE_PER_SEC", label "CQ AIM Interrupts Rate (per sec)";
     /// Packets taken in by one turn. The default is larger than VMA's 16: a turn takes a lock.
     cq_poll_batch_max: u32 = 256, in 1..=1024 or nearest, env "VMA_CQ_POLL_BATCH_MAX", label "CQ Poll Batch (max)";
     /// Keeps the receive queue full when buffers are short.

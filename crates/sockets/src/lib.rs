@@ -38,6 +38,7 @@ mod lane;
 mod locks;
 mod memory;
 mod message;
+mod moderation;
 mod object;
 mod offload;
 mod options;

@@ -297,6 +297,9 @@ impl Worker {
         }
         for lane in self.runtime.lanes() {
             lane.sweep_orphans();
+            if let Some(moderator) = &lane.moderator {
+                moderator.adapt(lane, &self.runtime.parameters, now);
+            }
             let half_open = lane.try_lock().and_then(|mut inner| {
                 inner.close_left(now);
                 inner.remind_neighbours(now);

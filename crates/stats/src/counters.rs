@@ -142,6 +142,13 @@ Lane {
     interrupts_requested: Shared;
     /// Interrupts that brought frames (sleeps that frames followed).
     interrupts_received: Count;
+    /// Whether interrupts are moderated (VMA_CQ_MODERATION_ENABLE): 0 as the driver has it, 1 by the kernel's deferral,
+    /// 2 by the driver's coalescing, as the program wants it.
+    moderation: State;
+    /// Packets that wait for an interrupt, where the driver counts them.
+    moderation_count: State;
+    /// Microseconds that a packet may wait for an interrupt.
+    moderation_usec: State;
 }
 
 /// One socket. Whoever acts on the socket counts, under the lane's lock; calls that the kernel carries out count in the

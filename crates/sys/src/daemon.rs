@@ -19,19 +19,26 @@ pub fn start(program: &CStr, arguments: &[&CStr]) -> Result<()> {
         become_daemon(program, &words);
     }
     set_mask(before);
-    let child = child?;
-    // It tells nobody of its end but who asks for such children, as here.
+    wait_for(child?);
+    Ok(())
+}
+
+/// Waits for the end of a child of [`fork`], which tells nobody of it but who asks for such children, as here.
+pub(crate) fn wait_for(child: usize) {
+    // SAFETY: without pointers to anything.
+    while unsafe { syscall(libc::SYS_wait4, [child, 0, int(libc::__WALL), 0, 0, 0]) } == Err(libc::EINTR) {}
+}
+
+/// Ends a child of [`fork`].
+pub(crate) fn leave() -> ! {
     loop {
         // SAFETY: without pointers to anything.
-        match unsafe { syscall(libc::SYS_wait4, [child, 0, int(libc::__WALL), 0, 0, 0]) } {
-            Err(libc::EINTR) => {}
-            _ => return Ok(()),
-        }
+        let _ = unsafe { syscall(libc::SYS_exit_group, [0; 6]) };
     }
 }
 
 /// A child that sends no signal when it ends, and of which libc knows nothing: it may make system calls only.
-fn fork() -> Result<usize> {
+pub(crate) fn fork() -> Result<usize> {
     // SAFETY: the child has a copy of the memory; it goes on with this thread's stack, and calls nothing of libc's.
     unsafe { syscall(libc::SYS_clone, [0; 6]) }
 }
@@ -56,10 +63,8 @@ fn become_daemon(program: &CStr, words: &[*const c_char]) -> ! {
             let _ = syscall(libc::SYS_sched_setaffinity, [0, of, processors.as_ptr() as usize, 0, 0, 0]);
             let _ = syscall(libc::SYS_execve, exec);
         }
-        loop {
-            let _ = syscall(libc::SYS_exit_group, [0; 6]);
-        }
     }
+    leave()
 }
 
 #[cfg(test)]

@@ -26,6 +26,13 @@ fn open_number(path: &CStr, flags: i32, mode: u32) -> Result<usize> {
     }
 }
 
+/// flock(2) of an open file for us alone, which ends with the last descriptor of it. EWOULDBLOCK: somebody has it.
+pub fn lock(file: &Fd) -> Result<()> {
+    // SAFETY: no pointer.
+    unsafe { syscall(libc::SYS_flock, [int(file.raw()), int(libc::LOCK_EX | libc::LOCK_NB), 0, 0, 0, 0]) }
+        .map(|_| ())
+}
+
 /// unlinkat(2): removes a name of a file.
 pub fn unlink(path: &CStr) -> Result<()> {
     let arguments = [int(libc::AT_FDCWD), path.as_ptr() as usize, 0, 0, 0, 0];

@@ -15,6 +15,7 @@ compile_error!(
     "Sidestep is for Linux on x86-64 with glibc: its system calls and hooks are written for these only"
 );
 
+pub mod afterwards;
 pub mod clock;
 pub mod daemon;
 pub mod fd;

@@ -157,6 +157,11 @@ impl Device {
         self.shared.is_inherited.load(Ordering::Relaxed)
     }
 
+    /// Does a keeper hold the interface?
+    pub fn is_kept(&self) -> bool {
+        self.shared.is_kept
+    }
+
     /// What sends IP packets by way of the kernel's routes. EPERM: this process has not got the privilege (any more).
     pub fn by_kernel(&self) -> SysResult<ByKernel> {
         ByKernel::open(&self.shared)

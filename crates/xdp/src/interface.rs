@@ -10,7 +10,7 @@ const SIOCGIFFLAGS: u32 = 0x8913;
 const SIOCGIFMTU: u32 = 0x8921;
 const SIOCGIFHWADDR: u32 = 0x8927;
 const SIOCGIFINDEX: u32 = 0x8933;
-const SIOCETHTOOL: u32 = 0x8946;
+pub(crate) const SIOCETHTOOL: u32 = 0x8946;
 const ETHTOOL_GDRVINFO: u32 = 0x03;
 const ETHTOOL_GCHANNELS: u32 = 0x3c;
 const ARPHRD_ETHER: u16 = 1;
@@ -35,9 +35,9 @@ pub(crate) struct Interface {
 
 /// `struct ifreq`: a name and 24 bytes whose meaning depends on the request.
 #[repr(C, align(8))]
-struct Request {
+pub(crate) struct Request {
     name: [u8; 16],
-    value: [u8; 24],
+    pub(crate) value: [u8; 24],
 }
 
 impl Interface {
@@ -58,7 +58,7 @@ impl Interface {
     }
 }
 
-fn request(name: &str) -> Result<Request> {
+pub(crate) fn request(name: &str) -> Result<Request> {
     let mut request = Request { name: [0; 16], value: [0; 24] };
     if name.is_empty() || name.len() > 15 || name.contains('\0') {
         return Err(libc::ENODEV);
@@ -126,16 +126,20 @@ fn channels(socket: &Fd, name: &str) -> Option<(u32, u32)> {
     (now > 0).then_some((now, most.clamp(now, now.max(QUEUES_MAX))))
 }
 
-/// As sysfs has it, mounted at `root`. `None`: the interface is not there; sysfs is that of another network namespace
-/// then.
+/// The interface's folder in sysfs, mounted at `root`. `None`: it is not there; sysfs is that of another network
+/// namespace then.
+pub(crate) fn in_sysfs(root: &str, name: &str, index: u32) -> Option<String> {
+    let folder = format!("{root}/{name}");
+    let there = sys::file::read_number(&CString::new(format!("{folder}/ifindex")).ok()?).ok()?;
+    (there == i64::from(index)).then_some(folder)
+}
+
+/// As sysfs has it.
 fn queues_in(root: &str, name: &str, index: u32) -> Option<u32> {
-    let path = |rest: &str| CString::new(format!("{root}/{name}/{rest}"));
-    let there = sys::file::read_number(&path("ifindex").ok()?).ok()?;
-    if there != i64::from(index) {
-        return None;
-    }
+    let folder = in_sysfs(root, name, index)?;
     let exists = |queue: &u32| {
-        path(&format!("queues/rx-{queue}")).is_ok_and(|path| sys::file::open(&path, libc::O_PATH, 0).is_ok())
+        CString::new(format!("{folder}/queues/rx-{queue}"))
+            .is_ok_and(|path| sys::file::open(&path, libc::O_PATH, 0).is_ok())
     };
     let count = (0..).take_while(exists).count() as u32;
     (count > 0).then_some(count)

@@ -28,6 +28,7 @@ mod flood;
 mod if_xdp;
 mod interface;
 mod locking;
+mod moderation;
 mod offloads;
 mod owner;
 mod pool;
@@ -45,6 +46,7 @@ pub use device::{
     ByKernel, Census, Change, Device, HalfOpen, HandOver, Handout, Inherited, Kept, Options, Sent,
     interface_name,
 };
+pub use moderation::{Moderation, Pace, Unmoderated};
 pub use pool::RxFrame;
 pub use privilege::Missing;
 pub use refusal::Refusal;

@@ -13,7 +13,8 @@ use crate::test::{Tally, test_name};
 pub(crate) const VARIABLE: &str = "SIDESTEP_INERT";
 
 /// Product tests that hold with any library, one that does nothing included, and why.
-const HOLD_ANYWAY: [(&str, &str); 19] = [
+const HOLD_ANYWAY: [(&str, &str); 20] = [
+    ("a_library_that_is_not_there_is_told_by_the_loader_and_the_program_runs", "no library is there at all"),
     (
         "curl_fetches_from_this_machine_as_without_us",
         "nothing is accelerated on this machine's own interfaces",

@@ -20,6 +20,7 @@ pub(crate) use turn::Gather;
 
 use crate::background::BACKGROUND;
 use crate::locks::Rank;
+use crate::moderation::Moderator;
 use crate::runtime::Runtime;
 use core::ffi::CStr;
 use core::net::Ipv4Addr;
@@ -57,6 +58,8 @@ pub(crate) struct Lane {
     pub copies: bool,
     /// Its statistics.
     pub counts: &'static stats::Lane,
+    /// The moderation of its interface's interrupts, where that was asked for; of the first lane there.
+    pub moderator: Option<Moderator>,
     /// Who looks at its frames.
     pub capture: sys::Mutex<Option<crate::capture::Running>>,
     inner: sys::Mutex<Inner>,
@@ -135,6 +138,7 @@ impl Lane {
             is_last: AtomicBool::new(false),
             copies: !device.is_zero_copy(),
             counts: block,
+            moderator: (number == 0).then(|| Moderator::begin(runtime, link, &device, block)).flatten(),
             capture: Rank::Capture.lock(None),
             inner: Rank::Lane.lock(Inner {
                 device,

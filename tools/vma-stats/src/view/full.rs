@@ -66,7 +66,15 @@ fn lane(frame: &Frame<'_>, number: usize, lane: &Lane) -> String {
         "Interrupt received: {} [sleeps that packets ended]{s}\n",
         rate(lane.interrupts_received.value())
     );
-    out += &format!("Moderation: the driver's, ethtool -c {}\n", interface(lane));
+    out += &match lane.moderation.value() {
+        0 => format!("Moderation: the driver's, ethtool -c {}\n", interface(lane)),
+        by => format!(
+            "Moderation frame count: {}{}\nModeration usec period: {}\n",
+            lane.moderation_count.value(),
+            if by == 1 { " (not counted by this driver)" } else { "" },
+            lane.moderation_usec.value(),
+        ),
+    };
     // The rest only if there is something to see: each of these is worth a look.
     for (column, count) in Lane::COLUMNS.iter().zip(lane.words()) {
         if count > 0 && column.doc.contains("Worry") {
