@@ -82,12 +82,15 @@ fn python(host: &Host, text: &str, words: &str) -> Program {
     host.program("/usr/bin/python3").words("-u -c").argument(text).words(words).any_cpu()
 }
 
-/// A server that nobody kills, and its client, which goes on until it is told to stop.
-fn survivor(world: &World, port: u16) -> [Running; 2] {
+/// A server that nobody kills, and its client, which goes on until it is told to stop. One that is the kernel's, on the
+/// clients' host, shows the pauses that are the machine's.
+fn survivor(world: &World, port: u16, is_accelerated: bool) -> [Running; 2] {
     let World { hosts, .. } = world;
-    let words = format!("{} {port}", hosts.right.address);
-    let server = python(&hosts.right, SERVER, &format!("{words} one"));
-    let mut server = accelerated(world, server).start().unwrap();
+    let host = if is_accelerated { &hosts.right } else { &hosts.left };
+    let words = format!("{} {port}", host.address);
+    let server = python(host, SERVER, &format!("{words} one"));
+    let server = if is_accelerated { accelerated(world, server) } else { server };
+    let mut server = server.start().unwrap();
     server.wait_for_port(rig::Protocol::Tcp, port, DEADLINE).unwrap();
     // With time for the others in between.
     let client = CLIENT.replace("[], 0)", "[], 0.002)");
@@ -120,7 +123,7 @@ fn a_program_that_is_killed_at_random_moments_leaves_nothing_and_disturbs_nobody
     let rounds = std::env::var(ROUNDS).ok().and_then(|rounds| rounds.parse().ok()).unwrap_or(FEW);
     let victim = compile("apps/keeper_killed.c").unwrap();
     let keeper = Keeper::start(&hosts.right, "");
-    let others = [0, 1, 2].map(|at| survivor(&world, PORT + at));
+    let others = [0, 1, 2, 5].map(|at| survivor(&world, PORT + at, at != 5));
     let peer = format!("{} {} {}", hosts.left.address, PORT + 3, hosts.right.address);
     let mut peer = python(&hosts.left, PEER, &peer).piped().start().unwrap();
     peer.wait_for_output("listens", DEADLINE).unwrap();
