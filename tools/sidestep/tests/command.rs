@@ -183,7 +183,7 @@ fn parameters_are_found_by_parts_of_their_names_and_told_as_the_environment_has_
     let idle = all.as_array().expect("a list").iter().find(|row| row["name"] == "VMA_BF").expect("a row");
     assert_eq!(idle["no_effect"], "Mellanox hardware only");
     assert_eq!(with(&["nosuch"], "7").status.code(), Some(2));
-    assert!(text(&with(&["vma_spec"], "7").stdout).contains("left out: VMA_CQ_MODERATION_ENABLE=0"));
+    assert!(text(&with(&["vma_spec"], "7").stdout).contains("left out: VMA_SELECT_SKIP_OS=1"));
 }
 
 #[test]
