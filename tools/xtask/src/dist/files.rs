@@ -37,7 +37,7 @@ enum Way {
 /// One file: where it is, where it goes, how.
 type Row = (&'static str, &'static str, Way);
 
-const FILES: [Row; 58] = [
+const FILES: [Row; 59] = [
     ("libvma.so", LIBRARIES, Way::Library),
     ("libsdp.so", LIBRARIES, Way::Library),
     ("vma_stats", "usr/bin", Way::Program),
@@ -75,6 +75,7 @@ const FILES: [Row; 58] = [
     ("docs/design/fork.md", DESIGN, Way::Plain),
     ("docs/design/interposition.md", DESIGN, Way::Plain),
     ("docs/design/keeper.md", DESIGN, Way::Plain),
+    ("docs/design/lanes.md", DESIGN, Way::Plain),
     ("docs/design/logging.md", DESIGN, Way::Plain),
     ("docs/design/memory.md", DESIGN, Way::Plain),
     ("docs/design/sockets.md", DESIGN, Way::Plain),
