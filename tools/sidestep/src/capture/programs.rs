@@ -4,7 +4,9 @@
 use super::whose::{Ends, Sockets};
 use capture::{Packet, Reader, Stage, Wish};
 use std::collections::BTreeMap;
+use std::fs::File;
 use std::hash::{BuildHasher, Hasher, RandomState};
+use std::os::fd::AsRawFd;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant, SystemTime};
 use vma_stats::Failure;
@@ -59,12 +61,15 @@ pub(super) struct Seen {
 
 struct Tapped {
     program: Program,
+    /// The folder of its files, open: by its process's root directory it is reached while that lives alone.
+    folder: File,
     /// When the folder of its files had changed last.
     changed: Option<SystemTime>,
     told: Told,
     started_ns: u64,
     wish: Wish,
-    rings: BTreeMap<PathBuf, Ring>,
+    /// By the names of their files.
+    rings: BTreeMap<String, Ring>,
     sockets: Sockets,
     /// Its process is gone; a ring that it made may not be open yet.
     has_ended: bool,
@@ -227,12 +232,14 @@ impl Tapped {
         if now.capture != 0 {
             return Err("somebody captures it already, or did until a moment ago".to_owned());
         }
+        let Ok(folder) = File::open(&program.place.folder) else { return Ok(None) };
         let token = RandomState::new().build_hasher().finish() as u32 | 1;
         let wish = Wish { size_log2: choice.size_log2, snap: choice.snap, token };
         program.wish(stats::Wish::Capture(wish.word())).map_err(text)?;
         let name = now.program.chars().map(|c| if c.is_ascii_graphic() { c } else { '?' }).collect();
         Ok(Some(Tapped {
             program,
+            folder,
             changed: None,
             told: Told { pid, name, interfaces: Vec::new(), packets: 0, dropped: 0 },
             started_ns: now.started_ns,
@@ -245,7 +252,7 @@ impl Tapped {
 
     /// Looks at the folder again, where something in it has changed.
     fn look_for_rings(&mut self, interfaces: &[String]) {
-        let folder = self.program.place.folder.clone();
+        let folder = PathBuf::from(format!("/proc/self/fd/{}", self.folder.as_raw_fd()));
         let changed = changed(&folder).ok();
         // A change within one tick of the file system's clock is none; so what is young is looked at again.
         let is_young = |at: SystemTime| at.elapsed().is_ok_and(|age| age < LOOK);
@@ -255,22 +262,24 @@ impl Tapped {
         self.changed = changed;
         let number = self.program.place.number;
         for (name, _) in rings(&folder).into_iter().filter(|(_, pid)| *pid == number) {
-            self.open(&folder.join(name), interfaces);
+            self.open(&folder, &name, interfaces);
         }
     }
 
     /// A ring that the program has made. Its name goes at once, so that nothing is left of it, however we end.
-    fn open(&mut self, path: &Path, interfaces: &[String]) {
-        if let Err(why) = self.try_open(path, interfaces) {
+    fn open(&mut self, folder: &Path, name: &str, interfaces: &[String]) {
+        if let Err(why) = self.try_open(folder, name, interfaces) {
+            let path = self.program.place.folder.join(name);
             eprintln!("sidestep capture: {}: {}: {why}", self.told.shown(), path.display());
         }
     }
 
-    fn try_open(&mut self, path: &Path, interfaces: &[String]) -> Result<(), String> {
-        if self.rings.contains_key(path) {
+    fn try_open(&mut self, folder: &Path, name: &str, interfaces: &[String]) -> Result<(), String> {
+        if self.rings.contains_key(name) {
             return Ok(());
         }
-        let Some(mut reader) = Reader::open(path, self.wish).map_err(|why| why.to_string())? else {
+        let path = folder.join(name);
+        let Some(mut reader) = Reader::open(&path, self.wish).map_err(|why| why.to_string())? else {
             return Ok(());
         };
         let owner = self.program.owner().map_err(|error| error.to_string())?;
@@ -283,13 +292,13 @@ impl Tapped {
         if is_chosen && !self.told.interfaces.contains(&reader.name) {
             self.told.interfaces.push(reader.name.clone());
         }
-        self.rings.insert(path.to_owned(), Ring { reader, is_chosen, is_live: false, dropped: 0 });
+        self.rings.insert(name.to_owned(), Ring { reader, is_chosen, is_live: false, dropped: 0 });
         Ok(())
     }
 
     fn collect(&mut self, seen: &mut impl FnMut(Seen)) {
         let (told, mut closed) = (&mut self.told, Vec::new());
-        for (path, ring) in &mut self.rings {
+        for (name, ring) in &mut self.rings {
             let stage = ring.reader.stage();
             if !ring.is_live && matches!(stage, Ok(Stage::Live)) {
                 ring.is_live = true;
@@ -310,12 +319,12 @@ impl Tapped {
             ring.dropped = dropped;
             if let Err(why) = outcome.and(stage.map(|_| ())) {
                 eprintln!("sidestep capture: {}: its frames cannot be read: {why}", told.shown());
-                closed.push(path.clone());
+                closed.push(name.clone());
             } else if matches!(ring.reader.stage(), Ok(Stage::Closed)) {
-                closed.push(path.clone());
+                closed.push(name.clone());
             }
         }
-        closed.iter().for_each(|path| drop(self.rings.remove(path)));
+        closed.iter().for_each(|name| drop(self.rings.remove(name)));
     }
 }
 
