@@ -321,7 +321,17 @@ static void dummies(void)
     FAILS(api->ioctl(&message, sizeof(message)), EOPNOTSUPP);
     message.allocator.flags = 0;
     FAILS(api->ioctl(&message, sizeof(message)), EINVAL);
-    FAILS(api->vma_modify_ring(NULL), EOPNOTSUPP);
+    struct vma_modify_ring_attr pace = {.ring_fd = -1, .cq_moderation = {48, 50}};
+    FAILS(api->vma_modify_ring(NULL), EINVAL);
+    pace.comp_bit_mask = VMA_MODIFY_RING_CQ_MODERATION;
+    FAILS(api->vma_modify_ring(&pace), EINVAL);
+    CHECK(api->get_socket_rings_fds(fd, &pace.ring_fd, 1) == 1);
+    pace.comp_bit_mask = 0;
+    FAILS(api->vma_modify_ring(&pace), EINVAL);
+    pace.comp_bit_mask = 4 | VMA_MODIFY_RING_CQ_MODERATION;
+    FAILS(api->vma_modify_ring(&pace), EINVAL);
+    pace.comp_bit_mask = VMA_MODIFY_RING_CQ_ARM;
+    CHECK(api->vma_modify_ring(&pace) == 0);
 
     /* Receiving ends. */
     int on = 1;

@@ -150,6 +150,44 @@ fn each_socket_has_a_lane_of_its_own_and_begins_on_the_wire() {
 }
 
 #[test]
+fn sockets_that_ask_for_it_have_lanes_of_their_own_beside_one_for_all_others() {
+    let Some(world) = world(&Options::default()) else { return };
+    const ASKS: &str = "\
+import socket,struct,sys
+def connect(logic, user):
+    peer = socket.socket()
+    peer.setsockopt(socket.SOL_SOCKET, 2810, struct.pack('5I', 2, logic, 0, user, 3))
+    peer.settimeout(60)
+    peer.connect((sys.argv[1], int(sys.argv[2])))
+    return peer
+peers = [connect(11, 1), connect(11, 2), connect(11, 5), connect(0, 7)]
+peers += [socket.create_connection((sys.argv[1], int(sys.argv[2])), timeout=60)]
+for peer in peers:
+    for i in range(400):
+        peer.sendall(b'%d' % (i % 10))
+        assert peer.recv(1) == b'%d' % (i % 10)
+print('right', flush=True)
+sys.stdin.readline()
+";
+    let TwoHosts { left, right, .. } = &world.hosts;
+    let python = |host: &rig::Host, script| {
+        let program = host.program("/usr/bin/python3").words("-u -c").argument(script);
+        program.words(&format!("{} {PORT}", right.address)).any_cpu().piped()
+    };
+    let mut server = python(right, SERVER).start().unwrap();
+    server.wait_for_port(Protocol::Tcp, PORT, DEADLINE).unwrap();
+    let client = python(left, ASKS).preload(Some(&world.library)).environment("SIDESTEP_CARRIER", "wire");
+    let mut client = client.environment("VMA_STATS_SHMEM_DIR", "/tmp").start().unwrap();
+    client.wait_for_output("right", DEADLINE).unwrap();
+    let lanes: Vec<u64> = counted(&client).lanes.iter().map(|(_, lane)| lane.rx_frames.value()).collect();
+    // Users 1 and 5 share one of four, user 2 has one, the others have the first.
+    assert_eq!(lanes.len(), 3, "packets by lane: {lanes:?}");
+    assert!(lanes.iter().filter(|lane| **lane >= 800).count() == 2 && busy(&lanes, 400) == 3, "{lanes:?}");
+    client.tell("seen\n").unwrap();
+    client.finish(DEADLINE).and_then(rig::Finished::success).unwrap();
+}
+
+#[test]
 fn threads_are_bound_to_cores_that_have_a_lane_each() {
     let Some(world) = world(&Options::default()) else { return };
     let talk = Talk::new(&world, THREADS, 400, "keep", &[("VMA_RING_ALLOCATION_LOGIC_RX", "31")]);

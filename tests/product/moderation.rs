@@ -118,6 +118,44 @@ fn packets_wait_as_long_as_a_parameter_says_and_the_killed_give_back_what_was_se
 }
 
 #[test]
+fn a_program_says_the_pace_of_a_ring_and_it_follows_no_traffic_from_then_on() {
+    let Some(world) = world(&Options::default()) else { return };
+    let host = &world.hosts.right;
+    set_before(host);
+    const SAYS: &str = "\
+import ctypes,socket,sys
+sock = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
+sock.bind((sys.argv[1], int(sys.argv[2])))
+find = ctypes.CDLL(None).vma_get_api
+find.restype = ctypes.c_void_p
+table, ring = find(), ctypes.c_int()
+def call(at, *given):
+    slot = ctypes.c_void_p.from_address(table + at).value
+    return ctypes.CFUNCTYPE(ctypes.c_int, *map(type, given))(slot)(*given)
+assert ctypes.c_uint64.from_address(table + 152).value >> 20 & 1
+assert call(56, ctypes.c_int(sock.fileno()), ctypes.cast(ctypes.byref(ring), ctypes.c_void_p), ctypes.c_int(1)) == 1
+for pace in sys.stdin:
+    change = (ctypes.c_uint32 * 4)(1, ring.value, 9, int(pace))
+    print('said', call(144, ctypes.cast(change, ctypes.c_void_p)), pace, flush=True)
+";
+    for variables in [&[][..], &[("VMA_CQ_AIM_INTERVAL_MSEC", "1")]] {
+        let program = python(host, SAYS, host.address).preload(Some(&world.library)).piped();
+        let program = program.environment("SIDESTEP_CARRIER", "wire");
+        let program =
+            variables.iter().fold(program, |program, (name, value)| program.environment(name, value));
+        let mut program = program.start().unwrap();
+        for pace in [70, 30] {
+            program.tell(&format!("{pace}\n")).unwrap();
+            program.wait_for_output(&format!("said 0 {pace}"), DEADLINE).unwrap();
+            std::thread::sleep(Duration::from_millis(50));
+            assert_eq!(settings(host), (pace * 1000, 1));
+        }
+        program.kill().unwrap();
+        eventually("it is given back", || settings(host) == BEFORE);
+    }
+}
+
+#[test]
 fn one_program_moderates_an_interface_and_its_children_go_on_with_it() {
     let Some(world) = world(&Options::default()) else { return };
     let host = &world.hosts.right;

@@ -1,15 +1,18 @@
 //! Moderation of interrupts, where the user asks for it (VMA_CQ_MODERATION_*, VMA_CQ_AIM_*): one pace, or one that
-//! follows the traffic as libvma's does. What it cannot have is told once.
+//! follows the traffic as libvma's does. What it cannot have is told once. Or the program asks (vma_modify_ring).
 
 use crate::lane::Lane;
 use crate::runtime::Runtime;
-use core::sync::atomic::{AtomicU64, Ordering};
+use core::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use libc::c_int;
 use netlink::Link;
-use xdp::{Moderation, Pace};
+use xdp::{Moderation, Pace, Unmoderated};
 
 /// Of one interface. Adapted by the worker alone.
 pub(crate) struct Moderator {
     moderation: Moderation,
+    /// The program said the pace: it follows nothing.
+    is_fixed: AtomicBool,
     adapted_at: AtomicU64,
     packets: AtomicU64,
     bytes: AtomicU64,
@@ -71,17 +74,8 @@ impl Moderator {
         if asked == config::Moderation::Driver || is_child {
             return None;
         }
-        let pace = fixed(&runtime.parameters);
-        match Moderation::begin(link.index, pace) {
-            Ok(moderation) => {
-                let (number, by) =
-                    if moderation.is_by_driver() { (2, "driver") } else { (1, "kernel's deferral") };
-                logger::debug!("{}: interrupts are moderated by the {by}: {pace:?}", link.name);
-                counts.moderation.set(number);
-                show(counts, pace);
-                let zero = || AtomicU64::new(0);
-                Some(Moderator { moderation, adapted_at: zero(), packets: zero(), bytes: zero() })
-            }
+        match Moderator::new(link.index, &link.name, counts, fixed(&runtime.parameters)) {
+            Ok(moderator) => Some(moderator),
             Err(because) if asked == config::Moderation::On => {
                 logger::warning!("VMA_CQ_MODERATION_ENABLE: {} interrupts as ever: {because}", link.name);
                 None
@@ -93,11 +87,45 @@ impl Moderator {
         }
     }
 
+    fn new(index: u32, name: &str, counts: &stats::Lane, pace: Pace) -> Result<Moderator, Unmoderated> {
+        let moderation = Moderation::begin(index, pace)?;
+        let (number, by) = if moderation.is_by_driver() { (2, "driver") } else { (1, "kernel's deferral") };
+        logger::debug!("{name}: interrupts are moderated by the {by}: {pace:?}");
+        counts.moderation.set(number);
+        show(counts, pace);
+        let zero = || AtomicU64::new(0);
+        let is_fixed = AtomicBool::new(false);
+        Ok(Moderator { moderation, is_fixed, adapted_at: zero(), packets: zero(), bytes: zero() })
+    }
+
+    /// The program says the pace of an interface, by its first lane; from now on it follows no traffic. Else the errno.
+    pub(crate) fn say(lane: &Lane, pace: Pace) -> Result<(), c_int> {
+        if lane.moderator.get().is_none() {
+            let inner = lane.lock();
+            let is_child = inner.device.is_attached() && !inner.device.is_kept();
+            drop(inner);
+            if is_child {
+                return Err(libc::EBUSY);
+            }
+            let made = sys::thread::with_room(|| Moderator::new(lane.link, &lane.name, lane.counts, pace));
+            let _ = lane.moderator.set(made.map_err(|because| match because {
+                Unmoderated::NoSysfs => libc::ENODEV,
+                Unmoderated::Taken => libc::EBUSY,
+                Unmoderated::System(errno) => errno,
+            })?);
+        }
+        let Some(moderator) = lane.moderator.get() else { return Err(libc::EBUSY) };
+        moderator.is_fixed.store(true, Ordering::Relaxed);
+        moderator.moderation.set(pace)?;
+        show(lane.counts, pace);
+        Ok(())
+    }
+
     /// Now and then.
     pub(crate) fn adapt(&self, lane: &Lane, parameters: &config::Parameters, now: u64) {
         let interval = u64::from(parameters.cq_aim_interval_msec) * 1_000_000;
         let elapsed_ns = now.saturating_sub(self.adapted_at.load(Ordering::Relaxed));
-        if interval == 0 || elapsed_ns < interval {
+        if interval == 0 || elapsed_ns < interval || self.is_fixed.load(Ordering::Relaxed) {
             return;
         }
         self.adapted_at.store(now, Ordering::Relaxed);

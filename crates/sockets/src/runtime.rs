@@ -6,7 +6,7 @@ mod fork;
 mod lanes;
 mod routes;
 
-pub(crate) use allocation::Allocation;
+pub(crate) use allocation::{Allocation, Asked};
 pub(crate) use fork::Locks;
 pub(crate) use routes::Decision;
 

@@ -297,7 +297,7 @@ impl Worker {
         }
         for lane in self.runtime.lanes() {
             lane.sweep_orphans();
-            if let Some(moderator) = &lane.moderator {
+            if let Some(moderator) = lane.moderator.get() {
                 moderator.adapt(lane, &self.runtime.parameters, now);
             }
             let half_open = lane.try_lock().and_then(|mut inner| {

@@ -8,7 +8,11 @@ use std::process::ExitCode;
 pub(crate) fn command() -> Command {
     Command::new("params")
         .about("Show parameters: what they mean, take, and are set to by this environment")
-        .arg(Arg::new("name").value_name("NAME").help("This parameter, with all that is known of it"))
+        .arg(
+            Arg::new("name")
+                .value_name("NAME")
+                .help("This parameter, with all that is known of it, or those whose names have this in them"),
+        )
         .arg(
             Arg::new("changed")
                 .long("changed")
@@ -42,7 +46,7 @@ pub(crate) fn run(options: &ArgMatches) -> Result<ExitCode, String> {
     loud.iter().for_each(|notice| eprintln!("sidestep params: {}", notice.text));
     let named = options.get_one::<String>("name");
     let rows: Vec<&Row> = match named {
-        Some(name) => vec![find(name)?],
+        Some(name) => find(name)?,
         None if options.get_flag("changed") => {
             let defaults = Parameters::default();
             ROWS.iter().filter(|row| row.value(&parameters) != row.value(&defaults)).collect()
@@ -52,7 +56,7 @@ pub(crate) fn run(options: &ArgMatches) -> Result<ExitCode, String> {
     if options.get_flag("json") {
         let all: Vec<serde_json::Value> = rows.iter().map(|row| json(row, &parameters)).collect();
         println!("{}", serde_json::Value::from(all));
-    } else if named.is_some() {
+    } else if named.is_some() && rows.len() == 1 {
         rows.iter().for_each(|row| print!("{}", page(row, &parameters)));
     } else {
         rows.iter().for_each(|row| print!("{}", line(row, &parameters)));
@@ -60,18 +64,19 @@ pub(crate) fn run(options: &ArgMatches) -> Result<ExitCode, String> {
     Ok(ExitCode::from(u8::from(!loud.is_empty())))
 }
 
-/// By its name or an old one, whole or without its prefix.
-fn find(name: &str) -> Result<&'static Row, String> {
+/// By its name or an old one, whole or without its prefix; else all that have this in their names.
+fn find(name: &str) -> Result<Vec<&'static Row>, String> {
     let name = name.to_ascii_uppercase();
     let candidates = [name.clone(), format!("VMA_{name}"), format!("SIDESTEP_{name}")];
     let known = |row: &&Row| candidates.iter().any(|candidate| row.is_named(candidate));
-    ROWS.iter().find(known).ok_or_else(|| {
-        let similar: Vec<&str> = ROWS.iter().map(|row| row.name).filter(|row| row.contains(&name)).collect();
-        match &similar[..] {
-            [] => format!("no parameter is called {name}; `sidestep params` lists all"),
-            some => format!("no parameter is called {name}; there are {}", some.join(", ")),
-        }
-    })
+    if let Some(row) = ROWS.iter().find(known) {
+        return Ok(vec![row]);
+    }
+    let similar: Vec<&Row> = ROWS.iter().filter(|row| row.name.contains(&name)).collect();
+    if similar.is_empty() {
+        return Err(format!("no parameter has {name} in its name; `sidestep params` lists all"));
+    }
+    Ok(similar)
 }
 
 fn line(row: &Row, parameters: &Parameters) -> String {

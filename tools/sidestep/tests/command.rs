@@ -173,6 +173,10 @@ fn parameters_are_found_by_parts_of_their_names_and_told_as_the_environment_has_
     };
     let page = with(&["rx_poll"], "7");
     assert!(page.status.success() && text(&page.stdout).contains("here       7\n"), "{}", text(&page.stdout));
+    let some = text(&with(&["moderation"], "7").stdout).to_owned();
+    assert_eq!(some.lines().count(), some.matches("MODERATION").count(), "{some}");
+    assert!(some.lines().count() >= 3 && some.contains("VMA_CQ_MODERATION_COUNT "), "{some}");
+    assert_eq!(with(&["nothing_has_this"], "7").status.code(), Some(2));
     let bad = with(&["--changed"], "lots");
     assert_eq!((bad.status.code(), text(&bad.stdout).contains("VMA_RX_POLL")), (Some(1), false));
     assert!(text(&bad.stderr).contains("VMA_RX_POLL: 'lots' is not understood"), "{}", text(&bad.stderr));

@@ -52,9 +52,9 @@ const _: () = {
     assert!(offset_of!(Api, supported) == 152 && offset_of!(Api, ioctl) == 160);
 };
 
-/// Bits of what works: 0 to 13, and 16 (ring profiles). Not: 14 descriptors of an adapter, 17 and 18 memory of the
-/// program's on a ring, 20 moderation of one ring, 21 allocators. docs/extra-api.md says why.
-const SUPPORTED: u64 = 0x3fff | 1 << 16;
+/// Bits of what works: 0 to 13, 16 (ring profiles), 20 (moderation of a ring). Not: 14 descriptors of an adapter, 17
+/// and 18 memory of the program's on a ring, 21 allocators. docs/extra-api.md says why.
+const SUPPORTED: u64 = 0x3fff | 1 << 16 | 1 << 20;
 
 pub(crate) static API: Api = Api {
     register_recv_callback,
@@ -247,8 +247,9 @@ unsafe extern "C-unwind" fn deregister_memory_on_ring(
     refused()
 }
 
-unsafe extern "C-unwind" fn vma_modify_ring(_change: *mut c_void) -> c_int {
-    refused()
+unsafe extern "C-unwind" fn vma_modify_ring(change: *mut c_void) -> c_int {
+    // SAFETY: the application's argument.
+    first_answered(|| unsafe { extra::modify_ring(change.cast()) })
 }
 
 unsafe extern "C-unwind" fn ioctl(messages: *const c_void, len: size_t) -> c_int {

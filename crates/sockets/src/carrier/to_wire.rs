@@ -166,7 +166,7 @@ fn lane(
     };
     let (first, _) = way.map_err(Refusal::Kernel)?;
     offload::on_device(object, first).map_err(Refusal::Kernel)?;
-    Ok(runtime.lane_of_caller(first, *local.ip()))
+    Ok(runtime.lane_of_caller(object.asked_lane(), first, *local.ip()))
 }
 
 /// Options that hold only in the kernel, and came with the socket (from a listener, from before we knew it).

@@ -100,16 +100,28 @@ pub struct Completion {
     pub listen_fd: c_int,
 }
 
-/// `vma_ring_alloc_logic_attr`.
-#[repr(C)]
+/// What of `vma_ring_alloc_logic_attr` acts: its last word names directions, and a lane has both.
 #[derive(Clone, Copy)]
 pub struct RingAllocLogic {
     pub mask: u32,
     pub logic: u32,
     pub profile_key: u32,
     pub user_id: u32,
-    pub directions: u32,
 }
+pub const RING_ALLOC_LOGIC_LEN: usize = 20;
+
+/// `vma_modify_ring_attr`.
+#[repr(C)]
+#[derive(Clone, Copy)]
+pub struct ModifyRing {
+    pub mask: u32,
+    pub ring: c_int,
+    pub count: u32,
+    pub period_usec: u32,
+}
+/// What it asks for: `count` and `period_usec`; and interrupts, which a ring has in any case.
+pub const MODIFY_RING_MODERATION: u32 = 1;
+pub const MODIFY_RING_ARM: u32 = 2;
 
 /// `vma_ring_type_attr`.
 #[repr(C)]
@@ -129,5 +141,5 @@ const _: () = {
     assert!(size_of::<PacketDescription>() == 40 && offset_of!(PacketDescription, list) == 16);
     assert!(size_of::<Completion>() == 80 && offset_of!(Completion, events) == 40);
     assert!(offset_of!(Completion, src) == 56 && offset_of!(Completion, listen_fd) == 72);
-    assert!(size_of::<RingAllocLogic>() == 20 && size_of::<RingType>() == 12);
+    assert!(size_of::<ModifyRing>() == 16 && size_of::<RingType>() == 12);
 };

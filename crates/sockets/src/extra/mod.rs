@@ -19,7 +19,7 @@ pub use completions::{free_buff, free_packet_descriptions, poll, ref_buff};
 pub use filter::register;
 pub use options::{ioctl, ring_profile};
 pub use rehearse::network_header;
-pub use rings::{rings_fds, rings_num, tx_ring_fd};
+pub use rings::{modify_ring, rings_fds, rings_num, tx_ring_fd};
 pub use zero_copy::{ZeroCopied, free_packets, receive};
 
 pub(crate) use completions::Queue;
@@ -35,7 +35,7 @@ use crate::errno::fail;
 use crate::fd_table;
 use crate::locks::Rank;
 use crate::object::{Kind, Object};
-use crate::runtime::Runtime;
+use crate::runtime::{Asked, Runtime};
 use crate::{counts, runtime};
 use core::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, AtomicUsize, Ordering};
 use libc::{c_int, pthread_t};
@@ -52,6 +52,8 @@ pub(crate) struct Extra {
     user_data: AtomicU64,
     has_user_data: AtomicBool,
     flow_tag: AtomicU32,
+    /// SO_VMA_RING_ALLOC_LOGIC: the number of the logic plus 1, and in the lower half the user's; 0: not set.
+    lane: AtomicU64,
     /// Edges that no completion has told yet, and whether the socket waits for its turn to tell.
     edges: AtomicU32,
     is_queued: AtomicBool,
@@ -67,6 +69,7 @@ impl Default for Extra {
             user_data: AtomicU64::new(0),
             has_user_data: AtomicBool::new(false),
             flow_tag: AtomicU32::new(0),
+            lane: AtomicU64::new(0),
             edges: AtomicU32::new(0),
             is_queued: AtomicBool::new(false),
         }
@@ -91,6 +94,7 @@ impl Extra {
         }
         self.user_data.store(0, Ordering::Relaxed);
         self.flow_tag.store(0, Ordering::Relaxed);
+        self.lane.store(0, Ordering::Relaxed);
         self.edges.store(0, Ordering::Relaxed);
     }
 
@@ -108,6 +112,13 @@ impl Extra {
             true => self.user_data.load(Ordering::Relaxed),
             false => object.fd.load(Ordering::Relaxed) as u64,
         }
+    }
+
+    /// The lane that the socket asks for.
+    pub(crate) fn asked_lane(&self) -> Option<Asked> {
+        let asked = self.lane.load(Ordering::Relaxed);
+        let logic = (asked >> 32).checked_sub(1)?;
+        Asked::of(logic as u32, asked as u32)
     }
 
     /// So many pieces more, or less, are lent.

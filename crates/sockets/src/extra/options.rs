@@ -2,8 +2,8 @@
 //! kernel.
 
 use super::abi::{
-    CMSG_USER_ALLOC, OPTIONS, RingAllocLogic, RingType, SO_ACCELERATE, SO_FLOW_TAG, SO_RING_ALLOC_LOGIC,
-    SO_RING_USER_MEMORY, SO_SHUTDOWN_RX, SO_USER_DATA, USER_ALLOC_LEN,
+    CMSG_USER_ALLOC, OPTIONS, RING_ALLOC_LOGIC_LEN, RingAllocLogic, RingType, SO_ACCELERATE, SO_FLOW_TAG,
+    SO_RING_ALLOC_LOGIC, SO_RING_USER_MEMORY, SO_SHUTDOWN_RX, SO_USER_DATA, USER_ALLOC_LEN,
 };
 use crate::answer::Answer;
 use crate::errno::fail;
@@ -11,13 +11,11 @@ use crate::locks::Rank;
 use crate::message;
 use crate::object::{Kind, Object};
 use crate::offload;
-use crate::runtime::Runtime;
+use crate::runtime::{Asked, Runtime};
 use core::sync::atomic::Ordering;
 use libc::{c_int, c_void, cmsghdr, size_t, socklen_t};
 use std::collections::VecDeque;
 
-/// Which logics there are (`ring_logic_t`).
-const LOGICS: [u32; 7] = [0, 1, 10, 11, 20, 30, 31];
 /// Members of `RingAllocLogic` that can be said to hold something.
 const LOGIC_MASK: u32 = 0xf;
 
@@ -65,7 +63,7 @@ pub(crate) fn set(
                 super::demand(runtime, object, fd);
             }
         }
-        SO_RING_ALLOC_LOGIC => ring_alloc_logic(value)?,
+        SO_RING_ALLOC_LOGIC => extra.lane.store(ring_alloc_logic(value)?, Ordering::Relaxed),
         SO_SHUTDOWN_RX => {
             if object.leg().is_none() {
                 return fail(libc::EINVAL);
@@ -106,33 +104,23 @@ pub(crate) unsafe fn get(
     Ok(0)
 }
 
-/// How rings are given out. That is for the process to say, not for a socket; what it asks for must make sense.
-fn ring_alloc_logic(value: &[u8]) -> Answer<()> {
-    if value.len() != size_of::<RingAllocLogic>() {
+/// By which logic the socket gets its lane, as `Extra` has it. It holds for both directions, whichever is named: a lane
+/// receives and sends.
+fn ring_alloc_logic(value: &[u8]) -> Answer<u64> {
+    if value.len() != RING_ALLOC_LOGIC_LEN {
         return fail(libc::EINVAL);
     }
     let word = |at: usize| {
         value.get(at..at + 4).and_then(|bytes| bytes.try_into().ok()).map_or(0, u32::from_ne_bytes)
     };
-    let asked = RingAllocLogic {
-        mask: word(0),
-        logic: word(4),
-        profile_key: word(8),
-        user_id: word(12),
-        directions: word(16),
-    };
+    let asked = RingAllocLogic { mask: word(0), logic: word(4), profile_key: word(8), user_id: word(12) };
     let is_known_profile =
         asked.mask & 1 == 0 || asked.profile_key == 0 || asked.profile_key as usize <= PROFILES.lock().len();
-    if asked.mask & !LOGIC_MASK != 0 || !LOGICS.contains(&asked.logic) || !is_known_profile {
+    let is_known = Asked::of(asked.logic, asked.user_id).is_some();
+    if asked.mask & !LOGIC_MASK != 0 || !is_known || !is_known_profile {
         return fail(libc::EINVAL);
     }
-    logger::debug!(
-        "SO_VMA_RING_ALLOC_LOGIC {} (user id {}, directions {:#x}): the process' logic holds for all its sockets",
-        asked.logic,
-        asked.user_id,
-        asked.directions
-    );
-    Ok(())
+    Ok(u64::from(asked.logic + 1) << 32 | u64::from(asked.user_id))
 }
 
 /// The socket receives nothing more: its packets are not steered here.

@@ -1,5 +1,6 @@
 //! Which rings a socket stands on. A ring is a lane; its name is a descriptor that is readable while packets wait.
 
+use super::abi::{MODIFY_RING_ARM, MODIFY_RING_MODERATION, ModifyRing};
 use crate::address::{self, Named};
 use crate::answer::{Answer, Stop};
 use crate::calls;
@@ -7,8 +8,11 @@ use crate::errno::fail;
 use crate::fd_table;
 use crate::lane::Lane;
 use crate::message;
+use crate::moderation::Moderator;
 use crate::object::{Kind, Object};
+use crate::runtime;
 use libc::{c_int, sockaddr, socklen_t};
+use xdp::Pace;
 
 fn descriptor(lane: &'static Lane) -> Option<c_int> {
     lane.descriptors.first().copied()
@@ -56,4 +60,28 @@ pub unsafe fn tx_ring_fd(fd: c_int, to: *const sockaddr, len: socklen_t) -> Answ
     let Named::Inet(to) = (unsafe { address::read(to, len) }) else { return fail(libc::EINVAL) };
     let way = crate::udp::lane_of(runtime, object, *to.ip()).and_then(descriptor);
     way.ok_or(Stop::Errno(libc::ENODATA))
+}
+
+/// vma_modify_ring: how often the interface of a ring interrupts.
+///
+/// # Safety
+/// `change` is null or valid.
+pub unsafe fn modify_ring(change: *const ModifyRing) -> Answer<c_int> {
+    if !message::plausible(change, 1) {
+        return fail(libc::EINVAL);
+    }
+    // SAFETY: the caller's promise.
+    let change = unsafe { change.read_unaligned() };
+    let Some(runtime) = runtime::get() else { return fail(libc::EINVAL) };
+    let ring = runtime.lanes().find(|lane| descriptor(lane) == Some(change.ring));
+    let first = ring.and_then(|ring| runtime.lanes_of_link(ring.link).find(|lane| lane.number == 0));
+    let Some(first) = first else { return fail(libc::EINVAL) };
+    if change.mask == 0 || change.mask & !(MODIFY_RING_MODERATION | MODIFY_RING_ARM) != 0 {
+        return fail(libc::EINVAL);
+    }
+    if change.mask & MODIFY_RING_MODERATION != 0 {
+        Moderator::say(first, Pace { period_usec: change.period_usec, count: change.count })
+            .map_err(Stop::Errno)?;
+    }
+    Ok(0)
 }

@@ -2,7 +2,7 @@
 
 use super::abi::{MSG_ZCOPY, MSG_ZCOPY_FORCE, Packet};
 use super::filter::datagram_memory;
-use super::lent::{Lent, Loan, Memory};
+use super::lent::{Lent, Loan, Memory, Returned};
 use crate::address;
 use crate::answer::{Answer, Stop};
 use crate::calls;
@@ -323,31 +323,62 @@ pub unsafe fn free_packets(fd: c_int, packets: *const c_void, count: size_t) -> 
         return if object.leg().is_some() { fail(libc::ENOENT) } else { fail(libc::EINVAL) };
     };
     message::check(packets, count)?;
-    let mut at = packets.cast::<u8>();
-    for _ in 0..count {
-        // SAFETY: within the list, by the pieces that each says it has.
-        let packet = unsafe { at.cast::<Packet>().read_unaligned() };
-        let (name, pieces) = (packet.packet_id.addr() as u64, packet.pieces);
-        if pieces > message::PIECES_MAX {
-            return fail(libc::EINVAL);
-        }
-        let lane = Lent::slot_of(name).and_then(|slot| runtime.lane(slot));
-        let Some(lane) = lane else { return fail(libc::ENOENT) };
+    // SAFETY: the caller's promise.
+    let mut names = unsafe { names(packets.cast(), count) }.peekable();
+    while let Some(&name) = names.peek() {
+        let Some(name) = name else { return fail(libc::EINVAL) };
+        let slot = Lent::slot_of(name);
+        let Some(lane) = slot.and_then(|slot| runtime.lane(slot)) else { return fail(libc::ENOENT) };
         let mut guard = lane.lock();
         let inner = &mut *guard;
-        let Some((returned, freed)) = inner.lent.give_back(name, object.token()) else {
-            return fail(libc::ENOENT);
-        };
-        extra.holds(object, -(freed as i32));
-        // What a stream gets back may open its window; of datagrams nothing follows.
-        if object.kind() == Kind::Stream {
-            let now = Instant(sys::clock::now());
-            inner.stack.tcp_give_back(now, returned.socket, returned.bytes, &mut Tx(&mut inner.device));
-            inner.hand_over_unless_gathering(now);
+        let (mut freed, mut outcome) = (0, Ok(0));
+        let mut of_stream: Option<Returned> = None;
+        let is_here = |name: &Option<u64>| name.is_some_and(|name| Lent::slot_of(name) == slot);
+        while let Some(name) = names.next_if(is_here).flatten() {
+            let Some((returned, pieces)) = inner.lent.give_back(name, object.token()) else {
+                outcome = fail(libc::ENOENT);
+                break;
+            };
+            freed += pieces as i32;
+            match &mut of_stream {
+                Some(sum) if sum.socket == returned.socket => sum.bytes += returned.bytes,
+                // What a stream gets back may open its window; of datagrams nothing follows.
+                _ if object.kind() == Kind::Stream => {
+                    of_stream.replace(returned).into_iter().for_each(|earlier| returns(inner, earlier));
+                }
+                _ => {}
+            }
+        }
+        extra.holds(object, -freed);
+        if let Some(returned) = of_stream {
+            returns(inner, returned);
             lane.publish(inner);
         }
         drop(guard);
-        at = at.wrapping_add(PACKET + pieces * PIECE);
+        outcome?;
     }
     Ok(0)
+}
+
+fn returns(inner: &mut Inner, returned: Returned) {
+    let now = Instant(sys::clock::now());
+    inner.stack.tcp_give_back(now, returned.socket, returned.bytes, &mut Tx(&mut inner.device));
+    inner.hand_over_unless_gathering(now);
+}
+
+/// The names in a list of packets; `None` for one with more pieces than there can be.
+///
+/// # Safety
+/// As `free_packets`; who takes the next has found that the one before was lent.
+unsafe fn names(packets: *const u8, count: usize) -> impl Iterator<Item = Option<u64>> {
+    let mut at = packets;
+    (0..count).map(move |_| {
+        // SAFETY: within the list, by the pieces that each before says it has.
+        let packet = unsafe { at.cast::<Packet>().read_unaligned() };
+        if packet.pieces > message::PIECES_MAX {
+            return None;
+        }
+        at = at.wrapping_add(PACKET + packet.pieces * PIECE);
+        Some(packet.packet_id.addr() as u64)
+    })
 }

@@ -27,6 +27,7 @@ use core::net::Ipv4Addr;
 use core::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
 use stack::{SocketId, Stack};
 use std::collections::{HashMap, VecDeque};
+use std::sync::OnceLock;
 
 /// See the module's page.
 pub(crate) struct Lane {
@@ -59,7 +60,7 @@ pub(crate) struct Lane {
     /// Its statistics.
     pub counts: &'static stats::Lane,
     /// The moderation of its interface's interrupts, where that was asked for; of the first lane there.
-    pub moderator: Option<Moderator>,
+    pub moderator: OnceLock<Moderator>,
     /// Who looks at its frames.
     pub capture: sys::Mutex<Option<crate::capture::Running>>,
     inner: sys::Mutex<Inner>,
@@ -138,7 +139,10 @@ impl Lane {
             is_last: AtomicBool::new(false),
             copies: !device.is_zero_copy(),
             counts: block,
-            moderator: (number == 0).then(|| Moderator::begin(runtime, link, &device, block)).flatten(),
+            moderator: (number == 0)
+                .then(|| Moderator::begin(runtime, link, &device, block))
+                .flatten()
+                .map_or_else(OnceLock::new, OnceLock::from),
             capture: Rank::Capture.lock(None),
             inner: Rank::Lane.lock(Inner {
                 device,

@@ -3,6 +3,7 @@
 use super::Object;
 use crate::extra::Extra;
 use crate::memory::Room;
+use crate::runtime::Asked;
 use core::ops::{Deref, DerefMut};
 use core::sync::atomic::{AtomicPtr, Ordering};
 
@@ -56,7 +57,12 @@ impl Object {
         unsafe { self.extra.load(Ordering::Acquire).as_ref() }
     }
 
-    /// The same, made if there is none.
+    /// The lane that the program asks for, for this socket.
+    pub(crate) fn asked_lane(&self) -> Option<Asked> {
+        self.extra()?.asked_lane()
+    }
+
+    /// What the API has of it, made if there is none.
     pub(crate) fn extra_or_new(&self) -> &'static Extra {
         // SAFETY: `made_once` leaks what it stores.
         unsafe { made_once(&self.extra) }

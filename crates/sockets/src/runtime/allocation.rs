@@ -1,4 +1,5 @@
-//! Which of an interface's lanes a connection stands on: VMA_RING_ALLOCATION_LOGIC_RX and _TX, and who may move it.
+//! Which of an interface's lanes a connection stands on: VMA_RING_ALLOCATION_LOGIC_RX and _TX, what a socket asks for
+//! itself (SO_VMA_RING_ALLOC_LOGIC), and who may move it.
 //!
 //! A lane receives and sends. So the parameter for receiving decides, and the one for sending where that is at its
 //! default. An interface has as many lanes as there were threads, cores, sockets or addresses to have one, up to a
@@ -12,10 +13,37 @@ use std::sync::OnceLock;
 
 /// Lanes of one interface. Each may hold an eighth of the arena's frames unread.
 const MOST: u32 = 8;
+/// Lanes of one interface where the process has one, and only sockets ask for others: the first may hold half of the
+/// frames, and some must be left.
+const MOST_ASKED: u32 = 4;
 
 /// After the calls of the migration ratio: so many more, all by threads of another lane, and a connection goes there.
 /// (VMA's number.)
 const STEADY: u32 = 20;
+
+/// What a socket asks for itself.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Asked {
+    Logic(RingLogic),
+    /// The lane of all that have this number.
+    User(u32),
+}
+
+impl Asked {
+    /// Of VMA's number of a logic. `None`: there is none.
+    pub(crate) fn of(logic: u32, user: u32) -> Option<Asked> {
+        Some(match logic {
+            0 => Asked::Logic(RingLogic::Interface),
+            1 => Asked::Logic(RingLogic::Ip),
+            10 => Asked::Logic(RingLogic::Socket),
+            11 => Asked::User(user),
+            20 => Asked::Logic(RingLogic::Thread),
+            30 => Asked::Logic(RingLogic::Core),
+            31 => Asked::Logic(RingLogic::CoreAttach),
+            _ => return None,
+        })
+    }
+}
 
 /// See the module's page.
 pub(crate) struct Allocation {
@@ -39,36 +67,30 @@ impl Allocation {
         };
         let follows = matches!(logic, RingLogic::Thread | RingLogic::Core | RingLogic::CoreAttach);
         let ratio = if follows { u32::try_from(ratio).unwrap_or(0) } else { 0 };
-        let most = if logic == RingLogic::Interface { 1 } else { most };
         Allocation { logic, most, ratio, sockets: AtomicU32::new(0) }
     }
 
-    /// Whether an interface may have more than one lane.
+    /// Whether an interface may have more than one lane, though no socket asks for one.
     #[inline]
     pub(crate) fn has_several(&self) -> bool {
-        self.most > 1
+        self.most > 1 && self.logic != RingLogic::Interface
     }
 
     /// The number of the lane for a socket that the calling thread begins to use; `addresses`: of the interface.
-    pub(crate) fn number(&self, local: Ipv4Addr, addresses: &[Ipv4Addr]) -> u32 {
-        let number = match self.logic {
+    pub(crate) fn number(&self, asked: Option<Asked>, local: Ipv4Addr, addresses: &[Ipv4Addr]) -> u32 {
+        let most = if self.has_several() { self.most } else { self.most.min(MOST_ASKED) };
+        let logic = match asked {
+            Some(Asked::User(user)) => return user % most,
+            Some(Asked::Logic(logic)) => logic,
+            None => self.logic,
+        };
+        let number = match logic {
             RingLogic::Interface => 0,
             RingLogic::Ip => addresses.iter().position(|known| *known == local).unwrap_or(0) as u32,
             RingLogic::Socket => self.sockets.fetch_add(1, Ordering::Relaxed),
-            RingLogic::Thread | RingLogic::Core | RingLogic::CoreAttach => self.of_caller(),
+            RingLogic::Thread | RingLogic::Core | RingLogic::CoreAttach => of_caller(logic),
         };
-        number % self.most
-    }
-
-    fn of_caller(&self) -> u32 {
-        match self.logic {
-            RingLogic::Core => sys::process::processor(),
-            RingLogic::CoreAttach => {
-                attach();
-                sys::process::processor()
-            }
-            _ => thread(),
-        }
+        number % most
     }
 
     /// A call on a connection of the lane of this number ends. `calls`: what the connection counts for this. True: it
@@ -82,10 +104,22 @@ impl Allocation {
         // Of two threads at once one may not be counted.
         let count = calls.load(Ordering::Relaxed).saturating_add(1);
         let is_asked = count >= self.ratio;
-        let is_home = is_asked && self.of_caller() % self.most == lane;
+        let is_home = is_asked && of_caller(self.logic) % self.most == lane;
         let is_over = count >= self.ratio.saturating_add(STEADY);
         calls.store(if is_home || is_over { 0 } else { count }, Ordering::Relaxed);
         is_over && !is_home
+    }
+}
+
+/// The number of the calling thread's lane, by one of the three that go by threads.
+fn of_caller(logic: RingLogic) -> u32 {
+    match logic {
+        RingLogic::Core => sys::process::processor(),
+        RingLogic::CoreAttach => {
+            attach();
+            sys::process::processor()
+        }
+        _ => thread(),
     }
 }
 
@@ -156,11 +190,23 @@ mod tests {
     fn what_receives_decides_and_what_sends_where_that_is_at_its_default() {
         let sends = Parameters { ring_allocation_logic_tx: RingLogic::Socket, ..Parameters::default() };
         let sends = Allocation::new(&sends);
-        assert_eq!([(); 3].map(|()| sends.number(ANY, &[])), [0, 1, 2]);
+        assert_eq!([(); 3].map(|()| sends.number(None, ANY, &[])), [0, 1, 2]);
         let both = Parameters { ring_allocation_logic_tx: RingLogic::Socket, ..by(RingLogic::Ip) };
         let both = Allocation::new(&both);
         let addresses = [[10, 0, 0, 1].into(), [10, 0, 0, 2].into()];
-        assert_eq!([addresses[1]; 2].map(|address| both.number(address, &addresses)), [1, 1]);
+        assert_eq!([addresses[1]; 2].map(|address| both.number(None, address, &addresses)), [1, 1]);
+    }
+
+    #[test]
+    fn a_socket_that_asks_has_what_it_asks_for_and_leaves_frames_to_the_first_lane() {
+        let own = Allocation::new(&Parameters::default());
+        let by = |logic, user| own.number(Asked::of(logic, user), ANY, &[]);
+        assert_eq!([0, 1, 5].map(|user| by(11, user)), [0, 1, 1], "of four");
+        assert_eq!([(); 5].map(|()| by(10, 0)), [0, 1, 2, 3, 0]);
+        assert_eq!((by(0, 7), own.number(None, ANY, &[])), (0, 0));
+        assert_eq!((Asked::of(2, 0), Asked::of(32, 0)), (None, None));
+        let limited = Parameters { ring_limit_per_interface: 1, ..Parameters::default() };
+        assert_eq!(Allocation::new(&limited).number(Asked::of(11, 3), ANY, &[]), 0);
     }
 
     #[test]
@@ -168,7 +214,7 @@ mod tests {
         let sends = Parameters { ring_allocation_logic_tx: RingLogic::Thread, ..Parameters::default() };
         let sends = Allocation::new(&Parameters { ring_migration_ratio_tx: 7, ..sends });
         let calls = AtomicU32::new(0);
-        let elsewhere = (sends.number(ANY, &[]) + 1) % MOST;
+        let elsewhere = (sends.number(None, ANY, &[]) + 1) % MOST;
         assert_eq!((1..1000).find(|_| sends.is_elsewhere(elsewhere, &calls)), Some(7 + STEADY));
     }
 
@@ -176,7 +222,7 @@ mod tests {
     fn threads_have_lanes_of_their_own_as_far_as_there_are_some() {
         let limited = Parameters { ring_limit_per_interface: 2, ..by(RingLogic::Thread) };
         let all = Allocation::new(&limited);
-        let number = || all.number(ANY, &[]);
+        let number = || all.number(None, ANY, &[]);
         assert_eq!(number(), number());
         let others: Vec<u32> = (0..8).map(|_| in_thread(number)).collect();
         assert!(others.contains(&0) && others.contains(&1) && others.iter().all(|other| *other < 2));
@@ -186,7 +232,7 @@ mod tests {
     fn a_connection_moves_when_another_lanes_thread_alone_uses_it() {
         let parameters = Parameters { ring_migration_ratio_rx: 10, ..by(RingLogic::Thread) };
         let all = Allocation::new(&parameters);
-        let home = all.number(ANY, &[]);
+        let home = all.number(None, ANY, &[]);
         let calls = AtomicU32::new(0);
         assert!((0..1000).all(|_| !all.is_elsewhere(home, &calls)));
         let elsewhere = (home + 1) % MOST;
@@ -206,9 +252,9 @@ mod tests {
         let cores = sys::thread::processors().unwrap();
         let all = Allocation::new(&by(RingLogic::CoreAttach));
         let core = || {
-            all.number(ANY, &[]);
+            all.number(None, ANY, &[]);
             let first = sys::thread::processors().unwrap();
-            all.number(ANY, &[]);
+            all.number(None, ANY, &[]);
             assert_eq!(sys::thread::processors().unwrap(), first);
             assert_eq!(first.len(), 1);
             first[0]

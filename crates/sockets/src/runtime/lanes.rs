@@ -1,7 +1,7 @@
 //! Which lanes there are: an interface gets one when a socket first needs it, further ones as `allocation.rs` says, and
 //! a failure is remembered.
 
-use super::{LANES_MAX, Runtime};
+use super::{Asked, LANES_MAX, Runtime};
 use crate::answer::Why;
 use crate::lane::Lane;
 use crate::{address, capture, device, keeper, worker};
@@ -132,12 +132,18 @@ impl Runtime {
     }
 
     /// The lane of an interface for a connection from `local` that the calling thread begins to use, opened on first
-    /// use: `first` is the interface's first lane, which serves where no further one can be had.
-    pub(crate) fn lane_of_caller(&'static self, first: &'static Lane, local: Ipv4Addr) -> &'static Lane {
-        if !self.allocation.has_several() {
+    /// use: `first` is the interface's first lane, which serves where no further one can be had. `asked`: by its
+    /// socket.
+    pub(crate) fn lane_of_caller(
+        &'static self,
+        asked: Option<Asked>,
+        first: &'static Lane,
+        local: Ipv4Addr,
+    ) -> &'static Lane {
+        if asked.is_none() && !self.allocation.has_several() {
             return first;
         }
-        let number = self.allocation.number(local, &first.lock().addresses);
+        let number = self.allocation.number(asked, local, &first.lock().addresses);
         let known = || self.lanes_of_link(first.link).find(|lane| lane.number == number);
         if let Some(known) = known() {
             return known;
@@ -150,7 +156,7 @@ impl Runtime {
     #[cold]
     pub(crate) fn lane_beside(&'static self, lane: &'static Lane) -> Option<&'static Lane> {
         let first = self.lanes_of_link(lane.link).find(|lane| lane.number == 0)?;
-        let other = self.lane_of_caller(first, Ipv4Addr::UNSPECIFIED);
+        let other = self.lane_of_caller(None, first, Ipv4Addr::UNSPECIFIED);
         (!core::ptr::eq(other, lane)).then_some(other)
     }
 

@@ -44,7 +44,7 @@ pub(crate) fn connect(
         let (first, source) = offload::lane_to(runtime, *remote.ip(), offload::route_query(object, tos))?;
         offload::on_device(object, first)?;
         let from = bound.map(|local| *local.ip()).filter(|local| !local.is_unspecified());
-        Ok((runtime.lane_of_caller(first, from.unwrap_or(source)), source))
+        Ok((runtime.lane_of_caller(object.asked_lane(), first, from.unwrap_or(source)), source))
     });
     let (lane, source) = match decided {
         Ok(found) => found,

@@ -1,5 +1,6 @@
 //! `cargo x bench extra`: what VMA's extra API gains: CPU for each KiB that is received without a copy, against recv;
-//! and an echo by completions, against epoll, by our sockperf. Interleaved; the client is the same in both.
+//! and an echo by completions, against epoll, by our sockperf. Interleaved, receives within one process; the client
+//! is the same in both.
 
 use std::time::Duration;
 
@@ -23,42 +24,60 @@ struct Row {
 
 #[derive(Clone, Copy, PartialEq)]
 enum Measure {
-    /// Nanoseconds of the receiver's CPU for each KiB, in messages of 1400 bytes, as many as come.
-    Receive,
+    /// Nanoseconds of the receiver's CPU for each KiB, in messages of 1400 bytes, as many as come: woken for those that
+    /// come, or taking each millisecond what came meanwhile.
+    Receive(&'static str),
     /// The median of an echo, nanoseconds.
     Echo,
 }
 
-const ROWS: [Row; 4] = [
-    Row { what: "UDP, 1400 bytes, ns of CPU a KiB", protocol: Protocol::Udp, measures: Measure::Receive },
-    Row { what: "TCP, 1400 bytes, ns of CPU a KiB", protocol: Protocol::Tcp, measures: Measure::Receive },
+const ROWS: [Row; 6] = [
+    Row {
+        what: "UDP, 1400 bytes, in bursts, ns of CPU a KiB",
+        protocol: Protocol::Udp,
+        measures: Measure::Receive("nap"),
+    },
+    Row {
+        what: "UDP, 1400 bytes, woken for each",
+        protocol: Protocol::Udp,
+        measures: Measure::Receive("wake"),
+    },
+    Row {
+        what: "TCP, 1400 bytes, in bursts, ns of CPU a KiB",
+        protocol: Protocol::Tcp,
+        measures: Measure::Receive("nap"),
+    },
+    Row {
+        what: "TCP, 1400 bytes, woken for each",
+        protocol: Protocol::Tcp,
+        measures: Measure::Receive("wake"),
+    },
     Row { what: "UDP echo, ns", protocol: Protocol::Udp, measures: Measure::Echo },
     Row { what: "TCP echo, ns", protocol: Protocol::Tcp, measures: Measure::Echo },
 ];
 
 pub(super) fn run(plan: &Plan) -> Result<()> {
     build::release("sockperf")?;
-    let mut table = Table::new(&["", "recv, epoll", "extra API", "ratio"]);
+    let mut table = Table::new(&["", "recv, epoll", "extra API", "ratio", "of rounds"]);
     let mut all = Vec::new();
-    let mut progress = Progress::new(ROWS.len() * 2 * plan.rounds as usize);
+    let mut progress = Progress::new(ROWS.len() * plan.rounds as usize);
     for row in &ROWS {
-        let mut sides = [Vec::new(), Vec::new()];
+        let mut rounds = Vec::new();
         for round in 1..=plan.rounds {
-            for (side, by_api) in sides.iter_mut().zip([false, true]) {
-                progress.step(&format!("{}, round {round}", row.what));
-                let hosts = rig::two_hosts(&Options::default())?;
-                side.push(match row.measures {
-                    Measure::Receive => receive(plan, &hosts, row.protocol, by_api)?,
-                    Measure::Echo => echo(plan, &hosts, row.protocol, by_api)?,
-                });
-            }
+            progress.step(&format!("{}, round {round}", row.what));
+            rounds.push(match row.measures {
+                Measure::Receive(waits) => receive(plan, row.protocol, waits)?,
+                Measure::Echo => [echo(plan, row.protocol, false)?, echo(plan, row.protocol, true)?],
+            });
         }
-        let [plain, api] = sides.each_ref().map(|side| median(side.iter().copied()));
-        let cells = [plain, api].map(|value| thousands(value as u64));
-        let mut cells: Vec<String> = std::iter::once(row.what.to_owned()).chain(cells).collect();
-        cells.push(format!("{:.2}", api / plain));
+        let [plain, api] = [0, 1].map(|side| median(rounds.iter().map(|round| round[side])));
+        let mut ratios: Vec<f64> = rounds.iter().map(|[plain, api]| api / plain).collect();
+        ratios.sort_by(f64::total_cmp);
+        let mut cells = vec![row.what.to_owned(), thousands(plain as u64), thousands(api as u64)];
+        cells.push(format!("{:.2}", median(ratios.iter().copied())));
+        cells.push(format!("{:.2}-{:.2}", ratios[0], ratios[ratios.len() - 1]));
         table.row(cells);
-        all.push(json!({"what": row.what, "plain": sides[0], "api": sides[1]}));
+        all.push(json!({"what": row.what, "rounds": rounds}));
     }
     drop(progress);
     println!("Medians of {} interleaved rounds of {} s; less is better.\n", plan.rounds, plan.seconds);
@@ -71,12 +90,13 @@ fn server(plan: &Plan, hosts: &TwoHosts) -> Program {
     program.preload(Some(&plan.library))
 }
 
-/// Senders are the kernel's; nobody polls, so that what the server uses is what its messages cost.
-fn receive(plan: &Plan, hosts: &TwoHosts, protocol: Protocol, by_api: bool) -> Result<f64> {
+/// By recv and by the API. Senders are the kernel's; nobody polls, so that what the server uses is what its messages
+/// cost.
+fn receive(plan: &Plan, protocol: Protocol, waits: &str) -> Result<[f64; 2]> {
+    let hosts = rig::two_hosts(&Options::default())?;
     let address = hosts.right.address;
     let (name, tcp) = if protocol == Protocol::Tcp { ("tcp", "--tcp") } else { ("udp", "") };
-    let way = if by_api { "zero" } else { "recv" };
-    let program = hosts.right.program(receiver()?).words(&format!("{way} {name} {address} {PORT}"));
+    let program = hosts.right.program(receiver()?).words(&format!("{name} {address} {PORT} {waits}"));
     let program = program.preload(Some(&plan.library)).environment("VMA_RX_POLL", "0");
     let mut server = program.start()?;
     server.wait_for_output("ready", GRACE)?;
@@ -86,8 +106,13 @@ fn receive(plan: &Plan, hosts: &TwoHosts, protocol: Protocol, by_api: bool) -> R
     // Of a stream, the end of its client ends it.
     let _ = server.signal(libc::SIGINT);
     let said = server.finish(GRACE)?.success()?.stdout;
-    let each = said.split(", ns ").nth(1).and_then(|rest| rest.split(' ').next()?.parse().ok());
-    each.ok_or_else(|| Error::new(format!("nothing was received:\n{said}")))
+    let each = |way: &str| {
+        let line = said.lines().find(|line| line.starts_with(way))?;
+        line.split(", ns ").nth(1)?.split(' ').next()?.parse::<f64>().ok().filter(|ns| ns.is_finite())
+    };
+    let both = each("recv").zip(each("zero"));
+    both.map(|(recv, zero)| [recv, zero])
+        .ok_or_else(|| Error::new(format!("too little was received:\n{said}")))
 }
 
 /// The receiver, compiled.
@@ -99,13 +124,14 @@ fn receiver() -> Result<std::path::PathBuf> {
 }
 
 /// Both ends poll, and the client is accelerated.
-fn echo(plan: &Plan, hosts: &TwoHosts, protocol: Protocol, by_api: bool) -> Result<f64> {
+fn echo(plan: &Plan, protocol: Protocol, by_api: bool) -> Result<f64> {
+    let hosts = rig::two_hosts(&Options::default())?;
     let address = hosts.right.address;
     let feed = std::env::temp_dir().join(format!("rig-{}-extra.feed", std::process::id()));
     let letter = if protocol == Protocol::Tcp { 'T' } else { 'U' };
     std::fs::write(&feed, format!("{letter}:{address}:{PORT}\n")).context(feed.display())?;
     let way = if by_api { "x" } else { "e" };
-    let program = server(plan, hosts).words(&format!("server -F {way} -f")).argument(&feed);
+    let program = server(plan, &hosts).words(&format!("server -F {way} -f")).argument(&feed);
     let program = program.environment("VMA_SOCKETXTREME", if by_api { "1" } else { "0" });
     let mut server = program.environment("VMA_SELECT_POLL", "-1").start()?;
     server.wait_for_port(protocol, PORT, GRACE)?;
