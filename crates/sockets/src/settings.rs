@@ -334,17 +334,24 @@ fn tcp_settings(parameters: &Parameters, from: Sysctls) -> Settings {
         orphans_max: from.number(c"/proc/sys/net/ipv4/tcp_max_orphans", 8192),
         orphan_retries: from.number(c"/proc/sys/net/ipv4/tcp_orphan_retries", 0),
         syn_rate_max: parameters.tcp_max_syn_rate,
-        mtu_probing: MtuProbing {
-            when: match from.number(c"/proc/sys/net/ipv4/tcp_mtu_probing", 0) {
-                0 => MtuProbes::Never,
-                1 => MtuProbes::AfterBlackHole,
-                _ => MtuProbes::Always,
-            },
-            base_mss: from.number(c"/proc/sys/net/ipv4/tcp_base_mss", 1024),
-            floor: from.number(c"/proc/sys/net/ipv4/tcp_mtu_probe_floor", 48),
-            threshold: from.number(c"/proc/sys/net/ipv4/tcp_probe_threshold", 8),
-            interval: seconds(c"/proc/sys/net/ipv4/tcp_probe_interval", 600),
-        },
+        mtu_probing: mtu_probing(from),
+    }
+}
+
+/// How is read only where it is done at all: each file costs a program's start some microseconds.
+fn mtu_probing(from: Sysctls) -> MtuProbing {
+    let when = match from.number(c"/proc/sys/net/ipv4/tcp_mtu_probing", 0) {
+        0 => MtuProbes::Never,
+        1 => MtuProbes::AfterBlackHole,
+        _ => MtuProbes::Always,
+    };
+    let from = if when == MtuProbes::Never { Sysctls::Usual } else { from };
+    MtuProbing {
+        when,
+        base_mss: from.number(c"/proc/sys/net/ipv4/tcp_base_mss", 1024),
+        floor: from.number(c"/proc/sys/net/ipv4/tcp_mtu_probe_floor", 48),
+        threshold: from.number(c"/proc/sys/net/ipv4/tcp_probe_threshold", 8),
+        interval: Duration::from_secs(from.number(c"/proc/sys/net/ipv4/tcp_probe_interval", 600)),
     }
 }
 

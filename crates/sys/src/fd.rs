@@ -13,8 +13,7 @@ impl Fd {
     /// to get: programs count on the lowest free number, and on `FD_SETSIZE`.
     pub fn adopt(low: usize) -> Fd {
         let low = low as i32;
-        let high = fcntl(low, libc::F_DUPFD_CLOEXEC, lowest_own() as usize);
-        let fd = match high {
+        let fd = match raised(low) {
             Ok(high) if (high as usize) < own_fd::CAPACITY => {
                 close(low);
                 high
@@ -50,13 +49,7 @@ impl Fd {
 
     /// A descriptor of our own for the open file behind somebody else's number.
     pub fn duplicate_of(fd: i32) -> Result<Fd> {
-        let known = LOWEST_OWN.load(Ordering::Relaxed);
-        let lowest = if known == 0 { lowest_own() } else { known };
-        let copy = match fcntl(fd, libc::F_DUPFD_CLOEXEC, lowest as usize) {
-            // The limit was lowered.
-            Err(libc::EINVAL) => fcntl(fd, libc::F_DUPFD_CLOEXEC, lowest_own() as usize)?,
-            copy => copy?,
-        };
+        let copy = raised(fd)?;
         own_fd::record(copy);
         Ok(Fd(copy))
     }
@@ -79,6 +72,17 @@ impl Drop for Fd {
     fn drop(&mut self) {
         own_fd::forget(self.0);
         close(self.0);
+    }
+}
+
+/// A copy of a descriptor among our numbers.
+fn raised(fd: i32) -> Result<i32> {
+    let known = LOWEST_OWN.load(Ordering::Relaxed);
+    let lowest = if known == 0 { lowest_own() } else { known };
+    match fcntl(fd, libc::F_DUPFD_CLOEXEC, lowest as usize) {
+        // The limit was lowered.
+        Err(libc::EINVAL) => fcntl(fd, libc::F_DUPFD_CLOEXEC, lowest_own() as usize),
+        copy => copy,
     }
 }
 

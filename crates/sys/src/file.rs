@@ -145,10 +145,11 @@ pub fn has_descriptor_of(kind: &[u8]) -> bool {
     }
 }
 
-/// The number in a file such as `/proc/sys/net/core/rmem_max`.
+/// The number in a file such as `/proc/sys/net/core/rmem_max`, which the kernel gives with the first read.
 pub fn read_number(path: &CStr) -> Result<i64> {
     let mut buffer = [0; 32];
-    let length = read_to(path, &mut buffer)?;
+    let file = open_briefly(path, libc::O_RDONLY, 0)?;
+    let length = crate::fd::read(file.raw(), &mut buffer)?;
     let text = core::str::from_utf8(&buffer[..length]).map_err(|_| libc::EINVAL)?;
     text.split_whitespace().next().and_then(|word| word.parse().ok()).ok_or(libc::EINVAL)
 }
