@@ -149,6 +149,17 @@ fn look_into(pid: i32) -> Result<usize> {
     unsafe { syscall(libc::SYS_process_vm_readv, [int(pid), to, 1, from, 1, 0]) }
 }
 
+/// Whether a thread (in our pid namespace), of whatever process, can still run code of its program. One that was killed
+/// has no memory long before its process has closed its descriptors, and ended.
+pub fn can_thread_run(tid: i32) -> bool {
+    match look_into(tid) {
+        Ok(_) | Err(libc::EFAULT) => true,
+        Err(libc::ESRCH) => false,
+        // Not for us to look: whoever has no pidfd is no process' first thread, and is gone at once when it ends.
+        Err(_) => exists(tid) && is_running_by_pidfd(tid),
+    }
+}
+
 fn is_running_by_pidfd(pid: i32) -> bool {
     // SAFETY: no pointer.
     match unsafe { syscall(libc::SYS_pidfd_open, [int(pid), 0, 0, 0, 0, 0]) } {
@@ -255,6 +266,25 @@ mod tests {
         let mut bytes = [0u8; 32];
         random(&mut bytes).unwrap();
         assert_ne!(bytes, [0; 32]);
+    }
+
+    #[test]
+    fn a_thread_can_run_until_it_ends_and_its_process_goes_on() {
+        let (say, said) = std::sync::mpsc::channel();
+        let (end, ended) = std::sync::mpsc::channel::<()>();
+        let other = std::thread::spawn(move || {
+            say.send(tid()).unwrap();
+            let _ = ended.recv();
+        });
+        let other_tid = said.recv().unwrap();
+        assert!(can_thread_run(tid()) && can_thread_run(other_tid));
+        drop(end);
+        other.join().unwrap();
+        // The kernel tells who joins a moment before the thread is gone.
+        while has_thread(other_tid) {
+            std::thread::yield_now();
+        }
+        assert!(!can_thread_run(other_tid) && is_running(pid()));
     }
 
     #[test]

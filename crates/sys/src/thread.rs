@@ -3,6 +3,7 @@
 use crate::Result;
 use crate::poll::SIGNAL_SET_BYTES;
 use crate::raw::{int, syscall};
+use core::cell::Cell;
 
 /// All signals but 32 and 33, which libc needs in every thread: blocking them would hang setuid(2) and cancellation.
 const ALL_BUT_LIBC: u64 = !(1 << 31 | 1 << 32);
@@ -10,6 +11,30 @@ const ALL_BUT_LIBC: u64 = !(1 << 31 | 1 << 32);
 /// All signals but those of faulty instructions that a handler may mend: blocked, they end the process (see
 /// [`crate::foreign`]).
 pub const ALL_BUT_FAULTS: u64 = !(1 << (libc::SIGSEGV - 1) | 1 << (libc::SIGBUS - 1));
+
+thread_local! {
+    static NUMBER: Cell<i32> = const { Cell::new(0) };
+}
+
+/// The calling thread's number, as gettid(2) has it, which it is asked for once.
+#[inline]
+pub fn number() -> i32 {
+    match NUMBER.get() {
+        0 => ask_number(),
+        number => number,
+    }
+}
+
+#[cold]
+fn ask_number() -> i32 {
+    NUMBER.set(crate::process::tid());
+    NUMBER.get()
+}
+
+/// In the child of a fork: its thread has another number than that of the parent, whose memory it has.
+pub fn after_fork() {
+    NUMBER.set(0);
+}
 
 /// Starts a thread with all signals blocked. `Err` is errno (EAGAIN: no more threads).
 pub fn spawn(name: &str, body: impl FnOnce() + Send + 'static) -> Result<std::thread::JoinHandle<()>> {

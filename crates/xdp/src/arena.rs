@@ -46,7 +46,7 @@ const CONTENDED: u32 = 1 << 31;
 struct Header {
     /// Index + 1 of the first free frame in the low half, a count of changes in the high half (against ABA).
     free: AtomicU64,
-    /// Process that holds the fill and completion rings, or 0; with CONTENDED.
+    /// Thread that holds the fill and completion rings, or 0; with CONTENDED.
     rings: AtomicU32,
     /// The same for what the steering has of many lanes. Data never waits for it: under it the kernel is asked often.
     steering: AtomicU32,
@@ -83,8 +83,6 @@ pub(crate) struct Posting {
 pub(crate) struct Arena {
     mapping: Mapping,
     frames: u32,
-    /// This process, as the lock names its holder.
-    process: AtomicU32,
     /// What is mapped.
     file: Fd,
     /// One end of a pair of sockets: its credentials (SO_PEERCRED) are those of the process that made the arena, and
@@ -121,7 +119,7 @@ impl Arena {
             Mapping::shared(file.raw(), length, 0, false)?
         };
         let (maker, _) = sys::socket::pair(libc::SOCK_STREAM)?;
-        let arena = Arena { mapping, frames, process: AtomicU32::new(this_process()), file, maker };
+        let arena = Arena { mapping, frames, file, maker };
         for frame in 0..frames {
             // Each is followed by the next, and the last one by none.
             let next = if frame + 1 < frames { frame + 2 } else { 0 };
@@ -141,7 +139,7 @@ impl Arena {
             return Err(libc::EINVAL);
         }
         let mapping = Mapping::shared_aligned(file.raw(), length)?;
-        Ok(Arena { mapping, frames, process: AtomicU32::new(this_process()), file, maker })
+        Ok(Arena { mapping, frames, file, maker })
     }
 
     /// By which another process has it.
@@ -355,11 +353,6 @@ impl Arena {
 
     // lanes
 
-    /// In the child of a fork: the lock is taken in its name from now on.
-    pub(crate) fn after_fork(&self) {
-        self.process.store(this_process(), Ordering::Relaxed);
-    }
-
     /// Whether this process is in another pid namespace than the one that made the arena: the numbers by which
     /// processes know each other here mean others there, or nobody.
     pub(crate) fn is_in_other_pid_namespace(&self) -> bool {
@@ -394,6 +387,12 @@ impl Arena {
             let process = self.header().lanes[other as usize].load(Ordering::Acquire);
             process != 0 && sys::process::is_running(process as i32)
         })
+    }
+
+    /// Whether a lane belongs to another process than this one, which lives.
+    pub(crate) fn is_of_another_process(&self, lane: u32) -> bool {
+        let process = self.processes().find(|(number, _)| *number == lane).map_or(0, |(_, process)| process);
+        process != 0 && process as u32 != this_process() && sys::process::is_running(process)
     }
 
     /// Those of these lanes whose process ended without a word.
@@ -451,36 +450,37 @@ impl Arena {
         }
     }
 
-    /// Takes the lock of the fill and completion rings, across processes. The lock of a dead process is taken over:
-    /// rings are consistent at each moment, because positions are published last.
+    /// Takes the lock of the fill and completion rings, across processes. That of a thread which was killed is taken over
+    /// as soon as it can do nothing more, however long its process takes to end: rings are consistent at each moment,
+    /// because positions are published last.
     #[inline]
     pub(crate) fn lock_rings(&self) -> Locked<'_> {
         self.lock(&self.header().rings)
     }
 
-    /// Takes the lock of what the steering has of many lanes in the same way: whoever finds a dead process's work half
-    /// done does it again.
+    /// Takes the lock of what the steering has of many lanes in the same way: whoever finds a dead one's work half done
+    /// does it again.
     pub(crate) fn lock_steering(&self) -> Locked<'_> {
         self.lock(&self.header().steering)
     }
 
     #[inline]
     fn lock<'a>(&self, word: &'a AtomicU32) -> Locked<'a> {
-        let process = self.process.load(Ordering::Relaxed);
-        if word.compare_exchange(0, process, Ordering::Acquire, Ordering::Relaxed).is_err() {
-            lock_contended(word, process);
+        let thread = sys::thread::number() as u32;
+        if word.compare_exchange(0, thread, Ordering::Acquire, Ordering::Relaxed).is_err() {
+            lock_contended(word, thread);
         }
         Locked { word }
     }
 }
 
 #[cold]
-fn lock_contended(word: &AtomicU32, process: u32) {
+fn lock_contended(word: &AtomicU32, thread: u32) {
     const SPINS: u32 = 200;
     const PATIENCE_NS: u64 = 1_000_000;
     for _ in 0..SPINS {
         core::hint::spin_loop();
-        if word.compare_exchange(0, process, Ordering::Acquire, Ordering::Relaxed).is_ok() {
+        if word.compare_exchange(0, thread, Ordering::Acquire, Ordering::Relaxed).is_ok() {
             return;
         }
     }
@@ -488,8 +488,8 @@ fn lock_contended(word: &AtomicU32, process: u32) {
         let held = word.load(Ordering::Relaxed);
         let holder = held & !CONTENDED;
         // Whoever slept takes it contended: others may still sleep.
-        if holder == 0 || !sys::process::is_running(holder as i32) {
-            let taken = process | CONTENDED;
+        if holder == 0 || !sys::process::can_thread_run(holder as i32) {
+            let taken = thread | CONTENDED;
             if word.compare_exchange(held, taken, Ordering::Acquire, Ordering::Relaxed).is_ok() {
                 return;
             }
@@ -509,7 +509,7 @@ pub(crate) fn seconds() -> u32 {
     (sys::clock::monotonic() / 1_000_000_000).max(1) as u32
 }
 
-/// A right that one process has at a time, until dropped.
+/// A right that one thread has at a time, until dropped.
 pub struct Locked<'a> {
     word: &'a AtomicU32,
 }

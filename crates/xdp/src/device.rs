@@ -148,7 +148,7 @@ impl Device {
         self.queues.clear();
         self.descriptors.clear();
         self.tap = None;
-        self.pool.arena.after_fork();
+        sys::thread::after_fork();
         Inherited::new(&self.shared, child)
     }
 
@@ -268,6 +268,12 @@ impl Device {
     /// Whether this connection's packets go to another lane, of this process or of one of its family.
     pub fn is_of_another(&self, connection: &Flow) -> bool {
         self.shared.steering.lane_of(connection).is_some_and(|lane| lane != self.lane)
+    }
+
+    /// Whether another process, which lives, has this connection. Its entry is not for us to replace.
+    pub fn is_of_another_process(&self, connection: &Flow) -> bool {
+        let lane = self.shared.steering.lane_of(connection);
+        lane.is_some_and(|lane| lane != self.lane && self.pool.arena.is_of_another_process(lane))
     }
 
     /// Packets and bytes that the program redirected for a flow; `None` if it is not steered.

@@ -15,7 +15,7 @@ use config::Role;
 use core::sync::atomic::Ordering;
 use libc::c_int;
 use stack::Instant;
-use stack::tcp::State;
+use stack::tcp::{ConnectError, State};
 use std::net::{Ipv4Addr, SocketAddrV4};
 
 /// connect(2).
@@ -51,7 +51,8 @@ pub(crate) fn connect(
         Err(why) => return offload::leave(runtime, object, why, "TCP connect"),
     };
     let local = own_port(runtime, object, fd, bound, source, (lane, remote))?;
-    if !port::is_free_beside(runtime, lane, local, remote) {
+    // Before the steering has an entry of this one: it would be in the place of the other's, and go with the failure.
+    if !port::is_free(runtime, lane, local, remote) {
         return fail(libc::EADDRNOTAVAIL);
     }
     begin(runtime, object, lane, local, remote)?;
@@ -180,8 +181,10 @@ fn begin(
             object.token(),
             &mut Tx(&mut inner.device),
         );
-        if begun.is_err() {
-            for (_, flow) in object.control.lock().flows.drain(..) {
+        if let Err(error) = begun {
+            let flows = core::mem::take(&mut object.control.lock().flows);
+            // Where another thread was first the entry is its connection's.
+            for (_, flow) in flows.into_iter().filter(|_| error != ConnectError::InUse) {
                 inner.device.unsteer(flow);
             }
         }

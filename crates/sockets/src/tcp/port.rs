@@ -91,20 +91,17 @@ pub(super) fn take(
     }
 }
 
-/// Whether no connection between these ends stands or rests on another lane of the interface: the steering has one
-/// entry for both. (The lane's own engine tells when it connects.)
-pub(super) fn is_free_beside(
-    runtime: &Runtime,
-    lane: &Lane,
-    local: SocketAddrV4,
-    remote: SocketAddrV4,
-) -> bool {
-    let others = runtime.lanes_of_link(lane.link).filter(|other| other.number != lane.number);
-    others.into_iter().all(|other| can_connect(other, local, remote))
+/// Whether no connection between these ends stands or rests on a lane of the interface, of this process or another one:
+/// the steering has one entry for all. Another process' that has ended may be in its way.
+pub(super) fn is_free(runtime: &Runtime, lane: &Lane, local: SocketAddrV4, remote: SocketAddrV4) -> bool {
+    runtime.lanes_of_link(lane.link).all(|lane| can_connect(lane, local, remote))
 }
 
 fn can_connect(lane: &Lane, local: SocketAddrV4, remote: SocketAddrV4) -> bool {
-    lane.lock().stack.tcp_can_connect(Instant(sys::clock::now()), local, remote)
+    let inner = lane.lock();
+    let flow = xdp::Flow { protocol: libc::IPPROTO_TCP as u8, local, remote: Some(remote) };
+    inner.stack.tcp_can_connect(Instant(sys::clock::now()), local, remote)
+        && !inner.device.is_of_another_process(&flow)
 }
 
 /// Finds a port whose pair with `remote` is free in the engines of the lane's interface and which `bind` accepts.
@@ -125,8 +122,7 @@ fn look(
     let mut ports = (0..TRIES.min(count)).map(|offset| low + ((start + offset) % count) as u16);
     ports.any(|port| {
         let local = SocketAddrV4::new(address, port);
-        let can_connect = |lane| can_connect(lane, local, remote);
-        runtime.lanes_of_link(lane.link).all(can_connect) && bind(port)
+        is_free(runtime, lane, local, remote) && bind(port)
     })
 }
 

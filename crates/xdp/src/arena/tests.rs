@@ -72,6 +72,22 @@ fn any_number_of_lanes_come_and_go_within_a_moment() {
 }
 
 #[test]
+fn the_lock_of_a_thread_that_ended_is_taken_over_although_its_process_lives() {
+    let arena = std::sync::Arc::new(Arena::create(4).unwrap());
+    let holder = arena.clone();
+    std::thread::spawn(move || core::mem::forget(holder.lock_rings())).join().unwrap();
+    let (say, said) = std::sync::mpsc::channel();
+    let next = arena.clone();
+    std::thread::spawn(move || {
+        drop(next.lock_rings());
+        say.send(()).unwrap();
+    });
+    // Far more than it takes: it only matters when the test fails.
+    assert_eq!(said.recv_timeout(std::time::Duration::from_secs(20)), Ok(()), "somebody waits for ever");
+    assert_eq!(arena.header().rings.load(Ordering::Relaxed), 0);
+}
+
+#[test]
 fn the_lock_of_a_dead_process_is_taken_over_and_that_of_a_live_one_is_not() {
     let arena = Arena::create(4).unwrap();
     core::mem::forget(arena.lock_rings());

@@ -221,7 +221,7 @@ impl Inherited {
         self.shared.spare.lock().clear();
         self.shared.bound.take_over(child);
         self.shared.bound.lock().clear();
-        self.shared.arena.after_fork();
+        sys::thread::after_fork();
         self.shared.owner.after_fork(child);
         self.shared.is_inherited.store(true, Ordering::Relaxed);
     }
