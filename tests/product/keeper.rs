@@ -30,19 +30,33 @@ fn serve(world: &World, port: u16) -> Running {
     server
 }
 
+/// A program of the left host's, by the kernel.
+fn by_kernel(world: &World, text: &str, words: &str) -> Program {
+    world.hosts.left.program("/usr/bin/python3").words("-u -c").argument(text).words(words).any_cpu()
+}
+
 /// By the kernel.
 fn client(world: &World, port: u16) -> Running {
-    let World { hosts, .. } = world;
-    let program = hosts.left.program("/usr/bin/python3").words("-u -c").argument(CLIENT).any_cpu();
-    program.words(&format!("{} {port} {}", hosts.right.address, u32::MAX)).piped().start().unwrap()
+    let words = format!("{} {port} {}", world.hosts.right.address, u32::MAX);
+    by_kernel(world, CLIENT, &words).piped().start().unwrap()
 }
 
 #[test]
 fn a_worker_that_gave_up_its_user_has_connections_moved_to_the_wire_and_back() {
+    moves_to_the_wire_and_back(PORT);
+}
+
+#[test]
+fn connections_on_a_port_that_takes_a_privilege_come_back_from_the_wire_without_it() {
+    const LOW: u16 = 988;
+    moves_to_the_wire_and_back(LOW);
+}
+
+fn moves_to_the_wire_and_back(port: u16) {
     let Some(world) = world(&Options::default()) else { return };
     let keeper = Keeper::start(&world.hosts.right, "");
-    let server = serve(&world, PORT);
-    let mut client = client(&world, PORT);
+    let server = serve(&world, port);
+    let mut client = client(&world, port);
     // It can move there again only because it came back.
     eventually("the worker's connection moves", || server.stderr().matches(MOVED).count() >= 10);
     client.tell("enough\n").unwrap();
@@ -130,8 +144,8 @@ fn more_programs_come_and_go_in_a_moment_than_there_are_lanes() {
     let Some(world) = world(&Options::default()) else { return };
     let World { hosts, .. } = &world;
     let keeper = Keeper::start(&hosts.right, "");
-    let server = hosts.left.program("/usr/bin/python3").words("-u -c").argument(SERVER).any_cpu();
-    let mut server = server.words(&format!("{} {} one", hosts.left.address, PORT + 23)).start().unwrap();
+    let words = format!("{} {} one", hosts.left.address, PORT + 23);
+    let mut server = by_kernel(&world, SERVER, &words).start().unwrap();
     server.wait_for_port(Protocol::Tcp, PORT + 23, DEADLINE).unwrap();
     let short = compile("apps/first_byte.c").unwrap();
     let words = format!("{} {}", hosts.left.address, PORT + 23);
@@ -148,9 +162,8 @@ fn more_programs_come_and_go_in_a_moment_than_there_are_lanes() {
 
 /// By the kernel, a client that only waits.
 fn waits(world: &World, port: u16) -> Running {
-    let World { hosts, .. } = world;
-    let program = hosts.left.program("/usr/bin/python3").words("-u -c").argument(WAITS).any_cpu();
-    let mut waiting = program.words(&format!("{} {port}", hosts.right.address)).start().unwrap();
+    let words = format!("{} {port}", world.hosts.right.address);
+    let mut waiting = by_kernel(world, WAITS, &words).start().unwrap();
     waiting.wait_for_output("connected", DEADLINE).unwrap();
     waiting
 }
@@ -266,8 +279,8 @@ fn all_peers_of_a_killed_server_are_told_by_a_reset_with_the_number_that_they_ex
     let keeper = Keeper::start(&hosts.right, "");
     let mut victim = ordinary(&world, &hosts.right, CROWDED, PORT + 21, "").start().unwrap();
     victim.wait_for_port(Protocol::Tcp, PORT + 21, DEADLINE).unwrap();
-    let program = hosts.left.program("/usr/bin/python3").words("-u -c").argument(CROWD).any_cpu().piped();
-    let mut crowd = program.words(&format!("{} {} {COUNT}", hosts.right.address, PORT + 21)).start().unwrap();
+    let words = format!("{} {} {COUNT}", hosts.right.address, PORT + 21);
+    let mut crowd = by_kernel(&world, CROWD, &words).piped().start().unwrap();
     victim.wait_for_output(&format!("{COUNT} accepted."), DEADLINE).unwrap();
     crowd.wait_for_output("connected", DEADLINE).unwrap();
     let before = hosts.left.counters().unwrap();
@@ -315,9 +328,8 @@ fn packets_that_a_killed_program_had_not_read_leave_their_memory_to_the_others()
         victim.wait_for_output("bound", DEADLINE).unwrap();
         wait_for_lanes(&hosts.right, 2);
         victim.signal(libc::SIGSTOP).unwrap();
-        let source = hosts.left.program("/usr/bin/python3").words("-u -c").argument(SOURCE).any_cpu();
-        let source = source.words(&format!("{} {}", hosts.right.address, PORT + 10)).run(DEADLINE);
-        source.and_then(Finished::success).unwrap();
+        let source = by_kernel(&world, SOURCE, &format!("{} {}", hosts.right.address, PORT + 10));
+        source.run(DEADLINE).and_then(Finished::success).unwrap();
         victim.kill().unwrap();
         wait_for_lanes(&hosts.right, 1);
         eventually(&format!("what round {round} left is taken back"), || posted() <= before);

@@ -9,7 +9,7 @@ use crate::mutation::planted;
 use crate::place::{self, Place};
 use crate::protocol::{Kind, LEN, MORE_MAX, Packet, VERSION};
 use core::fmt;
-use core::net::Ipv4Addr;
+use core::net::{Ipv4Addr, SocketAddrV4};
 use sys::{Fd, Mutex, MutexGuard};
 
 /// A keeper that lives answers within some microseconds.
@@ -98,6 +98,11 @@ pub fn deafen(fd: i32) -> Result<()> {
     CLIENT.lock().deafen(fd)
 }
 
+/// Binds a socket in repair mode to where another one of the caller's listens, on a port that takes a privilege.
+pub fn bind(fd: i32, listener: i32, to: SocketAddrV4) -> Result<()> {
+    CLIENT.lock().bind(fd, listener, to)
+}
+
 /// What the keeper hands out of an interface.
 pub struct Attached {
     /// See `xdp::Handout`.
@@ -149,6 +154,14 @@ impl Client {
         self.connected()?;
         let question = self.question(Kind::Deafen, 1);
         self.ask(question, &[fd])
+    }
+
+    /// See [`bind`].
+    pub fn bind(&mut self, fd: i32, listener: i32, to: SocketAddrV4) -> Result<()> {
+        self.connected()?;
+        let detail = u64::from(to.ip().to_bits());
+        let question = Packet { detail, ..self.question(Kind::Bind, to.port().into()) };
+        self.ask(question, &[fd, listener])
     }
 
     /// See [`resolve`].

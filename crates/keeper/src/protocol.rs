@@ -7,6 +7,7 @@
 //!   Hello                         the keeper's version, and its network namespace
 //!   Repair     a TCP socket       done, or errno
 //!   Deafen     a TCP socket       done, or errno
+//!   Bind       two TCP sockets    done, or errno
 //!   Attach     any socket         the interface, as `xdp::Handout` describes it, or in words why not; its descriptors
 //!   Resolve    none               done, or errno
 //!   Status                        the keeper's state as JSON, in a file in memory
@@ -52,9 +53,12 @@ pub enum Kind {
     /// An interface that another keeper had handed out, which is gone: what it said is behind the question, and what it
     /// passed is beside it.
     Restore = 8,
+    /// Binds the first socket that is passed, which is in repair mode by the same client, to the port [`Packet::value`]
+    /// of IPv4 address [`Packet::detail`], where the second one listens.
+    Bind = 9,
 }
 
-const KINDS: [Kind; 8] = [
+const KINDS: [Kind; 9] = [
     Kind::Hello,
     Kind::Repair,
     Kind::Join,
@@ -63,6 +67,7 @@ const KINDS: [Kind; 8] = [
     Kind::Resolve,
     Kind::Status,
     Kind::Restore,
+    Kind::Bind,
 ];
 
 impl Kind {

@@ -12,7 +12,11 @@ use sys::Fd;
 use xdp::{Census, HalfOpen, Handout, Kept, Options, Refusal};
 
 /// What opening interfaces takes: CAP_NET_ADMIN, CAP_NET_RAW, CAP_IPC_LOCK, CAP_PERFMON, CAP_BPF.
-pub(crate) const CAPABILITIES: u64 = 1 << 12 | 1 << 13 | 1 << 14 | 1 << 38 | 1 << 39;
+const OPENING: u64 = 1 << 12 | 1 << 13 | 1 << 14 | 1 << 38 | 1 << 39;
+
+/// What is kept where it is there: that, and CAP_NET_BIND_SERVICE, without which connections on low ports do not come
+/// back from the wire.
+pub(crate) const CAPABILITIES: u64 = OPENING | 1 << 10;
 
 /// Connections whose peers are told at a time, and how long the queues of interfaces have then.
 const TOLD_AT_ONCE: usize = 500;

@@ -1,8 +1,9 @@
-//! Switches the repair mode of a TCP socket, and makes one deaf, which need CAP_NET_ADMIN; the rest of a move its owner
-//! does. What is passed is looked at first: a TCP socket of this network namespace, and nothing else, has anything set
-//! on it.
+//! Switches the repair mode of a TCP socket, and makes one deaf, which need CAP_NET_ADMIN, and binds one to a port that
+//! needs CAP_NET_BIND_SERVICE; the rest of a move its owner does. What is passed is looked at first: a TCP socket of
+//! this network namespace, and nothing else, has anything set on it.
 
 use libc::{IPPROTO_TCP, SOL_SOCKET, c_int};
+use std::net::{Ipv6Addr, SocketAddrV4};
 use sys::Fd;
 use sys::socket::{option, set_option};
 
@@ -45,6 +46,35 @@ impl Repairs {
             _ => {}
         }
         Ok(())
+    }
+
+    /// Binds what this client has in repair mode to where another socket of it listens: who listens on a port has it
+    /// already, however it came by it. Returns 0 or errno.
+    pub(crate) fn bind(&self, namespace: u64, socket: &Fd, listener: &Fd, to: SocketAddrV4) -> i32 {
+        self.try_bind(namespace, socket, listener, to).err().unwrap_or(0)
+    }
+
+    fn try_bind(&self, namespace: u64, socket: &Fd, listener: &Fd, to: SocketAddrV4) -> sys::Result<()> {
+        check(namespace, socket)?;
+        check(namespace, listener)?;
+        let cookie = option(socket.raw(), SOL_SOCKET, libc::SO_COOKIE, 0u64)?;
+        let listens = option(listener.raw(), SOL_SOCKET, libc::SO_ACCEPTCONN, 0 as c_int)? != 0;
+        let (address, port) = sys::socket::own_end(listener.raw())?;
+        let there = Ipv6Addr::from_bits(u128::from_be_bytes(address)).to_ipv4_mapped();
+        let is_there = port == to.port() && there.is_some_and(|it| it.is_unspecified() || it == *to.ip());
+        let is_ours = self.open.iter().any(|(known, _)| *known == cookie);
+        if !is_ours || !listens || !is_there || port == 0 {
+            return Err(libc::EACCES);
+        }
+        let family = libc::AF_INET as libc::sa_family_t;
+        let address = libc::in_addr { s_addr: to.ip().to_bits().to_be() };
+        let to = libc::sockaddr_in {
+            sin_family: family,
+            sin_port: port.to_be(),
+            sin_addr: address,
+            sin_zero: [0; 8],
+        };
+        sys::socket::bind(socket.raw(), &to)
     }
 
     /// The client does not get to know that its last question was done: it is undone, if that was to begin.
@@ -108,6 +138,37 @@ mod tests {
 
     fn mode(socket: &Fd) -> c_int {
         option(socket.raw(), IPPROTO_TCP, libc::TCP_REPAIR, -7).unwrap()
+    }
+
+    #[test]
+    fn a_port_is_lent_only_to_who_listens_on_it_and_to_what_is_in_repair_mode() {
+        if sys::process::capabilities().unwrap_or(0) >> 12 & 1 == 0 {
+            eprintln!("skipped: needs CAP_NET_ADMIN");
+            return;
+        }
+        let server = std::net::TcpListener::bind("127.83.68.7:0").unwrap();
+        let std::net::SocketAddr::V4(there) = server.local_addr().unwrap() else { unreachable!() };
+        let listener = Fd::duplicate_of(std::os::fd::AsRawFd::as_raw_fd(&server)).unwrap();
+        let here = sys::socket::network_namespace(listener.raw()).unwrap();
+        let (mut repairs, socket) = (Repairs::default(), tcp());
+        assert_eq!(repairs.bind(here, &socket, &listener, there), libc::EACCES, "not in repair mode");
+        assert_eq!(repairs.set(here, socket.duplicate().unwrap(), ON), 0);
+        let another_port = SocketAddrV4::new(*there.ip(), there.port() ^ 1);
+        let another_address = SocketAddrV4::new([127, 83, 68, 8].into(), there.port());
+        assert_eq!(repairs.bind(here, &socket, &listener, another_port), libc::EACCES);
+        assert_eq!(repairs.bind(here, &socket, &listener, another_address), libc::EACCES);
+        assert_eq!(repairs.bind(here, &socket, &tcp(), there), libc::EACCES, "nobody listens");
+        let elsewhere = SocketAddrV4::new([0, 0, 0, 0].into(), 0);
+        assert_eq!(repairs.bind(here, &socket, &tcp(), elsewhere), libc::EACCES, "a socket of no port");
+        assert_eq!(repairs.bind(here + 1, &socket, &listener, there), libc::EXDEV);
+        assert_eq!(repairs.bind(here, &socket, &sys::fd::eventfd().unwrap(), there), libc::ENOTSOCK);
+        assert_eq!(repairs.bind(here, &socket, &listener, there), 0);
+        assert_eq!(sys::socket::own_end(socket.raw()), sys::socket::own_end(listener.raw()));
+        assert_eq!(
+            Repairs::default().bind(here, &socket, &listener, there),
+            libc::EACCES,
+            "another client's"
+        );
     }
 
     #[test]

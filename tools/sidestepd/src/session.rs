@@ -6,7 +6,7 @@ use crate::repair::{self, Repairs};
 use crate::status;
 use keeper::protocol::{Kind, LEN, MORE_MAX, Packet, VERSION};
 use netlink::Netlink;
-use std::net::Ipv4Addr;
+use std::net::{Ipv4Addr, SocketAddrV4};
 use std::sync::Arc;
 use sys::Fd;
 use sys::socket::option;
@@ -33,6 +33,14 @@ pub(crate) fn serve(keeper: &Arc<Keeper>, connection: &Fd, seat: &Seat) {
         if question.kind == Kind::Restore && is_known {
             let handed = core::mem::take(&mut descriptors);
             let errno = keeper.held().restore(question.value as u32, more, handed, process(connection));
+            if !say(connection, question.answered(errno)) {
+                return;
+            }
+            continue;
+        }
+        if let (Kind::Bind, [socket, listener], true) = (question.kind, &descriptors[..], is_known) {
+            let to = SocketAddrV4::new(Ipv4Addr::from_bits(question.detail as u32), question.value as u16);
+            let errno = repairs.bind(keeper.namespace(), socket, listener, to);
             if !say(connection, question.answered(errno)) {
                 return;
             }

@@ -142,6 +142,26 @@ fn who_has_no_capability_switches_repair_mode_by_the_keeper_and_does_the_rest_it
 }
 
 #[test]
+fn who_has_no_capability_binds_a_low_port_by_the_keeper_where_it_listens_and_nowhere_else() {
+    const THERE: &str = "127.83.68.9:988";
+    let Some(daemon) = Daemon::start("bind", &[]) else { return };
+    let server = std::net::TcpListener::bind(THERE).unwrap();
+    let listener = std::os::fd::AsRawFd::as_raw_fd(&server);
+    confined(|| {
+        let socket = tcp();
+        let mut client = daemon.client();
+        let there = THERE.parse().unwrap();
+        let refused = Err(Error::Errno(libc::EACCES));
+        assert_eq!(client.bind(socket.raw(), listener, there), refused, "not in repair mode");
+        assert_eq!(client.repair(socket.raw(), 1), Ok(()));
+        assert_eq!(client.bind(socket.raw(), listener, "127.83.68.9:987".parse().unwrap()), refused);
+        assert_eq!(client.bind(socket.raw(), tcp().raw(), there), refused, "that does not listen");
+        assert_eq!(client.bind(socket.raw(), listener, there), Ok(()));
+        assert_eq!(sys::socket::own_end(socket.raw()), sys::socket::own_end(listener));
+    });
+}
+
+#[test]
 fn a_connection_joined_by_that_of_a_parent_has_its_rights_and_its_own_answers() {
     let Some(daemon) = Daemon::start("join", &[]) else { return };
     let parents = raw(&daemon.socket).unwrap();

@@ -13,6 +13,7 @@ use std::fs::{File, OpenOptions};
 use std::io::Read;
 use std::os::unix::fs::{FileExt, MetadataExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
+use std::time::{Duration, Instant};
 
 /// A program's file.
 #[derive(Debug)]
@@ -143,6 +144,7 @@ pub fn of(folder: &Path, keep_dead: bool) -> Result<Vec<u32>, Failure> {
     let theirs: BTreeMap<u32, (u64, u64)> =
         elsewhere.iter().filter_map(|(pid, place)| Some((*pid, file(place)?))).collect();
     let mut pids: Vec<u32> = theirs.keys().copied().collect();
+    let mut cleaning = Cleaning { begun: Instant::now(), removed: 0, told: 1 };
     for entry in entries.flatten() {
         let name = entry.file_name();
         let number = name.to_str().and_then(|name| name.strip_prefix(FILE_PREFIX));
@@ -154,10 +156,31 @@ pub fn of(folder: &Path, keep_dead: bool) -> Result<Vec<u32>, Failure> {
         } else if !keep_dead && !lives(pid) {
             // Another user's file stays: it is not ours to remove, and the next program of that number replaces it.
             remove_left(&entry.path());
+            if let Some(text) = cleaning.removed_one(cleaning.begun.elapsed()) {
+                eprintln!("vmastat: {text}");
+            }
         }
     }
     pids.sort_unstable();
     Ok(pids)
+}
+
+/// Files of the dead that are removed, of which people want to hear where it takes long.
+struct Cleaning {
+    begun: Instant,
+    removed: u64,
+    /// The last second in which something was said, or in which it is too early.
+    told: u64,
+}
+
+impl Cleaning {
+    /// One more is done, so long after the beginning: what is to be said now, once in each second after two.
+    fn removed_one(&mut self, after: Duration) -> Option<String> {
+        self.removed += 1;
+        let is_due = after.as_secs() > self.told;
+        self.told = self.told.max(after.as_secs());
+        is_due.then(|| format!("{} files of programs that are gone are looked at and removed", self.removed))
+    }
 }
 
 /// Which file it is, if it is one.
@@ -184,4 +207,18 @@ fn recognised(path: &Path) -> bool {
 pub fn name(pid: u32) -> Option<String> {
     let path = std::fs::read_link(format!("/proc/{pid}/exe")).ok()?;
     Some(path.file_name()?.to_string_lossy().trim_end_matches(" (deleted)").to_owned())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_takes_longer_than_two_seconds_is_told_once_a_second() {
+        let mut cleaning = Cleaning { begun: Instant::now(), removed: 0, told: 1 };
+        let at = [0, 900, 1999, 2000, 2001, 2999, 3000, 5500];
+        let told = at.map(|ms| cleaning.removed_one(Duration::from_millis(ms)).is_some());
+        assert_eq!(told, [false, false, false, true, false, false, true, true]);
+        assert!(cleaning.removed_one(Duration::from_secs(6)).unwrap().starts_with("9 files"));
+    }
 }

@@ -202,7 +202,7 @@ fn establish(fd: c_int, connection: &Handover) -> sys::Result<()> {
         set_option(fd, IPPROTO_TCP, libc::TCP_QUEUE_SEQ, &seq)?;
     }
     // The listener's port: repair mode allows it. A socket that has one already says EINVAL.
-    match address::bind(fd, connection.local) {
+    match keeper::bind(fd, connection.local) {
         Ok(()) | Err(libc::EINVAL) => {}
         Err(errno) => return Err(errno),
     }
