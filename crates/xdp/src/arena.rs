@@ -450,9 +450,9 @@ impl Arena {
         }
     }
 
-    /// Takes the lock of the fill and completion rings, across processes. That of a thread which was killed is taken over
-    /// as soon as it can do nothing more, however long its process takes to end: rings are consistent at each moment,
-    /// because positions are published last.
+    /// Takes the lock of the fill and completion rings, across processes. That of a thread which was killed is taken
+    /// over as soon as it can do nothing more, however long its process takes to end: rings are consistent at each
+    /// moment, because positions are published last.
     #[inline]
     pub(crate) fn lock_rings(&self) -> Locked<'_> {
         self.lock(&self.header().rings)

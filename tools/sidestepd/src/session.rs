@@ -30,18 +30,9 @@ pub(crate) fn serve(keeper: &Arc<Keeper>, connection: &Fd, seat: &Seat) {
     loop {
         descriptors.clear();
         let Some((question, more)) = hear(connection, &mut bytes, &mut descriptors) else { return };
-        if question.kind == Kind::Restore && is_known {
-            let handed = core::mem::take(&mut descriptors);
-            let errno = keeper.held().restore(question.value as u32, more, handed, process(connection));
-            if !say(connection, question.answered(errno)) {
-                return;
-            }
-            continue;
-        }
-        if let (Kind::Bind, [socket, listener], true) = (question.kind, &descriptors[..], is_known) {
-            let to = SocketAddrV4::new(Ipv4Addr::from_bits(question.detail as u32), question.value as u16);
-            let errno = repairs.bind(keeper.namespace(), socket, listener, to);
-            if !say(connection, question.answered(errno)) {
+        if matches!(question.kind, Kind::Restore | Kind::Bind) && is_known {
+            let passed = core::mem::take(&mut descriptors);
+            if !answer_about_several(keeper, connection, &repairs, (question, more), passed) {
                 return;
             }
             continue;
@@ -97,6 +88,25 @@ pub(crate) fn serve(keeper: &Arc<Keeper>, connection: &Fd, seat: &Seat) {
             return;
         }
     }
+}
+
+/// Questions that come with more than one descriptor. False: that was none, or the client did not get its answer.
+fn answer_about_several(
+    keeper: &Keeper,
+    connection: &Fd,
+    repairs: &Repairs,
+    (question, more): (Packet, &[u8]),
+    passed: Vec<Fd>,
+) -> bool {
+    let errno = match (question.kind, &passed[..]) {
+        (Kind::Restore, _) => keeper.held().restore(question.value as u32, more, passed, process(connection)),
+        (Kind::Bind, [socket, listener]) => {
+            let to = SocketAddrV4::new(Ipv4Addr::from_bits(question.detail as u32), question.value as u16);
+            repairs.bind(keeper.namespace(), socket, listener, to)
+        }
+        _ => return false,
+    };
+    say(connection, question.answered(errno))
 }
 
 /// The next question, and what is behind it. `None`: the client has hung up, or said what is none.
