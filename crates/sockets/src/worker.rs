@@ -275,7 +275,12 @@ impl Worker {
                 continue;
             };
             let due = inner.stack.next_timer().is_some_and(|due| due.0 <= now);
-            if due || lane.gathering.load(Ordering::Relaxed) || is_away(lane, now) || lane.is_stranded(now) {
+            if due
+                || lane.gathering.load(Ordering::Relaxed)
+                || lane.bell.is_due()
+                || is_away(lane, now)
+                || lane.is_stranded(now)
+            {
                 // Being away is measured by the application's turns, not by ours.
                 inner.turn_in_background(now);
                 lane.publish(&inner);

@@ -15,7 +15,7 @@ pub use census::Census;
 pub use half_open::{ByKernel, HalfOpen};
 pub use handover::HandOver;
 pub use kept::{Handout, Kept, interface_name};
-pub use transmit::Sent;
+pub use transmit::{Bell, Sent};
 pub use watch::Change;
 
 use core::sync::atomic::Ordering;
@@ -89,6 +89,7 @@ pub struct Device {
     /// The queue to look at first, in turn.
     next_queue: usize,
     transmit: transmit::Transmit,
+    bell: Arc<Bell>,
     /// Connections of processes that were killed.
     half_open: half_open::Untold,
     /// Of the one that opened the interface.
@@ -316,7 +317,7 @@ impl Device {
 
     /// What was sent since the device was opened.
     pub fn sent(&self) -> Sent {
-        self.transmit.counts
+        Sent { kicks: self.transmit.counts.kicks + self.bell.rung(), ..self.transmit.counts }
     }
 
     /// Free frames at the device's own hand, for sending at once.

@@ -43,7 +43,7 @@ mod steering;
 
 pub use arena::Locked;
 pub use device::{
-    ByKernel, Census, Change, Device, HalfOpen, HandOver, Handout, Inherited, Kept, Options, Sent,
+    Bell, ByKernel, Census, Change, Device, HalfOpen, HandOver, Handout, Inherited, Kept, Options, Sent,
     interface_name,
 };
 pub use moderation::{Moderation, Pace, Unmoderated};

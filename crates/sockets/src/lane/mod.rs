@@ -27,7 +27,7 @@ use core::net::Ipv4Addr;
 use core::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
 use stack::{SocketId, Stack};
 use std::collections::{HashMap, VecDeque};
-use std::sync::OnceLock;
+use std::sync::{Arc, OnceLock};
 
 /// See the module's page.
 pub(crate) struct Lane {
@@ -63,6 +63,8 @@ pub(crate) struct Lane {
     pub moderator: OnceLock<Moderator>,
     /// Who looks at its frames.
     pub capture: sys::Mutex<Option<crate::capture::Running>>,
+    /// Tells the kernel of frames that were shown.
+    pub bell: Arc<xdp::Bell>,
     inner: sys::Mutex<Inner>,
 }
 
@@ -95,6 +97,8 @@ pub(crate) struct Inner {
     pub completions: crate::extra::Queue,
     /// When sends share a hand-over.
     pub gather: Gather,
+    /// Frames are shown only: who has the lock rings for them afterwards ([`Lane::briefly`]).
+    shows_only: bool,
     /// When a frame last came or went.
     pub moved_at: u64,
     /// How frames are taken in.
@@ -144,6 +148,7 @@ impl Lane {
                 .flatten()
                 .map_or_else(OnceLock::new, OnceLock::from),
             capture: Rank::Capture.lock(None),
+            bell: device.bell(),
             inner: Rank::Lane.lock(Inner {
                 device,
                 stack,
@@ -159,6 +164,7 @@ impl Lane {
                 lent: crate::extra::Lent::new(slot, frames),
                 completions: crate::extra::Queue::new(runtime.parameters.socketxtreme),
                 gather: Gather::new(&runtime.parameters),
+                shows_only: false,
                 moved_at: now.0,
                 intake: turn::Intake::new(&runtime.parameters),
                 // Those that were answered before there was this lane may be proven to it.
@@ -200,12 +206,34 @@ impl Lane {
         self.inner.is_locked()
     }
 
+    /// What a call does that sends, receives or waits. The kernel is told of its frames when the lock is free again:
+    /// delivering them takes longer than all else here, and whom that wakes may take the processor.
+    #[inline]
+    pub(crate) fn briefly<R>(&self, act: impl FnOnce(&mut Inner) -> R) -> R {
+        let mut inner = self.lock();
+        inner.shows_only = true;
+        let result = act(&mut inner);
+        inner.shows_only = false;
+        drop(inner);
+        self.ring();
+        result
+    }
+
+    /// Tells the kernel of frames that were shown, if nobody else has.
+    #[inline]
+    fn ring(&self) {
+        if !self.bell.ring() {
+            self.lock().device.kick();
+        }
+    }
+
     /// One turn, if there is anything to do; see [`Inner::turn`].
     #[inline]
     pub(crate) fn turn(&self, now: u64) {
-        let mut inner = self.lock();
-        inner.turn(now);
-        self.note(&inner, now);
+        self.briefly(|inner| {
+            inner.turn(now);
+            self.note(inner, now);
+        });
     }
 
     /// Publishes what the worker looks at; called before the lock is let go.
@@ -267,6 +295,7 @@ impl Lane {
     /// Fences the lane off in the child of a fork: device and engine are the parent's.
     pub(crate) fn disown(&self) {
         self.fenced.store(true, Ordering::Release);
+        self.bell.silence();
     }
 
     /// Whether the lane can no longer be used.

@@ -212,15 +212,20 @@ impl Inner {
         }
     }
 
-    /// Flushes the engine and hands every committed frame to the kernel.
+    /// Flushes the engine and hands every committed frame to the kernel, or shows it: see [`super::Lane::briefly`].
     #[inline]
     pub(crate) fn hand_over(&mut self, at: Instant) {
         if self.stack.wants_flush() {
             self.stack.flush(at, &mut Tx(&mut self.device));
         }
-        if self.device.unkicked() > 0 {
+        let is_needed = if self.shows_only { self.device.unkicked() > 0 } else { self.device.is_sending() };
+        if is_needed {
             logger::finer!("interface {}: {} frames go out", self.link, self.device.unkicked());
-            self.device.kick();
+            if self.shows_only {
+                self.device.show();
+            } else {
+                self.device.kick();
+            }
             self.gather.kicked = at.0;
             self.moved_at = at.0;
             BACKGROUND.rouse();

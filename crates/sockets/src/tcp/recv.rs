@@ -170,27 +170,27 @@ fn attempt_into(
 ) -> Result<usize, RecvError> {
     let Some((lane, id)) = object.leg() else { return Err(RecvError::NoSocket) };
     let at = Instant(now);
-    let mut guard = lane.lock();
-    let inner = &mut *guard;
-    inner.drain(now);
-    let mut result = inner.stack.tcp_recv(at, id, into, take, &mut Tx(&mut inner.device));
-    if result == Err(RecvError::WouldBlock) {
-        if waits {
-            inner.turn(now);
-        } else {
-            inner.look(now);
+    lane.briefly(|inner| {
+        inner.drain(now);
+        let mut result = inner.stack.tcp_recv(at, id, into, take, &mut Tx(&mut inner.device));
+        if result == Err(RecvError::WouldBlock) {
+            if waits {
+                inner.turn(now);
+            } else {
+                inner.look(now);
+            }
+            result = inner.stack.tcp_recv(at, id, into, take, &mut Tx(&mut inner.device));
         }
-        result = inner.stack.tcp_recv(at, id, into, take, &mut Tx(&mut inner.device));
-    }
-    if let Ok(taken @ 1..) = result
-        && !matches!(take, Take::Peek(_))
-    {
-        counts::received(object, taken);
-        if take == Take::Consume {
-            object.peek.read(taken);
+        if let Ok(taken @ 1..) = result
+            && !matches!(take, Take::Peek(_))
+        {
+            counts::received(object, taken);
+            if take == Take::Consume {
+                object.peek.read(taken);
+            }
         }
-    }
-    inner.hand_over_unless_gathering(at);
-    lane.note(inner, now);
-    result
+        inner.hand_over_unless_gathering(at);
+        lane.note(inner, now);
+        result
+    })
 }

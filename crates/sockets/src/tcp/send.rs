@@ -84,7 +84,7 @@ fn attempt(
     begins: bool,
 ) -> Result<usize, SendError> {
     let Some((lane, id)) = object.leg() else { return Err(SendError::NoSocket) };
-    give(object, lane, &mut lane.lock(), id, data, flags, now, begins)
+    lane.briefly(|inner| give(object, lane, inner, id, data, flags, now, begins))
 }
 
 /// See [`attempt`].
@@ -125,18 +125,19 @@ pub(crate) fn send_fetched(
     fetch: impl FnOnce(&mut [u8]) -> usize,
 ) -> usize {
     let Some((lane, id)) = object.leg() else { return 0 };
-    let mut guard = lane.lock();
-    let room = guard.stack.tcp_send_room(id).min(buffer.len());
-    if room == 0 {
-        return 0;
-    }
-    let fetched = fetch(&mut buffer[..room]);
-    if fetched == 0 {
-        return 0;
-    }
-    let sent = give(object, lane, &mut guard, id, &mut &buffer[..fetched], flags, sys::clock::now(), true);
-    debug_assert_eq!(sent, Ok(fetched));
-    fetched
+    lane.briefly(|inner| {
+        let room = inner.stack.tcp_send_room(id).min(buffer.len());
+        if room == 0 {
+            return 0;
+        }
+        let fetched = fetch(&mut buffer[..room]);
+        if fetched == 0 {
+            return 0;
+        }
+        let sent = give(object, lane, inner, id, &mut &buffer[..fetched], flags, sys::clock::now(), true);
+        debug_assert_eq!(sent, Ok(fetched));
+        fetched
+    })
 }
 
 /// The error of a send that took nothing. A write to a closed connection raises SIGPIPE, as the kernel does.

@@ -253,31 +253,36 @@ fn take(
     behind: &mut Option<usize>,
     now: u64,
 ) -> Result<Answer<ssize_t>, RecvError> {
-    let mut inner = lane.lock();
-    inner.drain(now);
-    if inner.device.unkicked() > 0 || behind.is_some() || !inner.stack.ready(id).any(Ready::IN | Ready::ERR) {
-        inner.turn(now);
-        lane.note(&inner, now);
-    }
-    if flags & libc::MSG_PEEK != 0 {
-        let dropped = inner.stack.udp_dropped(id);
-        let inner = &mut *inner;
-        let datagram = match behind {
-            Some(behind) => inner.stack.udp_peek_behind(id, behind)?,
-            None => inner.stack.udp_peek(id)?,
-        };
-        let place = behind.unwrap_or(0);
-        // SAFETY: `message` is the application's (see `recv`).
-        Ok(unsafe { told(object, lane, &inner.addresses, dropped, datagram, place, message, into, flags) })
-    } else {
-        let datagram = inner.stack.udp_recv(id)?;
-        let dropped = inner.stack.udp_dropped(id);
-        // SAFETY: as above.
-        let answer =
-            unsafe { told(object, lane, &inner.addresses, dropped, &datagram, 0, message, into, flags) };
-        counts::received(object, datagram.len);
-        Ok(answer)
-    }
+    lane.briefly(|inner| {
+        inner.drain(now);
+        if inner.device.unkicked() > 0
+            || behind.is_some()
+            || !inner.stack.ready(id).any(Ready::IN | Ready::ERR)
+        {
+            inner.turn(now);
+            lane.note(inner, now);
+        }
+        if flags & libc::MSG_PEEK != 0 {
+            let dropped = inner.stack.udp_dropped(id);
+            let datagram = match behind {
+                Some(behind) => inner.stack.udp_peek_behind(id, behind)?,
+                None => inner.stack.udp_peek(id)?,
+            };
+            let place = behind.unwrap_or(0);
+            // SAFETY: `message` is the application's (see `recv`).
+            Ok(unsafe {
+                told(object, lane, &inner.addresses, dropped, datagram, place, message, into, flags)
+            })
+        } else {
+            let datagram = inner.stack.udp_recv(id)?;
+            let dropped = inner.stack.udp_dropped(id);
+            // SAFETY: as above.
+            let answer =
+                unsafe { told(object, lane, &inner.addresses, dropped, &datagram, 0, message, into, flags) };
+            counts::received(object, datagram.len);
+            Ok(answer)
+        }
+    })
 }
 
 /// The datagram, and beside it what the application asked to be told.

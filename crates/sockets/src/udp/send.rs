@@ -132,26 +132,26 @@ fn transmit(
     now: u64,
 ) -> Result<usize, SendError> {
     let Some(id) = object.leg_on(lane) else { return Err(SendError::NoSocket) };
-    let mut inner = lane.lock();
-    let inner = &mut *inner;
-    inner.take_in(now);
-    let Some(to) = to.or_else(|| inner.stack.remote(id)) else { return Err(SendError::NotConnected) };
-    // A socket bound to one address sends from it.
-    let bound = inner.stack.local(id).is_some_and(|local| !local.ip().is_unspecified());
-    let from = asked.source.or(if bound { None } else { source });
-    let before = set_for_one(inner, id, asked);
-    let result = inner.stack.udp_send(Instant(now), id, from, to, data, &mut Tx(&mut inner.device));
-    if let Some((ttl, multicast_ttl, tos)) = before {
-        inner.stack.udp_configure(id, |options| {
-            (options.ttl, options.multicast_ttl, options.tos) = (ttl, multicast_ttl, tos);
-        });
-    }
-    if let Ok(sent) = result {
-        counts::sent(object, sent, true);
-    }
-    inner.sent(now);
-    lane.note(inner, now);
-    result
+    lane.briefly(|inner| {
+        inner.take_in(now);
+        let Some(to) = to.or_else(|| inner.stack.remote(id)) else { return Err(SendError::NotConnected) };
+        // A socket bound to one address sends from it.
+        let bound = inner.stack.local(id).is_some_and(|local| !local.ip().is_unspecified());
+        let from = asked.source.or(if bound { None } else { source });
+        let before = set_for_one(inner, id, asked);
+        let result = inner.stack.udp_send(Instant(now), id, from, to, data, &mut Tx(&mut inner.device));
+        if let Some((ttl, multicast_ttl, tos)) = before {
+            inner.stack.udp_configure(id, |options| {
+                (options.ttl, options.multicast_ttl, options.tos) = (ttl, multicast_ttl, tos);
+            });
+        }
+        if let Ok(sent) = result {
+            counts::sent(object, sent, true);
+        }
+        inner.sent(now);
+        lane.note(inner, now);
+        result
+    })
 }
 
 /// Sets what one datagram is to have of its own; returns what the socket had.

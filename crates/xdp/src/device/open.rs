@@ -88,6 +88,7 @@ impl Device {
         }
         let frames = arena.frames();
         let mut device = Device {
+            bell: Arc::new(transmit::Bell::new(queues[0].socket.fd.raw())),
             descriptors: queues.iter().map(|queue| queue.socket.fd.raw()).collect(),
             queues,
             pool: Pool::leak(arena),

@@ -1,5 +1,6 @@
 //! Devices on veth pairs between namespaces. Needs root; says so and passes where it cannot.
 
+mod bell;
 mod beside;
 mod fork;
 mod large;

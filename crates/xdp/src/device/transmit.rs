@@ -2,6 +2,12 @@
 //!
 //! A committed frame is never lost: what the kernel does not take now (EAGAIN, EBUSY, ENOBUFS: its budget, the
 //! device's queue or its memory are used up) stays in the transmit ring and goes with the next kick.
+//!
+//! Where the device copies, the system call lasts as long as the delivery of the frames. Who shares the device shows
+//! frames while it has the device ([`Device::show`]), and tells the kernel when it has let go of it ([`Bell`]).
+
+use core::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::Arc;
 
 use super::Device;
 use crate::arena::FRAME;
@@ -31,6 +37,46 @@ pub(super) struct Transmit {
     pub(super) refused: u32,
     /// The last kick's error, if it was one that waiting does not cure.
     failed: Option<i32>,
+}
+
+/// Tells the kernel of frames that were shown: by any thread, without the device, once for all of them.
+pub struct Bell {
+    fd: i32,
+    /// Frames were shown since it rang last.
+    due: AtomicBool,
+    rung: AtomicU64,
+}
+
+impl Bell {
+    pub(super) fn new(fd: i32) -> Bell {
+        Bell { fd, due: AtomicBool::new(false), rung: AtomicU64::new(0) }
+    }
+
+    /// Whether it is yet to ring for frames that were shown.
+    #[inline]
+    pub fn is_due(&self) -> bool {
+        self.due.load(Ordering::Relaxed)
+    }
+
+    /// Never rings for what was shown so far: in the child of a fork the number may be another file's.
+    pub fn silence(&self) {
+        self.due.store(false, Ordering::Relaxed);
+    }
+
+    /// How often it rang.
+    pub(super) fn rung(&self) -> u64 {
+        self.rung.load(Ordering::Relaxed)
+    }
+
+    /// Rings, if that is due. False: the kernel does not take everything; [`Device::kick`] is to go on.
+    #[inline]
+    pub fn ring(&self) -> bool {
+        if !self.is_due() || !self.due.swap(false, Ordering::AcqRel) {
+            return true;
+        }
+        self.rung.fetch_add(1, Ordering::Relaxed);
+        sys::socket::send(self.fd, &[], libc::MSG_DONTWAIT).is_ok()
+    }
 }
 
 /// What a device counts of its sending, since it was opened.
@@ -126,17 +172,48 @@ impl Device {
         self.transmit.failed
     }
 
-    /// Hands committed frames to the kernel (the system call, if the ring asks for it) and reaps completions.
+    /// Whether the kernel has not taken everything yet, committed, shown or left behind.
+    #[inline]
+    pub fn is_sending(&self) -> bool {
+        self.unkicked() != 0 || self.queues[0].socket.tx.waiting() != 0
+    }
+
+    /// Hands committed frames to the kernel, and those that were shown (the system call, if the ring asks for it), and
+    /// reaps completions.
     #[inline]
     pub fn kick(&mut self) {
-        if self.unkicked() != 0 {
-            self.queues[0].socket.tx.publish();
-            self.transmit.committed = 0;
-            self.transmit.left_behind = 0;
-            if self.queues[0].socket.tx.needs_wakeup() {
-                self.wake_sender();
-            }
+        if self.is_sending() && self.publish() {
+            self.bell.silence();
+            self.wake_sender();
         }
+        self.reap_many();
+    }
+
+    /// As [`Device::kick`], but leaves the system call to the [`Bell`].
+    #[inline]
+    pub fn show(&mut self) {
+        if self.unkicked() != 0 && self.publish() {
+            self.bell.due.store(true, Ordering::Release);
+        }
+        self.reap_many();
+    }
+
+    /// What [`Device::show`] leaves to others.
+    pub fn bell(&self) -> Arc<Bell> {
+        Arc::clone(&self.bell)
+    }
+
+    /// Shows the kernel what was committed; whether it must be told.
+    #[inline]
+    fn publish(&mut self) -> bool {
+        self.queues[0].socket.tx.publish();
+        self.transmit.committed = 0;
+        self.transmit.left_behind = 0;
+        self.queues[0].socket.tx.needs_wakeup()
+    }
+
+    #[inline]
+    fn reap_many(&mut self) {
         if self.queues[0].completion.waiting() >= REAP_BATCH {
             self.reap();
         }
