@@ -362,6 +362,15 @@ extern "C" fn forked_child() {
     }
 }
 
+/// Before a child with a copy of this memory is made that runs no code of ours, by `_Fork` or a bare clone: what it
+/// inherits is the kernel's, for both.
+pub(crate) fn copying() {
+    if running() && own_process() {
+        let _inside = Inside::enter();
+        crate::guard::run(sockets::calls::copying);
+    }
+}
+
 /// In the child of `_Fork`, where only what is safe in signal handlers may be done: locks, malloc's too, may be held by
 /// threads that are not here. Everything is the kernel's from now on: its sockets are the shadows of ours.
 pub(crate) fn bare_child() {

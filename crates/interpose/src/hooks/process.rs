@@ -4,10 +4,11 @@
 use crate::hooks::{confine, data, descriptor, socket, wait};
 use crate::inside::opening;
 use crate::start::{
-    bare_child, enabled, ending, executing, gave, is_as_in_parent, is_in_parents_memory, own_process, running,
+    bare_child, copying, enabled, ending, executing, gave, is_as_in_parent, is_in_parents_memory,
+    own_process, running,
 };
 use crate::table::hooks;
-use libc::{c_char, c_int, c_long};
+use libc::{c_char, c_int, c_long, c_void};
 use sockets::{Answer, Stop, Why, calls};
 
 /// Routes a system call that touches sockets or descriptors to its hook; `None`: none of those. Raw calls return
@@ -64,10 +65,6 @@ unsafe fn routed(
             libc::SYS_setsockopt => socket::setsockopt(fd, b as c_int, c as c_int, d as _, e as _),
             libc::SYS_close => descriptor::close(fd),
             libc::SYS_close_range => descriptor::close_range(fd as _, b as _, c as c_int),
-            libc::SYS_exit_group => {
-                ending();
-                return None;
-            }
             libc::SYS_pipe2 => descriptor::makers::pipe2(a as _, b as c_int),
             libc::SYS_openat => descriptor::makers::openat(fd, b as _, c as c_int, d as _),
             libc::SYS_dup => descriptor::dup(fd),
@@ -92,6 +89,25 @@ unsafe fn routed(
         }
     };
     Some(c_long::from(result))
+}
+
+/// What comes before system calls that end the process, or copy it past libc's fork.
+///
+/// # Safety
+/// `a` is the first argument of the call; for clone3 a valid structure, or nothing that the kernel would accept.
+unsafe fn foresee(number: c_long, a: usize) {
+    let flags = match number {
+        libc::SYS_exit_group => return ending(),
+        libc::SYS_clone => a,
+        // SAFETY: by the caller; the flags come first.
+        libc::SYS_clone3 if a != 0 => unsafe { (a as *const u64).read_unaligned() as usize },
+        libc::SYS_fork => 0,
+        _ => return,
+    };
+    // A thread, and a vfork child, share this memory.
+    if flags & libc::CLONE_VM as usize == 0 {
+        copying();
+    }
 }
 
 /// Whether a system call without a hook returns a new descriptor, whose number may have been a socket's of ours.
@@ -141,7 +157,11 @@ hooks! { running:
     // A C variadic; six words cover every system call.
     fn syscall(number: c_long, a: usize, b: usize, c: usize, d: usize, e: usize, f: usize) -> c_long {
         // The hooks count themselves in.
-        match opening(|| routed(number, a, b, c, d, e, f).or_else(|| confine::routed(number, [a, b, c, d, e, f]))) {
+        let answer = || {
+            foresee(number, a);
+            routed(number, a, b, c, d, e, f).or_else(|| confine::routed(number, [a, b, c, d, e, f]))
+        };
+        match opening(answer) {
             Some(result) => Ok(result),
             None => Err(Stop::Kernel(Why::NotOurs)),
         }
@@ -166,11 +186,28 @@ pub(crate) mod first {
     hooks! { enabled:
         // The fork that runs no atfork handlers.
         fn _Fork() -> c_int {
+            copying();
             let child = genuine::_Fork();
             if child == 0 {
                 bare_child();
             }
             Ok(child)
+        }
+
+        // A C variadic, as `syscall`. Children with memory of their own go the way of a bare system call.
+        fn clone(
+            entry: extern "C" fn(*mut c_void) -> c_int,
+            stack: *mut c_void,
+            flags: c_int,
+            argument: *mut c_void,
+            parent: usize,
+            storage: usize,
+            child: usize,
+        ) -> c_int {
+            if flags & libc::CLONE_VM == 0 {
+                copying();
+            }
+            Err::<c_int, _>(Stop::Kernel(Why::NotOurs))
         }
 
         // libc's forks, and ends the parent without a word that could be heard here: connections go to the child at the

@@ -89,6 +89,15 @@ pub fn starting_program(is_got: impl Fn(c_int) -> bool) {
     }
 }
 
+/// Before a child is made that has all descriptors and runs no code of ours: it could claim nothing.
+pub fn copying() {
+    let Some(runtime) = runtime::get() else { return };
+    FAMILY.before_fork(runtime);
+    // Listeners are the kernel's by now, and may be everybody's there.
+    let is_other = |fd: &c_int| fd_table::socket(*fd).is_some_and(|object| !carrier::is_listener(object));
+    (0..fd_table::end()).filter(is_other).for_each(|fd| hand_on(fd, Why::Inherited));
+}
+
 /// Whether exec closes it.
 pub(super) fn is_close_on_exec(fd: c_int) -> bool {
     sys::fd::fcntl(fd, libc::F_GETFD, 0).is_ok_and(|flags| flags & libc::FD_CLOEXEC != 0)

@@ -60,6 +60,7 @@ pub(crate) fn after_fork(object: &'static Object, child: &sys::InChild) -> bool 
     true
 }
 
-fn is_listener(object: &Object) -> bool {
+/// Whether it is a listener, whoever has its queue.
+pub(crate) fn is_listener(object: &Object) -> bool {
     object.control.lock().queue.is_some()
 }

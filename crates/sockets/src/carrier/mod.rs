@@ -26,7 +26,7 @@ pub(crate) use carried::{
 };
 pub(crate) use datagrams::{begin_datagrams, begins_late, datagram, demand_datagrams, is_due_at_once, waits};
 pub(crate) use demanded::{connects_on_wire, is_demanded, listens_on_wire};
-pub(crate) use forking::{after_fork, before_fork};
+pub(crate) use forking::{after_fork, before_fork, is_listener};
 pub(crate) use holders::{is_alone, leave};
 pub(crate) use judge::{Traffic, demand, on_wire, shake, standing};
 pub(crate) use opening::OPENING;
