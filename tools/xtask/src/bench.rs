@@ -22,6 +22,7 @@ mod rounds;
 mod sdp;
 mod syn_flood;
 mod throughput;
+mod together;
 mod vma_tables;
 
 /// What benchmarks are told.
@@ -69,6 +70,7 @@ pub(crate) fn run(words: &[String]) -> Result<ExitCode> {
         "connections" => &connections::run,
         "extra" => &extra::run,
         "profiles" => &|plan| profiles::run(plan, &names),
+        "together" => &together::run,
         "syn-flood" => &syn_flood::run,
         "sdp" if programs => &|plan| sdp::run_programs(plan, &names),
         "sdp" => &sdp::run,
