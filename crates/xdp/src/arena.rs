@@ -11,11 +11,12 @@
 //!   (page)    frames, FRAME bytes each: this part is the UMEM
 //! ```
 //!
-//! A frame is free (owner 0, on the list), a lane's (owner 1..=63: cached, received and not yet returned, or being
-//! sent), the kernel's (posted in a fill ring, which all lanes of the queue fill and are fed from), or left behind by
-//! a lane whose process ended. That lane's number is free at once; its frames are only after a while, as the kernel may
-//! be sending them. So it is the frame that says since when it is left. A process killed between taking a frame off the
-//! list and marking it loses that one frame; nothing else.
+//! A frame is free (owner 0, on the list), a lane's (owner 1..=63: cached, or received and not yet returned; with a
+//! mark while it is being sent, so that a completion for which nobody waits any more frees nothing), the kernel's
+//! (posted in a fill ring, which all lanes of the queue fill and are fed from), or left behind by a lane whose process
+//! ended. That lane's number is free at once; its frames are only after a while, as the kernel may be sending them. So
+//! it is the frame that says since when it is left. A process killed between taking a frame off the list and marking it
+//! loses that one frame; nothing else.
 
 use core::sync::atomic::{AtomicU32, AtomicU64, Ordering, compiler_fence};
 
@@ -29,7 +30,8 @@ pub(crate) const FRAME: usize = 4096;
 
 /// Lanes of one arena, all processes together, and 0 for none.
 pub(crate) const LANES: usize = 64;
-/// How long a dead process's frames are left alone: those that it sent may still be the kernel's.
+/// Seconds for which a dead process's frames are left alone: those that it sent may still be the kernel's. A completion
+/// that comes later is nobody's, unless the frame is being sent again by then.
 pub(crate) const GRACE_S: u32 = 2;
 const HEADER: usize = 4096;
 
@@ -38,6 +40,8 @@ const FREE: u32 = 0;
 const KERNEL: u32 = u32::MAX;
 /// Owner of what a lane left behind; beside it, when, in seconds.
 const LEFT: u32 = 1 << 31;
+/// Beside the lane that owns a frame: it sends it.
+const SENT: u32 = 1 << 30;
 
 /// Marks the lock word while somebody may sleep for it.
 const CONTENDED: u32 = 1 << 31;
@@ -88,6 +92,15 @@ pub(crate) struct Arena {
     /// One end of a pair of sockets: its credentials (SO_PEERCRED) are those of the process that made the arena, and
     /// its network namespace is that of the interface.
     maker: Fd,
+}
+
+/// Whose frame was sent.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Completed {
+    /// The lane's that found the completion: it has the frame again.
+    Own,
+    /// Another's of the same queue: the frame is to be given back.
+    Another,
 }
 
 /// Frames by owner.
@@ -185,12 +198,13 @@ impl Arena {
     pub(crate) fn count_frames(&self) -> Frames {
         let mut frames = Frames { free: 0, posted: 0, left: 0, of_lanes: [0; LANES] };
         for frame in 0..self.frames {
-            let owner = self.owner(frame);
-            match frames.of_lanes.get_mut(owner as usize) {
-                _ if owner == FREE => frames.free += 1,
-                Some(lane) => *lane += 1,
-                None if owner == KERNEL => frames.posted += 1,
-                None => frames.left += 1,
+            match self.owner(frame) {
+                FREE => frames.free += 1,
+                KERNEL => frames.posted += 1,
+                owner => match lane_of(owner) {
+                    Some(lane) => frames.of_lanes[lane as usize] += 1,
+                    None => frames.left += 1,
+                },
             }
         }
         frames
@@ -247,12 +261,6 @@ impl Arena {
         self.word(0, frame).map_or(FREE, |word| word.load(Ordering::Relaxed))
     }
 
-    /// Is this owner a lane?
-    #[inline]
-    pub(crate) fn is_lane(&self, owner: u32) -> bool {
-        (1..LANES as u32).contains(&owner)
-    }
-
     /// The frame is another's from now on, if it is still this one's. True: it was.
     #[inline]
     pub(crate) fn pass_on(&self, frame: u32, from: u32, to: u32) -> bool {
@@ -264,6 +272,25 @@ impl Arena {
     #[inline]
     pub(crate) fn received(&self, frame: u32, lane: u32) {
         self.set_owner(frame, lane);
+    }
+
+    /// A frame of `lane` goes into its transmit ring.
+    #[inline]
+    pub(crate) fn sending(&self, frame: u32, lane: u32) {
+        self.set_owner(frame, lane | SENT);
+    }
+
+    /// `lane` found the completion of this frame, which is its own from now on. `None`: nobody waited for it, and the
+    /// frame stays whose it is. (What a dead lane sent comes back by itself.)
+    #[inline]
+    pub(crate) fn completed(&self, frame: u32, lane: u32) -> Option<Completed> {
+        let owner = self.owner(frame);
+        if owner == lane | SENT {
+            self.set_owner(frame, lane);
+            return Some(Completed::Own);
+        }
+        let is_anothers = owner & SENT != 0 && lane_of(owner).is_some();
+        (is_anothers && self.pass_on(frame, owner, lane)).then_some(Completed::Another)
     }
 
     /// A frame of ours goes into a fill ring.
@@ -417,7 +444,7 @@ impl Arena {
         self.header().left.store(now_s, Ordering::Release);
         for frame in 0..self.frames {
             let owner = self.owner(frame);
-            if self.is_lane(owner) && dead >> owner & 1 == 1 {
+            if lane_of(owner).is_some_and(|lane| dead >> lane & 1 == 1) {
                 // One that was sent may have come back in between.
                 self.pass_on(frame, owner, left);
             }
@@ -472,6 +499,12 @@ impl Arena {
         }
         Locked { word }
     }
+}
+
+/// The lane that owns a frame, by the frame's word.
+#[inline]
+fn lane_of(owner: u32) -> Option<u32> {
+    Some(owner & !SENT).filter(|lane| (1..LANES as u32).contains(lane))
 }
 
 #[cold]

@@ -55,6 +55,32 @@ fn the_number_of_a_dead_process_is_free_at_once_and_its_frames_after_a_while_but
 }
 
 #[test]
+fn a_completion_that_comes_after_the_grace_of_the_dead_frees_nothing_twice() {
+    let arena = Arena::create(2).unwrap();
+    let (dead, one, two) = (arena.join().unwrap(), arena.join().unwrap(), arena.join().unwrap());
+    let mut sent = Vec::new();
+    arena.take(dead, 2, &mut sent);
+    sent.iter().for_each(|&frame| arena.sending(frame, dead));
+    let now = seconds();
+    arena.bury(1 << dead, now);
+    arena.take_back_left(now + GRACE_S);
+    let (mut of_one, mut of_two) = (Vec::new(), Vec::new());
+    arena.take(one, 1, &mut of_one);
+    arena.take(two, 1, &mut of_two);
+    assert_eq!((of_one.len(), of_two.len()), (1, 1), "the grace is over");
+    for &frame in &sent {
+        assert_eq!(arena.completed(frame, one), None, "frame {frame} is in use");
+    }
+    // What they send themselves comes back, once.
+    arena.sending(of_one[0], one);
+    arena.sending(of_two[0], two);
+    assert_eq!(arena.completed(of_one[0], one), Some(Completed::Own));
+    assert_eq!(arena.completed(of_one[0], one), None);
+    assert_eq!(arena.completed(of_two[0], one), Some(Completed::Another));
+    assert_eq!(arena.completed(of_two[0], one), None);
+}
+
+#[test]
 fn any_number_of_lanes_come_and_go_within_a_moment() {
     let arena = Arena::create(256).unwrap();
     let now = seconds();

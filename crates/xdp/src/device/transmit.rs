@@ -10,7 +10,7 @@ use core::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::Arc;
 
 use super::Device;
-use crate::arena::FRAME;
+use crate::arena::{Completed, FRAME};
 use crate::if_xdp::Desc;
 use capture::Direction;
 
@@ -145,6 +145,7 @@ impl Device {
         if self.tap.is_some() {
             self.show_sent(frame, len);
         }
+        self.pool.arena.sending(frame, self.lane);
         self.queues[0].socket.tx.put(Desc { addr: u64::from(frame) * FRAME as u64, len, options: 0 });
         self.transmit.committed += 1;
         self.transmit.counts.frames += 1;
@@ -277,12 +278,10 @@ impl Device {
         ring.reload(true);
         for _ in 0..ring.filled() {
             let frame = (ring.take() / FRAME as u64) as u32;
-            let owner = arena.owner(frame);
-            if owner == self.lane {
-                self.free.push(frame);
-            } else if arena.is_lane(owner) && arena.pass_on(frame, owner, self.lane) {
-                // (What a dead lane sent comes back by itself.)
-                self.transmit.sent.push(frame);
+            match arena.completed(frame, self.lane) {
+                Some(Completed::Own) => self.free.push(frame),
+                Some(Completed::Another) => self.transmit.sent.push(frame),
+                None => {}
             }
         }
         ring.release();
