@@ -28,7 +28,10 @@ impl Set {
                 os.epoll_control(self.fd.load(Ordering::Relaxed), operation, fd, events, data)
                     .map_err(Stop::Errno)?;
                 match operation {
-                    libc::EPOLL_CTL_ADD => self.take_in(os, inner),
+                    libc::EPOLL_CTL_ADD => {
+                        self.has_foreign.store(true, Ordering::Relaxed);
+                        self.take_in(os, inner);
+                    }
                     libc::EPOLL_CTL_DEL => {
                         self.part_from(inner);
                         inner.part_from(self);
@@ -37,7 +40,10 @@ impl Set {
                 }
                 return Ok(0);
             }
-            None => return Err(Stop::Kernel(Why::NotOurs)),
+            None => {
+                self.has_foreign.store(true, Ordering::Relaxed);
+                return Err(Stop::Kernel(Why::NotOurs));
+            }
         };
         match (operation, event) {
             (libc::EPOLL_CTL_ADD | libc::EPOLL_CTL_MOD, Some(event))

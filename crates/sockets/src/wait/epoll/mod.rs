@@ -64,6 +64,8 @@ pub(crate) struct Set {
     has_inner: AtomicBool,
     /// Adaptive spin budget.
     spin: AtomicU32,
+    /// There are, or were, descriptors in it of which the kernel alone knows whether they are ready.
+    has_foreign: AtomicBool,
     /// When the kernel's side was looked at last.
     looked: AtomicU64,
     items: sys::Mutex<Items>,
@@ -122,6 +124,7 @@ impl Set {
             relations: Rank::Relations.lock(Relations::default()),
             has_inner: AtomicBool::new(false),
             spin: AtomicU32::new(0),
+            has_foreign: AtomicBool::new(false),
             looked: AtomicU64::new(0),
             items: Rank::Items.lock(Items::default()),
             settling: Rank::Settling.lock(()),
@@ -148,6 +151,7 @@ impl Set {
         self.lanes.store(0, Ordering::Relaxed);
         self.nested.store(false, Ordering::Relaxed);
         self.spin.store(0, Ordering::Relaxed);
+        self.has_foreign.store(false, Ordering::Relaxed);
         self.looked.store(0, Ordering::Relaxed);
         self.held.lock().clear();
         self.has_held.store(false, Ordering::Relaxed);

@@ -139,8 +139,17 @@ unsafe fn of_ours(
         mask,
         polling: Polling::Epoll,
     };
-    let mut look =
-        Look { runtime, set, events, max: max as usize, mask, merged: 0, found_ours: false, unseen: 0 };
+    let mut look = Look {
+        runtime,
+        set,
+        events,
+        max: max as usize,
+        deadline,
+        mask,
+        merged: 0,
+        found_ours: false,
+        unseen: 0,
+    };
     let outcome = block::until(runtime, &waiting, |now| look.attempt(lanes, now));
     let process = counts::segment().process();
     match outcome {
@@ -158,6 +167,7 @@ struct Look {
     set: &'static Set,
     events: *mut epoll_event,
     max: usize,
+    deadline: Option<u64>,
     mask: Option<u64>,
     /// Which of our first 64 events are of sockets whose shadow the kernel reports too.
     merged: u64,
@@ -170,6 +180,7 @@ struct Look {
 impl Look {
     /// One look at ours, and now and then at the kernel's. `None`: nothing is ready.
     ///
+    /// A wait does not end with nothing before the kernel was asked: a wait of no time, too, reports what is ready.
     /// Of peers on one host the application may know the order in which they spoke. So what came through memory is
     /// never reported without a look at the kernel's behind it, which finds everything older, and stands in front.
     fn attempt(&mut self, lanes: Lanes, now: u64) -> Option<Answer<i32>> {
@@ -182,7 +193,10 @@ impl Look {
         lanes.report(ours, now);
         let looked = self.set.looked.load(Ordering::Relaxed);
         let has_order = ours > 0 && self.set.has_bells();
-        if now.saturating_sub(looked) < LOOK_NS && !has_order && (ours > 0 || self.mask.is_none()) {
+        let is_last = self.deadline.is_some_and(|deadline| now >= deadline);
+        let is_owed = ours == 0 && is_last && self.set.has_foreign.load(Ordering::Relaxed);
+        let is_recent = now.saturating_sub(looked) < LOOK_NS;
+        if is_recent && !has_order && !is_owed && (ours > 0 || self.mask.is_none()) {
             return (ours > 0).then_some(Ok(ours as i32));
         }
         self.set.looked.store(now, Ordering::Relaxed);
