@@ -64,6 +64,16 @@ fn the_first_socket_begins_no_thread_and_reads_no_sysctls() {
     assert!(reads <= 12, "{reads} reads");
 }
 
+#[test]
+fn the_table_of_descriptors_has_grown_before_there_are_threads() {
+    let Some(world) = world(&Options::default()) else { return };
+    let program = world.hosts.left.program("grep").words("FDSize /proc/self/status");
+    let told = program.preload(Some(&world.library)).run(DEADLINE).and_then(Finished::success).unwrap();
+    let size: u32 = told.stdout.split_whitespace().last().and_then(|size| size.parse().ok()).unwrap();
+    // Three quarters of the usual limit, 1024, is the least that ours are above.
+    assert!(size >= 768, "{}", told.stdout);
+}
+
 /// Lets in only what has a time to live of 100 and more.
 const FAR_IS_NOBODY: &str = "\
 import socket,sys

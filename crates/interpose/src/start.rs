@@ -165,6 +165,7 @@ pub extern "C" fn constructed() {
     let process = unsafe { libc::getpid() };
     if PROCESS.compare_exchange(0, process, Relaxed, Relaxed).is_ok() {
         crate::genuine::find_early();
+        sys::fd::make_room();
         WIPES.store(sys::memory::wipe_on_fork(&WIPED).is_ok(), Relaxed);
         allocator_comes_first();
         // SAFETY: functions of this library, which is linked to stay loaded.
