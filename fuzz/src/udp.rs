@@ -5,7 +5,7 @@
 
 use crate::input::Input;
 use crate::victim::{ME, PEER, Victim};
-use stack::udp::{MtuDiscover, Options};
+use stack::udp::{MtuDiscover, Options, Sources};
 use stack::{Duration, Endpoint, Frame, SocketId};
 use std::net::Ipv4Addr;
 use wire::checksum::Sum;
@@ -72,7 +72,8 @@ fn open(victim: &mut Victim, input: &mut Input) -> Option<SocketId> {
         victim.stack.udp_connect(id, Endpoint::new(ME, local.port()), Some(Endpoint::new(PEER, 2000)));
     }
     if bits & 16 != 0 {
-        victim.stack.udp_join(id, GROUP, (bits & 32 != 0).then_some(PEER));
+        let sources = if bits & 32 != 0 { Sources::Only(vec![PEER]) } else { Sources::ANY };
+        victim.stack.udp_join(id, GROUP, sources);
     }
     Some(id)
 }
@@ -127,8 +128,8 @@ fn command(victim: &mut Victim, sockets: &[SocketId], which: u8, input: &mut Inp
         _ => match input.u8() % 5 {
             0 => victim.pass(Duration::from_millis(u64::from(input.u16()))),
             1 => victim.out.room = usize::from(input.u8()),
-            2 => victim.stack.udp_join(id, GROUP, None),
-            3 => victim.stack.udp_leave(id, GROUP, None),
+            2 => victim.stack.udp_join(id, GROUP, Sources::ANY),
+            3 => victim.stack.udp_leave(id, GROUP),
             _ => victim.link_works = input.flag(),
         },
     }

@@ -63,7 +63,7 @@ pub(crate) unsafe fn set(
     let group_option = level == libc::IPPROTO_IP && udp::multicast::is_option(name);
     let Some(row) = table::find(level, name) else {
         if group_option && object.kind() == Kind::Udp {
-            udp::multicast::set(runtime, object, name, bytes);
+            udp::multicast::set(runtime, object, fd, name, bytes);
             return Ok(0);
         }
         return unsupported(runtime, object, level, name);
@@ -75,7 +75,7 @@ pub(crate) unsafe fn set(
         Set::Shadow | Set::Refused => note_sharing(object, level, name, word),
         Set::Layer if group_option => {
             if object.kind() == Kind::Udp {
-                udp::multicast::set(runtime, object, name, bytes);
+                udp::multicast::set(runtime, object, fd, name, bytes);
             }
         }
         Set::Layer => return set_layer(runtime, object, fd, level, name, word, bytes),

@@ -3,6 +3,7 @@
 //! Peers choose their addresses and ports, so the table of flows hashes with a key of this stack. The tables of local
 //! endpoints hold only what this host opened.
 
+use crate::udp::Sources;
 use crate::{Endpoint, SocketId};
 use ahash::RandomState;
 use core::net::Ipv4Addr;
@@ -16,11 +17,9 @@ pub(crate) struct Demux {
 }
 
 /// A socket in a multicast group.
-#[derive(Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Member {
     pub(crate) id: SocketId,
-    /// `None`: from any source.
-    pub(crate) source: Option<Ipv4Addr>,
+    pub(crate) sources: Sources,
 }
 
 impl Demux {
@@ -38,24 +37,25 @@ impl Demux {
         table(&self.tcp) + table(&self.udp) + self.groups.len()
     }
 
-    pub(crate) fn join(&mut self, id: SocketId, group: Ipv4Addr, source: Option<Ipv4Addr>) {
+    /// A member has other sources from now on.
+    pub(crate) fn join(&mut self, id: SocketId, group: Ipv4Addr, sources: Sources) {
         let members = self.groups.entry(group).or_default();
-        let member = Member { id, source };
-        if !members.contains(&member) {
-            members.push(member);
+        match members.iter_mut().find(|member| member.id == id) {
+            Some(member) => member.sources = sources,
+            None => members.push(Member { id, sources }),
         }
     }
 
-    pub(crate) fn leave(&mut self, id: SocketId, group: Ipv4Addr, source: Option<Ipv4Addr>) {
+    pub(crate) fn leave(&mut self, id: SocketId, group: Ipv4Addr) {
         if let Some(members) = self.groups.get_mut(&group) {
-            members.retain(|member| *member != Member { id, source });
+            members.retain(|member| member.id != id);
             if members.is_empty() {
                 self.groups.remove(&group);
             }
         }
     }
 
-    /// The members of a group, a socket once per source it asked for.
+    /// The members of a group.
     pub(crate) fn members(&self, group: Ipv4Addr) -> &[Member] {
         self.groups.get(&group).map_or(&[], Vec::as_slice)
     }

@@ -1,8 +1,9 @@
 //! Who on this host hears a group: the kernel's tables of UDP sockets and of multicast memberships.
 
+use crate::carrier;
 use crate::fd_table;
 use crate::locks::Rank;
-use crate::object::Kind;
+use crate::object::{Kind, Object};
 use crate::runtime::Runtime;
 use core::cell::OnceCell;
 use core::net::Ipv4Addr;
@@ -17,15 +18,15 @@ const TABLE_MAX: usize = 4 << 20;
 #[derive(Default)]
 pub(super) struct Bound(OnceCell<Option<Endpoints>>);
 
-/// All that are bound on this host, and those of this process.
+/// All that are bound on this host, and those of this process that hear by an engine.
 struct Endpoints {
     all: Vec<SocketAddrV4>,
     ours: Vec<SocketAddrV4>,
 }
 
 impl Bound {
-    /// Whether a socket outside this process is bound so that it hears `at`. Every UDP socket of ours has its shadow in
-    /// the kernel's table.
+    /// Whether a socket is bound so that it hears `at`, and hears by the kernel: another process', or one of this that
+    /// has not moved or cannot. Every UDP socket of ours has its shadow in the kernel's table.
     pub(super) fn others_hear(&self, at: SocketAddrV4) -> bool {
         let hears = |local: &&SocketAddrV4| {
             local.port() == at.port() && (local.ip().is_unspecified() || local.ip() == at.ip())
@@ -44,10 +45,21 @@ impl Endpoints {
         let of_socket = |fd: c_int| {
             let object = fd_table::socket(fd)?;
             let is_first = object.fd.load(Ordering::Relaxed) == fd && object.kind() == Kind::Udp;
-            if is_first { object.control.lock().local } else { None }
+            if is_first && !carrier::waits(object) { hears_by_engine(object) } else { None }
         };
         Some(Endpoints { all, ours: (0..fd_table::end()).filter_map(of_socket).collect() })
     }
+}
+
+/// Where a socket is bound, if an engine has it there. Who is bound to a group stands where it has joined that.
+fn hears_by_engine(object: &'static Object) -> Option<SocketAddrV4> {
+    let control = object.control.lock();
+    let local = control.local?;
+    let stands = match local.ip().is_multicast() {
+        true => control.multicast.has_joined(*local.ip()),
+        false => object.leg().is_some(),
+    };
+    stands.then_some(local)
 }
 
 /// The local endpoints in /proc/net/udp.

@@ -39,11 +39,13 @@ pub(crate) fn bind(
     let local = address::of_shadow(&runtime.os, fd)?;
     object.control.lock().local = Some(local);
     if late::begins_late(runtime, object, Role::UdpReceiver, Some(local), None) {
+        multicast::hears_by_kernel(runtime, local);
         return Ok(0);
     }
     if local.ip().is_multicast() {
         // Stands where it joins.
         multicast::refresh(runtime, object);
+        multicast::hears_by_kernel(runtime, local);
         return Ok(0);
     }
     done(stand(runtime, object, local, "UDP bind"))

@@ -1,9 +1,10 @@
 //! Multicast: the groups that a socket joined, and the way out to groups.
 //!
-//! Every join is the kernel's too: it sends the IGMP reports and opens the interface's filter. A group is steered to us
-//! on one condition: nobody outside this process is bound to its port, since a packet that we take is not heard by
-//! anybody else. The kernel tells nobody of that, so the worker looks, as often as a hundredth of a processor allows;
-//! meanwhile the kernel's copy arrives at the shadow.
+//! Every join is the kernel's too: it sends the IGMP reports and opens the interface's filter, and it says what became
+//! of a membership after each change of it: which there are, and from whom they hear. A group is steered to us on one
+//! condition: nobody is bound to its port who hears by the kernel, in another process or in this one, since a packet
+//! that we take is not heard by anybody else. The kernel tells nobody of other processes, so the worker looks, as often
+//! as a hundredth of a processor allows; meanwhile the kernel's copy arrives at the shadow.
 //!
 //! Sends go out by the lane unless the sender wants its own host to hear them (IP_MULTICAST_LOOP, the default) and
 //! somebody on it has joined: only the kernel can make that copy.
@@ -22,6 +23,7 @@ use core::net::Ipv4Addr;
 use core::sync::atomic::{AtomicBool, Ordering};
 use libc::c_int;
 use netlink::RouteQuery;
+use stack::udp::Sources;
 use std::net::SocketAddrV4;
 
 /// How often all sockets are looked at although nobody came or went, nanoseconds.
@@ -35,12 +37,11 @@ const LOOKS_SHARE: u64 = 100;
 static ACTIVE: AtomicBool = AtomicBool::new(false);
 
 /// What a socket has joined.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Membership {
     group: Ipv4Addr,
     link: u32,
-    /// `None`: from any source.
-    source: Option<Ipv4Addr>,
+    sources: Sources,
     /// The engine has it.
     steered: bool,
 }
@@ -49,8 +50,6 @@ pub(crate) struct Membership {
 #[derive(Default)]
 pub(crate) struct Multicast {
     groups: Vec<Membership>,
-    /// Sources were blocked one by one: the kernel filters.
-    filtered: bool,
     /// IP_MULTICAST_IF; 0: by the route.
     link: u32,
     /// The source address that IP_MULTICAST_IF chose.
@@ -60,13 +59,16 @@ pub(crate) struct Multicast {
 }
 
 impl Empty for Multicast {
-    const EMPTY: &'static Self =
-        &Multicast { groups: Vec::new(), filtered: false, link: 0, source: None, silent: false };
+    const EMPTY: &'static Self = &Multicast { groups: Vec::new(), link: 0, source: None, silent: false };
 }
 
 impl Multicast {
     pub(crate) fn has_groups(&self) -> bool {
         !self.groups.is_empty()
+    }
+
+    pub(super) fn has_joined(&self, group: Ipv4Addr) -> bool {
+        self.groups.iter().any(|one| one.group == group)
     }
 
     /// The legs are gone, and with them what they had joined.
@@ -77,10 +79,7 @@ impl Multicast {
 
 /// MCAST_* (linux/in.h).
 const MCAST_JOIN_GROUP: c_int = 42;
-const MCAST_BLOCK_SOURCE: c_int = 43;
-const MCAST_UNBLOCK_SOURCE: c_int = 44;
 const MCAST_LEAVE_GROUP: c_int = 45;
-const MCAST_JOIN_SOURCE_GROUP: c_int = 46;
 const MCAST_LEAVE_SOURCE_GROUP: c_int = 47;
 const MCAST_MSFILTER: c_int = 48;
 const IP_MSFILTER: c_int = 41;
@@ -91,7 +90,7 @@ pub(crate) fn is_option(name: c_int) -> bool {
 }
 
 /// An option that the shadow has accepted.
-pub(crate) fn set(runtime: &'static Runtime, object: &'static Object, name: c_int, bytes: &[u8]) {
+pub(crate) fn set(runtime: &'static Runtime, object: &'static Object, fd: c_int, name: c_int, bytes: &[u8]) {
     object.last_route.store(0, Ordering::Relaxed);
     let change = |control: &mut Control| match name {
         libc::IP_MULTICAST_LOOP => control.multicast.silent = bytes.first() == Some(&0),
@@ -104,53 +103,43 @@ pub(crate) fn set(runtime: &'static Runtime, object: &'static Object, name: c_in
             control.multicast.source = Some(address).filter(|address| !address.is_unspecified());
             control.multicast.link = interface(runtime, address, index, None);
         }
-        libc::IP_ADD_MEMBERSHIP
-        | libc::IP_ADD_SOURCE_MEMBERSHIP
-        | MCAST_JOIN_GROUP
-        | MCAST_JOIN_SOURCE_GROUP => {
-            if let Some(one) = parse(runtime, name, bytes) {
-                control.multicast.groups.push(one);
-            }
-        }
-        IP_MSFILTER
-        | MCAST_MSFILTER
-        | MCAST_BLOCK_SOURCE
-        | MCAST_UNBLOCK_SOURCE
-        | libc::IP_BLOCK_SOURCE
-        | libc::IP_UNBLOCK_SOURCE => control.multicast.filtered = true,
         _ => {}
     };
     change(&mut object.control.lock());
     match name {
-        _ if leaves(name) => {
-            if let Some(one) = parse(runtime, name, bytes) {
-                leave(object, &one);
-            }
-        }
         libc::IP_MULTICAST_ALL => {
             let all = bytes.first() != Some(&0);
             super::configure(runtime, object, |options| options.multicast_all = all);
         }
         _ => {}
     }
-    count(runtime, object, name, bytes);
+    let changed = named(runtime, name, bytes);
+    if let Some((group, link)) = changed {
+        learn(object, fd, group, link);
+    }
+    count(runtime, object, name, bytes, changed);
     ACTIVE.store(true, Ordering::Relaxed);
     // What others of this process send to the group may have to be heard here now.
     runtime.route_generation.fetch_add(1, Ordering::AcqRel);
     // A feed handler joins hundreds, one by one.
-    let changed = parse(runtime, name, bytes).map(|one| one.group);
-    look_again(runtime, object, &Bound::default(), |one| changed.is_none_or(|group| one.group == group));
+    look_again(runtime, object, &Bound::default(), |one| changed.is_none_or(|(group, _)| one.group == group));
 }
 
 /// Tells the statistics; and waits after a join as long as the user wants: switches take a while to learn of it.
-fn count(runtime: &'static Runtime, object: &Object, name: c_int, bytes: &[u8]) {
+fn count(
+    runtime: &'static Runtime,
+    object: &Object,
+    name: c_int,
+    bytes: &[u8],
+    changed: Option<(Ipv4Addr, u32)>,
+) {
     if name == libc::IP_MULTICAST_LOOP {
         counts::loops(object.counts(), bytes.first() != Some(&0));
     }
-    let Some(changed) = parse(runtime, name, bytes) else { return };
+    let Some((group, _)) = changed else { return };
     // Of several sources of a group, each is joined and left by itself.
-    let joined = object.control.lock().multicast.groups.iter().any(|one| one.group == changed.group);
-    counts::member(object.counts(), changed.group, joined);
+    let joined = object.control.lock().multicast.groups.iter().any(|one| one.group == group);
+    counts::member(object.counts(), group, joined);
     let wait = u64::from(runtime.parameters.wait_after_join_msec);
     if joined && wait > 0 && !leaves(name) {
         sys::thread::sleep(wait * 1_000_000);
@@ -167,27 +156,92 @@ fn leaves(name: c_int) -> bool {
     )
 }
 
-/// The membership that an option's value names.
-fn parse(runtime: &'static Runtime, name: c_int, bytes: &[u8]) -> Option<Membership> {
-    let (group, source, near, index) = match name {
+/// The group and the interface that an option's value names.
+fn named(runtime: &'static Runtime, name: c_int, bytes: &[u8]) -> Option<(Ipv4Addr, u32)> {
+    let (group, near, index) = match name {
         libc::IP_ADD_MEMBERSHIP | libc::IP_DROP_MEMBERSHIP if bytes.len() >= 8 => {
             let index = if bytes.len() >= 12 { word_at(bytes, 8) } else { 0 };
-            (address_at(bytes, 0), None, address_at(bytes, 4), index)
+            (address_at(bytes, 0), address_at(bytes, 4), index)
         }
-        libc::IP_ADD_SOURCE_MEMBERSHIP | libc::IP_DROP_SOURCE_MEMBERSHIP if bytes.len() >= 12 => {
-            (address_at(bytes, 0), Some(address_at(bytes, 8)), address_at(bytes, 4), 0)
+        // struct ip_mreq_source and ip_msfilter: group and interface.
+        libc::IP_ADD_SOURCE_MEMBERSHIP
+        | libc::IP_DROP_SOURCE_MEMBERSHIP
+        | libc::IP_BLOCK_SOURCE
+        | libc::IP_UNBLOCK_SOURCE
+        | IP_MSFILTER
+            if bytes.len() >= 12 =>
+        {
+            (address_at(bytes, 0), address_at(bytes, 4), 0)
         }
-        // struct group_req and group_source_req: an index, then socket addresses of 128 bytes from offset 8 on.
-        MCAST_JOIN_GROUP | MCAST_LEAVE_GROUP if bytes.len() >= 136 => {
-            (address_at(bytes, 12), None, Ipv4Addr::UNSPECIFIED, word_at(bytes, 0))
-        }
-        MCAST_JOIN_SOURCE_GROUP | MCAST_LEAVE_SOURCE_GROUP if bytes.len() >= 264 => {
-            (address_at(bytes, 12), Some(address_at(bytes, 140)), Ipv4Addr::UNSPECIFIED, word_at(bytes, 0))
+        // struct group_req, group_source_req and group_filter: an index, then socket addresses from offset 8 on.
+        MCAST_JOIN_GROUP..=MCAST_MSFILTER if bytes.len() >= 16 => {
+            (address_at(bytes, 12), Ipv4Addr::UNSPECIFIED, word_at(bytes, 0))
         }
         _ => return None,
     };
-    let link = interface(runtime, near, index, Some(group));
-    Some(Membership { group, link, source, steered: false })
+    Some((group, interface(runtime, near, index, Some(group))))
+}
+
+/// What the kernel says of a membership. `None`: there is none.
+fn ask(fd: c_int, group: Ipv4Addr, link: u32) -> Option<Sources> {
+    // struct group_filter: the index, the group from offset 8 on, mode and count, then the sources.
+    const MODE: usize = 136;
+    const COUNT: usize = 140;
+    const HEAD: usize = 144;
+    const ADDRESS: usize = size_of::<libc::sockaddr_storage>();
+    /// MCAST_INCLUDE (linux/in.h).
+    const INCLUDE: u32 = 1;
+    let mut room: u32 = 4;
+    loop {
+        let mut filter = vec![0; HEAD + room as usize * ADDRESS];
+        filter[..4].copy_from_slice(&link.to_ne_bytes());
+        filter[8..10].copy_from_slice(&(libc::AF_INET as u16).to_ne_bytes());
+        filter[12..16].copy_from_slice(&group.octets());
+        filter[COUNT..HEAD].copy_from_slice(&room.to_ne_bytes());
+        sys::socket::option_bytes(fd, libc::IPPROTO_IP, MCAST_MSFILTER, &mut filter).ok()?;
+        let count = word_at(&filter, COUNT);
+        if count > room {
+            room = count;
+            continue;
+        }
+        let list = (0..count as usize).map(|n| address_at(&filter, HEAD + n * ADDRESS + 4)).collect();
+        let is_include = word_at(&filter, MODE) == INCLUDE;
+        return Some(if is_include { Sources::Only(list) } else { Sources::AllBut(list) });
+    }
+}
+
+/// A membership of the socket may be another now.
+fn learn(object: &'static Object, fd: c_int, group: Ipv4Addr, link: u32) {
+    let known = {
+        let control = object.control.lock();
+        control.multicast.groups.iter().find(|one| (one.group, one.link) == (group, link)).cloned()
+    };
+    let is_it = |one: &Membership| (one.group, one.link) == (group, link);
+    match (ask(object.shadow(fd), group, link), known) {
+        (Some(sources), None) => {
+            object.control.lock().multicast.groups.push(Membership { group, link, sources, steered: false });
+        }
+        (Some(sources), Some(one)) => {
+            if one.steered {
+                let legs = object.legs().filter(|(lane, _)| lane.link == link);
+                legs.for_each(|(lane, id)| lane.lock().stack.udp_join(id, group, sources.clone()));
+            }
+            let mut control = object.control.lock();
+            control
+                .multicast
+                .groups
+                .iter_mut()
+                .filter(|one| is_it(one))
+                .for_each(|one| one.sources = sources.clone());
+        }
+        (None, Some(one)) => {
+            if one.steered {
+                give_back(object, &one);
+            }
+            object.control.lock().multicast.groups.retain(|one| !is_it(one));
+        }
+        (None, None) => {}
+    }
 }
 
 /// The interface that an application named by index, by address, or not at all. 0: none is known.
@@ -212,6 +266,26 @@ fn word_at(bytes: &[u8], at: usize) -> u32 {
     bytes.get(at..at + 4).and_then(|four| four.try_into().ok()).map_or(0, u32::from_ne_bytes)
 }
 
+/// A socket is bound that hears by the kernel, for now or for ever: so do the others that hear the same groups.
+pub(crate) fn hears_by_kernel(runtime: &'static Runtime, local: SocketAddrV4) {
+    if !ACTIVE.load(Ordering::Relaxed) {
+        return;
+    }
+    let bound = Bound::default();
+    let is_same = |one: &Membership| local.ip().is_unspecified() || *local.ip() == one.group;
+    for fd in 0..fd_table::end() {
+        let Some(object) = fd_table::socket(fd).filter(|object| object.kind() == Kind::Udp) else { continue };
+        let hears = {
+            let control = object.control.lock();
+            control.local.is_some_and(|other| other.port() == local.port())
+                && control.multicast.groups.iter().any(|one| one.steered && is_same(one))
+        };
+        if hears {
+            look_again(runtime, object, &bound, is_same);
+        }
+    }
+}
+
 /// Takes over the groups of a socket that can be ours now, and gives back those that no longer can.
 pub(crate) fn refresh(runtime: &'static Runtime, object: &'static Object) {
     look_again(runtime, object, &Bound::default(), |_| true);
@@ -227,17 +301,17 @@ fn look_again(
     if crate::carrier::waits(object) {
         return;
     }
-    let (groups, local, filtered) = {
+    let (groups, local) = {
         let control = object.control.lock();
         if control.multicast.groups.is_empty() || control.remote.is_some() {
             return;
         }
-        (control.multicast.groups.clone(), control.local, control.multicast.filtered)
+        (control.multicast.groups.clone(), control.local)
     };
     let Some(local) = local.filter(|local| local.port() != 0) else { return };
     for one in groups.into_iter().filter(chosen) {
         let hears = local.ip().is_unspecified() || *local.ip() == one.group;
-        let may = match decide(runtime, &one, local, filtered, bound) {
+        let may = match decide(runtime, &one, local, bound) {
             Ok(lane) if hears => Some(lane),
             Ok(_) => None,
             Err(why) => {
@@ -260,14 +334,10 @@ fn decide(
     runtime: &'static Runtime,
     one: &Membership,
     local: SocketAddrV4,
-    filtered: bool,
     bound: &Bound,
 ) -> Result<&'static Lane, Why> {
     let at = SocketAddrV4::new(one.group, local.port());
     offload::allowed(runtime, Role::UdpReceiver, Some(at), None)?;
-    if filtered {
-        return Err(Why::Unsupported);
-    }
     let lane = lane_on(runtime, one.link)?;
     runtime.policies.check(None, None)?;
     if bound.others_hear(at) { Err(Why::GroupAddress) } else { Ok(lane) }
@@ -292,7 +362,7 @@ fn take_over(
     else {
         return;
     };
-    lane.lock().stack.udp_join(id, one.group, one.source);
+    lane.lock().stack.udp_join(id, one.group, one.sources.clone());
     let at = SocketAddrV4::new(one.group, local.port());
     let steered = {
         let known =
@@ -301,7 +371,7 @@ fn take_over(
     };
     mark(object, one, steered);
     if !steered {
-        lane.lock().stack.udp_leave(id, one.group, one.source);
+        lane.lock().stack.udp_leave(id, one.group);
     }
 }
 
@@ -321,9 +391,7 @@ fn lane_on(runtime: &'static Runtime, link: u32) -> Result<&'static Lane, Why> {
 
 fn mark(object: &Object, one: &Membership, steered: bool) {
     let mut control = object.control.lock();
-    let same = |known: &&mut Membership| {
-        (known.group, known.link, known.source) == (one.group, one.link, one.source)
-    };
+    let same = |known: &&mut Membership| (known.group, known.link) == (one.group, one.link);
     if let Some(known) = control.multicast.groups.iter_mut().find(same) {
         known.steered = steered;
     }
@@ -332,7 +400,7 @@ fn mark(object: &Object, one: &Membership, steered: bool) {
 /// The kernel hears the group from now on.
 fn give_back(object: &'static Object, one: &Membership) {
     for (lane, id) in object.legs().filter(|(lane, _)| lane.link == one.link) {
-        lane.lock().stack.udp_leave(id, one.group, one.source);
+        lane.lock().stack.udp_leave(id, one.group);
     }
     mark(object, one, false);
     let flows: Vec<_> = {
@@ -346,27 +414,6 @@ fn give_back(object: &'static Object, one: &Membership) {
         gone
     };
     offload::unsteer_flows(object, flows);
-}
-
-fn leave(object: &'static Object, one: &Membership) {
-    // Without a named source all memberships of the group end; the interface may have been named otherwise on joining.
-    let left: Vec<Membership> = {
-        let control = object.control.lock();
-        let ends = |known: &&Membership| {
-            known.group == one.group
-                && (one.link == 0 || known.link == one.link)
-                && (one.source.is_none() || known.source == one.source)
-        };
-        control.multicast.groups.iter().filter(ends).copied().collect()
-    };
-    for known in left {
-        if known.steered {
-            give_back(object, &known);
-        }
-        object.control.lock().multicast.groups.retain(|other| {
-            (other.group, other.link, other.source) != (known.group, known.link, known.source)
-        });
-    }
 }
 
 /// The lane and the source address for what a socket sends to a group.

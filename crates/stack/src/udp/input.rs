@@ -79,9 +79,10 @@ fn to_group<F: Frame>(stack: &mut Stack<F>, datagram: Datagram<F>) -> Result<(),
         let wants = |id: &SocketId| {
             // As IP_MULTICAST_ALL, Linux's default: who did not join hears it because another one did; who joined
             // for some sources hears only those.
-            let mut own = members.iter().filter(|member| member.id == *id).peekable();
-            own.peek().is_none() && hears_all(&stack.sockets, *id)
-                || own.any(|member| member.source.is_none_or(|only| only == source))
+            match members.iter().find(|member| member.id == *id) {
+                Some(member) => member.sources.has(source),
+                None => hears_all(&stack.sockets, *id),
+            }
         };
         receivers.extend(candidates.chain(table.flow(datagram.to, datagram.from)).filter(wants));
     }

@@ -191,28 +191,23 @@ impl<F: Frame> Stack<F> {
         }
     }
 
-    /// Receives datagrams to `group` too; `None`: from any source.
-    pub fn udp_join(&mut self, id: SocketId, group: Ipv4Addr, source: Option<Ipv4Addr>) {
+    /// Receives datagrams to `group` too, from these sources; of a member: from these from now on.
+    pub fn udp_join(&mut self, id: SocketId, group: Ipv4Addr, sources: Sources) {
         if let Some(Socket::Udp(udp)) = self.sockets.get_mut(id)
             && group.is_multicast()
-            && !udp.groups.contains(&(group, source))
         {
-            udp.groups.push((group, source));
-            self.demux.join(id, group, source);
+            if !udp.groups.contains(&group) {
+                udp.groups.push(group);
+            }
+            self.demux.join(id, group, sources);
         }
     }
 
-    /// The inverse of [`Stack::udp_join`]; without a source, the group is left with all sources.
-    pub fn udp_leave(&mut self, id: SocketId, group: Ipv4Addr, source: Option<Ipv4Addr>) {
+    /// The inverse of [`Stack::udp_join`].
+    pub fn udp_leave(&mut self, id: SocketId, group: Ipv4Addr) {
         let Some(Socket::Udp(udp)) = self.sockets.get_mut(id) else { return };
-        let demux = &mut self.demux;
-        udp.groups.retain(|(joined, from)| {
-            let leaves = *joined == group && (source.is_none() || *from == source);
-            if leaves {
-                demux.leave(id, group, *from);
-            }
-            !leaves
-        });
+        udp.groups.retain(|joined| *joined != group);
+        self.demux.leave(id, group);
     }
 
     /// Closes the socket; what waits in its queue is thrown away.
@@ -222,8 +217,8 @@ impl<F: Frame> Stack<F> {
             return;
         }
         let Some(Socket::Udp(mut udp)) = self.forget(id) else { return };
-        for (group, source) in &udp.groups {
-            self.demux.leave(id, *group, *source);
+        for group in &udp.groups {
+            self.demux.leave(id, *group);
         }
         for datagram in &udp.queue {
             self.budget.release(&datagram.head, &mut udp.held);
@@ -276,11 +271,33 @@ pub(crate) struct Udp<F: Frame> {
     dropped: u64,
     /// The last destination.
     route: Route,
-    groups: Vec<(Ipv4Addr, Option<Ipv4Addr>)>,
+    groups: Vec<Ipv4Addr>,
     /// With a filter of the owner's: how many at the front of the queue it let pass. The others are not there yet.
     passed: Option<u32>,
     /// The kernel goes on with it: what comes is passed on.
     is_handed_over: bool,
+}
+
+/// From whom a member of a multicast group hears (RFC 3376, 2).
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Sources {
+    /// Those that were joined one by one, or are on a list.
+    Only(Vec<Ipv4Addr>),
+    /// Those that are not blocked.
+    AllBut(Vec<Ipv4Addr>),
+}
+
+impl Sources {
+    /// Whoever sends.
+    pub const ANY: Sources = Sources::AllBut(Vec::new());
+
+    /// Whether a datagram from this source is heard.
+    pub fn has(&self, source: Ipv4Addr) -> bool {
+        match self {
+            Sources::Only(list) => list.contains(&source),
+            Sources::AllBut(list) => !list.contains(&source),
+        }
+    }
 }
 
 impl<F: Frame> Udp<F> {

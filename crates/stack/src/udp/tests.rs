@@ -230,9 +230,10 @@ fn multicast_reaches_every_member_by_source_filter() {
     let bound_to_group = open(&mut host, to);
     host.receive(NOW, frame(endpoint(1, 1), to, b"nobody joined"));
     assert_eq!(host.stack.dropped().no_socket, 1);
-    host.stack.udp_join(ids[0], group, None);
-    host.stack.udp_join(ids[1], group, Some(Ipv4Addr::new(10, 0, 0, 1)));
-    host.stack.udp_join(ids[2], group, Some(Ipv4Addr::new(10, 0, 0, 9)));
+    let [sender, other] = [1, 9].map(|last| vec![Ipv4Addr::new(10, 0, 0, last)]);
+    host.stack.udp_join(ids[0], group, Sources::ANY);
+    host.stack.udp_join(ids[1], group, Sources::Only(sender.clone()));
+    host.stack.udp_join(ids[2], group, Sources::Only(other.clone()));
     host.receive(NOW, frame(endpoint(1, 1), to, b"all"));
     for id in [ids[0], ids[1], ids[3], bound_to_group] {
         assert_eq!(recv(&mut host, id).unwrap(), b"all");
@@ -241,7 +242,14 @@ fn multicast_reaches_every_member_by_source_filter() {
     for id in [ids[2], stranger] {
         assert_eq!(recv(&mut host, id), Err(RecvError::WouldBlock));
     }
-    host.stack.udp_leave(ids[0], group, None);
+    host.stack.udp_join(ids[1], group, Sources::AllBut(sender));
+    host.stack.udp_join(ids[2], group, Sources::AllBut(other));
+    host.receive(NOW, frame(endpoint(1, 1), to, b"others' sources"));
+    assert_eq!(recv(&mut host, ids[1]), Err(RecvError::WouldBlock));
+    for id in [ids[0], ids[2], ids[3], bound_to_group] {
+        assert_eq!(recv(&mut host, id).unwrap(), b"others' sources");
+    }
+    host.stack.udp_leave(ids[0], group);
     ids[1..].iter().for_each(|id| host.stack.udp_close(*id));
     host.receive(NOW, frame(endpoint(1, 1), to, b"nobody is left"));
     assert_eq!(recv(&mut host, ids[0]), Err(RecvError::WouldBlock));
