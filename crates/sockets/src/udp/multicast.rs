@@ -106,12 +106,9 @@ pub(crate) fn set(runtime: &'static Runtime, object: &'static Object, fd: c_int,
         _ => {}
     };
     change(&mut object.control.lock());
-    match name {
-        libc::IP_MULTICAST_ALL => {
-            let all = bytes.first() != Some(&0);
-            super::configure(runtime, object, |options| options.multicast_all = all);
-        }
-        _ => {}
+    if name == libc::IP_MULTICAST_ALL {
+        let all = bytes.first() != Some(&0);
+        super::configure(runtime, object, |options| options.multicast_all = all);
     }
     let changed = named(runtime, name, bytes);
     if let Some((group, link)) = changed {
