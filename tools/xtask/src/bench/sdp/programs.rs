@@ -12,7 +12,7 @@ use crate::progress::Progress;
 use crate::table::{Table, thousands};
 
 /// Those that talk over loopback in the first place, and what SDP owes them: times loopback's rate.
-const PROGRAMS: [(&str, f64); 10] = [
+const PROGRAMS: [(&str, f64); 22] = [
     ("redis-1", 3.0),
     ("redis-50", 0.95),
     ("redis-pipeline", 0.95),
@@ -23,6 +23,18 @@ const PROGRAMS: [(&str, f64); 10] = [
     ("nginx-close", 0.95),
     ("nginx-file", 0.95),
     ("postgresql", 0.95),
+    ("memcached-threads", 0.95),
+    ("threaded", 0.95),
+    ("asio", 0.95),
+    ("tokio-multi", 0.95),
+    ("libuv", 0.95),
+    ("java-loop", 0.95),
+    ("java-nio", 0.95),
+    ("asyncio", 0.95),
+    ("node", 0.95),
+    ("grpc", 0.95),
+    ("socat", 0.95),
+    ("iperf3-8", 0.95),
 ];
 
 /// A program one way.
