@@ -26,6 +26,7 @@ pub struct Program {
     may_fall_back: bool,
     cpu: Option<usize>,
     user: Option<u32>,
+    group: Option<u32>,
     directory: Option<PathBuf>,
     piped: bool,
 }
@@ -42,6 +43,7 @@ impl Program {
             may_fall_back: false,
             cpu: None,
             user: None,
+            group: None,
             directory: None,
             piped: false,
         }
@@ -96,6 +98,12 @@ impl Program {
         self
     }
 
+    /// A member of this group, too, where it is a [user](Program::user)'s.
+    pub fn group(mut self, id: u32) -> Program {
+        self.group = Some(id);
+        self
+    }
+
     /// Started in this directory.
     pub fn directory(mut self, directory: &Path) -> Program {
         self.directory = Some(directory.to_owned());
@@ -125,9 +133,9 @@ impl Program {
         if let Some(directory) = &self.directory {
             command.current_dir(directory);
         }
-        let (namespace, cpu, user) = (self.namespace, self.cpu, self.user);
+        let (namespace, cpu, user, group) = (self.namespace, self.cpu, self.user, self.group);
         // SAFETY: `prepare` makes system calls only, as a forked child of a threaded process must.
-        unsafe { command.pre_exec(move || prepare(namespace, cpu, user)) };
+        unsafe { command.pre_exec(move || prepare(namespace, cpu, user, group)) };
         let mut child = command.spawn().context(format_args!("start {shown}"))?;
         let process = match pidfd(child.id()) {
             Ok(process) => process,
@@ -154,7 +162,7 @@ impl Program {
 }
 
 /// Between fork and exec. System calls only.
-fn prepare(namespace: RawFd, cpu: Option<usize>, user: Option<u32>) -> io::Result<()> {
+fn prepare(namespace: RawFd, cpu: Option<usize>, user: Option<u32>, group: Option<u32>) -> io::Result<()> {
     // SAFETY: system calls on values and on one local, fully initialised set.
     unsafe {
         check(libc::setpgid(0, 0))?;
@@ -165,7 +173,8 @@ fn prepare(namespace: RawFd, cpu: Option<usize>, user: Option<u32>) -> io::Resul
             check(libc::sched_setaffinity(0, size_of::<libc::cpu_set_t>(), &set))?;
         }
         if let Some(user) = user {
-            check(libc::setgroups(0, std::ptr::null()))?;
+            let groups = group.as_ref().map_or(std::ptr::null(), std::ptr::from_ref);
+            check(libc::setgroups(group.iter().len(), groups))?;
             check(libc::setgid(user))?;
             check(libc::setuid(user))?;
         }
