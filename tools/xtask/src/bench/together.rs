@@ -2,9 +2,7 @@
 //! each host, against each of them alone on its interface. Each client is another ordinary user's.
 //!
 //! What counts is how many times the kernel each is, alone and in company. The machine is as loaded in both: beside one
-//! that is alone, all others run as well, by the kernel between two hosts of their own.
-
-use std::path::Path;
+//! that is alone, all others run as well, in the same way, but between two hosts of their own.
 
 use rig::apps::company::{self, Asking, Company, GROUP, Member};
 use rig::{Result, Running, TwoHosts};
@@ -50,11 +48,11 @@ impl Stage {
 pub(super) fn run(plan: &Plan) -> Result<()> {
     build::release("sidestepd")?;
     let members = company::members()?;
-    let stages = [Stage::new(false)?, Stage::new(true)?, Stage::new(false)?];
-    let library: Option<&Path> = Some(&plan.library);
-    let start = |stage: usize, library| Company::start(&stages[stage].hosts, library, &members);
-    let measured = [start(0, None)?, start(1, library)?];
-    let beside = start(2, None)?;
+    // By the kernel, and accelerated.
+    let stages = [Stage::new(false)?, Stage::new(true)?];
+    let elsewhere = [Stage::new(false)?, Stage::new(true)?];
+    let measured = companies(plan, &stages, &members)?;
+    let beside = companies(plan, &elsewhere, &members)?;
     let row = |member| Row { member, alone: Default::default(), together: Default::default() };
     let mut rows: Vec<Row> = members.iter().copied().map(row).collect();
     let mut progress = Progress::new(plan.rounds as usize * 2 * (rows.len() + 1));
@@ -65,7 +63,7 @@ pub(super) fn run(plan: &Plan) -> Result<()> {
             for row in &mut rows {
                 progress.step(&format!("round {round}, {} alone", row.member.title()));
                 let others: Vec<Member> = members.iter().copied().filter(|one| *one != row.member).collect();
-                let others = begin(&beside, &others, plan)?;
+                let others = begin(&beside[way], &others, plan)?;
                 row.alone[way].push(measured[way].begin(row.member, plan.seconds)?.rate()?);
                 drop(others);
             }
@@ -92,6 +90,11 @@ pub(super) fn run(plan: &Plan) -> Result<()> {
     save("together", &rows.iter().map(as_json).collect())
 }
 
+fn companies<'s>(plan: &'s Plan, stages: &'s [Stage; 2], members: &[Member]) -> Result<[Company<'s>; 2]> {
+    let start = |stage: &'s Stage, library| Company::start(&stage.hosts, library, members);
+    Ok([start(&stages[0], None)?, start(&stages[1], Some(&plan.library))?])
+}
+
 fn begin(company: &Company<'_>, members: &[Member], plan: &Plan) -> Result<Vec<Asking>> {
     members.iter().map(|member| company.begin(*member, plan.seconds)).collect()
 }
@@ -105,7 +108,7 @@ fn ratio(rounds: &[Vec<f64>; 2]) -> [f64; 3] {
 fn show(plan: &Plan, rows: &[Row]) {
     println!(
         "Medians of {} interleaved rounds of {} s; clients on CPU 0, servers on CPU 1. Alone: on the interface; the \
-         others run beside, by the kernel.\n",
+         others run beside, on another one.\n",
         plan.rounds, plan.seconds
     );
     let mut table = Table::new(&[
