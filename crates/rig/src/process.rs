@@ -27,6 +27,7 @@ pub struct Program {
     cpu: Option<usize>,
     user: Option<u32>,
     group: Option<u32>,
+    session: bool,
     directory: Option<PathBuf>,
     piped: bool,
 }
@@ -44,6 +45,7 @@ impl Program {
             cpu: None,
             user: None,
             group: None,
+            session: false,
             directory: None,
             piped: false,
         }
@@ -104,6 +106,13 @@ impl Program {
         self
     }
 
+    /// In a session of its own, as services are: the kernel shares a processor between sessions (sched_autogroup), and
+    /// only then between their processes.
+    pub fn session(mut self) -> Program {
+        self.session = true;
+        self
+    }
+
     /// Started in this directory.
     pub fn directory(mut self, directory: &Path) -> Program {
         self.directory = Some(directory.to_owned());
@@ -133,9 +142,15 @@ impl Program {
         if let Some(directory) = &self.directory {
             command.current_dir(directory);
         }
-        let (namespace, cpu, user, group) = (self.namespace, self.cpu, self.user, self.group);
+        let ready = Prepared {
+            namespace: self.namespace,
+            cpu: self.cpu,
+            user: self.user,
+            group: self.group,
+            session: self.session,
+        };
         // SAFETY: `prepare` makes system calls only, as a forked child of a threaded process must.
-        unsafe { command.pre_exec(move || prepare(namespace, cpu, user, group)) };
+        unsafe { command.pre_exec(move || prepare(&ready)) };
         let mut child = command.spawn().context(format_args!("start {shown}"))?;
         let process = match pidfd(child.id()) {
             Ok(process) => process,
@@ -161,11 +176,21 @@ impl Program {
     }
 }
 
+/// What a child is before it is the program.
+struct Prepared {
+    namespace: RawFd,
+    cpu: Option<usize>,
+    user: Option<u32>,
+    group: Option<u32>,
+    session: bool,
+}
+
 /// Between fork and exec. System calls only.
-fn prepare(namespace: RawFd, cpu: Option<usize>, user: Option<u32>, group: Option<u32>) -> io::Result<()> {
+fn prepare(wanted: &Prepared) -> io::Result<()> {
+    let Prepared { namespace, cpu, user, group, session } = *wanted;
     // SAFETY: system calls on values and on one local, fully initialised set.
     unsafe {
-        check(libc::setpgid(0, 0))?;
+        check(if session { libc::setsid() } else { libc::setpgid(0, 0) })?;
         enter(namespace)?;
         if let Some(cpu) = cpu {
             let mut set: libc::cpu_set_t = std::mem::zeroed();

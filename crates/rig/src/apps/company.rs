@@ -114,7 +114,7 @@ impl<'a> Company<'a> {
     }
 
     fn program(&self, host: &Host, name: impl AsRef<std::ffi::OsStr>, user: u32) -> Program {
-        let program = host.program(name).user(user).group(GROUP).directory(&self.folder.0);
+        let program = host.program(name).user(user).group(GROUP).session().directory(&self.folder.0);
         program.preload(self.library)
     }
 
