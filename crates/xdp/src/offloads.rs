@@ -1,6 +1,6 @@
 //! Receive offloads that the kernel switches off for a program in the generic hook, and leaves off when it is gone: the
-//! driver's own merging of packets (LRO, GRO in hardware), by whatever name the driver knows it. They are given back when
-//! all who use the interface are gone, however they ended.
+//! driver's own merging of packets (LRO, GRO in hardware), by whatever name the driver knows it. They are given back
+//! when all who use the interface are gone, however they ended.
 
 use sys::Result;
 use sys::afterwards::{Hold, Last, when_gone};

@@ -1,5 +1,5 @@
-//! What the kernel switches off for the program is given back when the last who had the interface is gone. A veth merges
-//! no packets, so another feature stands for that, and the test switches it off.
+//! What the kernel switches off for the program is given back when the last who had the interface is gone. A veth
+//! merges no packets, so another feature stands for that, and the test switches it off.
 
 use std::os::unix::process::CommandExt;
 use std::process::Command;
