@@ -58,22 +58,21 @@ pub enum Kind {
     Bind = 9,
 }
 
-impl Kind {
-    /// All that there are.
-    pub const ALL: [Kind; 9] = [
-        Kind::Hello,
-        Kind::Repair,
-        Kind::Join,
-        Kind::Deafen,
-        Kind::Attach,
-        Kind::Resolve,
-        Kind::Status,
-        Kind::Restore,
-        Kind::Bind,
-    ];
+const KINDS: [Kind; 9] = [
+    Kind::Hello,
+    Kind::Repair,
+    Kind::Join,
+    Kind::Deafen,
+    Kind::Attach,
+    Kind::Resolve,
+    Kind::Status,
+    Kind::Restore,
+    Kind::Bind,
+];
 
+impl Kind {
     fn of(number: u16) -> Option<Kind> {
-        Kind::ALL.into_iter().find(|kind| *kind as u16 == number)
+        KINDS.into_iter().find(|kind| *kind as u16 == number)
     }
 }
 
@@ -144,7 +143,7 @@ mod tests {
 
     #[test]
     fn packets_are_read_as_they_were_written_and_nothing_else_is() {
-        for kind in Kind::ALL {
+        for kind in KINDS {
             let question = Packet::question(kind, 0xfeed_beef, -1);
             assert_eq!(Packet::read(&question.bytes()), Some(question));
             let answer = Packet { detail: 0x0123_4567_89ab_cdef, ..question.answered(libc::EPERM) };

@@ -5,7 +5,7 @@ use crate::answer::Answer;
 use crate::errno::fail;
 use core::marker::PhantomData;
 use core::sync::atomic::{AtomicBool, Ordering};
-use libc::{c_void, iovec};
+use libc::{c_void, iovec, msghdr};
 
 /// UIO_MAXIOV: more pieces than this are EMSGSIZE (msghdr) or EINVAL (readv, writev).
 pub(crate) const PIECES_MAX: usize = 1024;
@@ -78,6 +78,10 @@ pub(crate) fn check_given<T>(start: *const T) -> Answer<()> {
 fn check_buffer(piece: &iovec) -> Answer<()> {
     if piece.iov_len == 0 || is_in_range(piece.iov_base) { Ok(()) } else { fail(libc::EFAULT) }
 }
+
+/// Room for pieces of what is left of a call, for [`Buffers::message`].
+pub(crate) type Pieces = [iovec; 16];
+pub(crate) const NO_PIECES: Pieces = [iovec { iov_base: core::ptr::null_mut(), iov_len: 0 }; 16];
 
 /// A cursor over buffers of the application.
 #[derive(Clone)]
@@ -185,18 +189,27 @@ impl Buffers<'_> {
         true
     }
 
-    /// What is left, as far as `into` has room; how many pieces.
-    pub(crate) fn rest(&self, into: &mut [iovec]) -> usize {
+    /// A message of what is left, `most` bytes of it at the most; as far as `pieces` have room, where the application's
+    /// own pieces do not say it.
+    pub(crate) fn message(&self, pieces: &mut Pieces, mut most: usize) -> msghdr {
+        // SAFETY: all zeros is an empty message.
+        let mut message: msghdr = unsafe { core::mem::zeroed() };
+        if self.passed == 0 && self.left <= most {
+            (message.msg_iov, message.msg_iovlen) = (self.next.cast_mut(), self.pieces as _);
+            return message;
+        }
         let mut passed = self.passed;
-        let count = self.pieces.min(into.len());
-        for (i, slot) in into[..count].iter_mut().enumerate() {
+        let count = self.pieces.min(pieces.len());
+        for (i, slot) in pieces[..count].iter_mut().enumerate() {
             // SAFETY: within the array that `buffers` or `one` was given: `pieces` of it remain.
             let piece = unsafe { self.next.add(i).read_unaligned() };
-            *slot =
-                iovec { iov_base: piece.iov_base.wrapping_byte_add(passed), iov_len: piece.iov_len - passed };
+            let len = (piece.iov_len - passed).min(most);
+            *slot = iovec { iov_base: piece.iov_base.wrapping_byte_add(passed), iov_len: len };
+            most -= len;
             passed = 0;
         }
-        count
+        (message.msg_iov, message.msg_iovlen) = (pieces.as_mut_ptr(), count as _);
+        message
     }
 
     /// Moves past `n` bytes, which are left.

@@ -1,16 +1,15 @@
 //! Receiving: from an engine, from memory, from the kernel, or from whatever carries a connection after a move.
 
 use super::whole::stays_if_carried;
-use super::{MESSAGES_MAX, has_moved, hearing_for, kernel};
-use crate::answer::{Answer, Stop};
-use crate::carrier::{self, Carried};
+use super::{MESSAGES_MAX, hearing_for, kernel};
+use crate::answer::Answer;
+use crate::carrier::{self, Call, Carried};
 use crate::counts;
 use crate::errno::fail;
-use crate::memory;
-use crate::message::{self, Buffers};
+use crate::message;
 use crate::object::{Kind, Object};
 use crate::runtime::Runtime;
-use crate::{tcp, udp};
+use crate::udp;
 use core::sync::atomic::Ordering;
 use libc::{c_int, c_uint, c_void, iovec, mmsghdr, msghdr, size_t, sockaddr, socklen_t, ssize_t, timespec};
 
@@ -30,24 +29,14 @@ pub unsafe fn recvfrom(
     }
     let mut piece = message::piece(buffer, size);
     match object.kind() {
-        Kind::Stream => {
+        Kind::Stream | Kind::Memory => {
             let mut into = match flags & libc::MSG_TRUNC {
                 // SAFETY: the application's buffer.
                 0 => unsafe { message::one(&piece) }?,
                 _ => message::unfilled(&piece),
             };
-            let moves = object.moves.load(Ordering::Acquire);
-            let answer = counts::receive(object, tcp::recv(runtime, object, &mut into, flags));
-            match after_receive(runtime, object, fd, &answer, flags, moves) {
-                After::Over => answer,
-                After::Moved => {
-                    let mut message = header(&mut piece, 1);
-                    // SAFETY: the header is ours, its buffer is the application's.
-                    unsafe { carried(runtime, object, fd, &mut message, flags) }
-                }
-                // SAFETY: the application's buffer, as far as nothing was received.
-                After::Short(got) => unsafe { the_rest(runtime, object, fd, got, &into, flags) },
-            }
+            // SAFETY: there is no message.
+            unsafe { Call::begin(runtime, object, fd, flags).receive(&mut into, None) }
         }
         Kind::Udp => {
             message::check_room(len, usize::from(!address.is_null()))?;
@@ -68,8 +57,6 @@ pub unsafe fn recvfrom(
             }
             result
         }
-        // SAFETY: the application's buffer.
-        Kind::Memory => unsafe { in_memory(runtime, object, fd, &mut piece, flags) },
         Kind::Carried | Kind::Moving => {
             let mut message = header(&mut piece, 1);
             // SAFETY: the header is ours, its buffer is the application's.
@@ -78,94 +65,6 @@ pub unsafe fn recvfrom(
         _ => kernel(),
     }
 }
-
-/// Receives on a connection in memory, or on whatever carries it by then.
-unsafe fn in_memory(
-    runtime: &'static Runtime,
-    object: &'static Object,
-    fd: c_int,
-    piece: &mut iovec,
-    flags: c_int,
-) -> Answer<ssize_t> {
-    let mut into = match flags & libc::MSG_TRUNC {
-        // SAFETY: the application's buffer.
-        0 => unsafe { message::one(piece) }?,
-        _ => message::unfilled(piece),
-    };
-    match memory::receive(runtime, object, fd, &mut into, flags) {
-        Carried::Done(answer) => counts::receive(object, answer),
-        Carried::Moved => {
-            let mut message = header(piece, 1);
-            // SAFETY: the header is ours, its buffer is the application's.
-            unsafe { receive_message(runtime, object, fd, &mut message, flags) }
-        }
-    }
-}
-
-/// What follows a receive on a connection that an engine carried when it began.
-enum After {
-    /// Nothing.
-    Over,
-    /// It moved before anything was received: the call begins anew.
-    Moved,
-    /// It wants all (MSG_WAITALL), has so much, and the rest comes by what carries it since.
-    Short(ssize_t),
-}
-
-/// `moves`: of the socket, before it was received from.
-#[inline]
-fn after_receive(
-    runtime: &'static Runtime,
-    object: &'static Object,
-    fd: c_int,
-    answer: &Answer<ssize_t>,
-    flags: c_int,
-    moves: u32,
-) -> After {
-    match *answer {
-        Ok(got @ 1..) => {
-            if flags & libc::MSG_WAITALL != 0
-                && carrier::may_wait(object, flags)
-                && has_moved(object, fd, moves)
-            {
-                return After::Short(got);
-            }
-            carrier::on_wire(runtime, object, fd, got as usize);
-            After::Over
-        }
-        Err(Stop::Kernel(_)) if has_moved(object, fd, moves) => After::Moved,
-        _ => After::Over,
-    }
-}
-
-/// The rest of a receive that waits for all (MSG_WAITALL), `got` of which came from an engine.
-#[cold]
-unsafe fn the_rest(
-    runtime: &'static Runtime,
-    object: &'static Object,
-    fd: c_int,
-    got: ssize_t,
-    into: &Buffers<'_>,
-    flags: c_int,
-) -> Answer<ssize_t> {
-    if into.left() == 0 {
-        return Ok(got);
-    }
-    let mut pieces = [message::piece(core::ptr::null(), 0); PIECES];
-    let count = into.rest(&mut pieces);
-    let mut message = header(pieces.as_mut_ptr(), count);
-    // SAFETY: the application's buffers, as far as nothing was received.
-    let more = match unsafe { receive_message(runtime, object, fd, &raw mut message, flags) } {
-        // It stays in the kernel, and the call goes there whole.
-        // SAFETY: as above.
-        Err(Stop::Kernel(_)) => unsafe { (runtime.os.recvmsg)(fd, &raw mut message, flags) },
-        answer => answer.unwrap_or(0),
-    };
-    Ok(got + more.max(0))
-}
-
-/// Pieces of the application's buffers that take the rest of a receive.
-const PIECES: usize = 16;
 
 /// Receives on what the kernel carries, as long as it does.
 #[cold]
@@ -213,37 +112,12 @@ unsafe fn receive_message(
     // SAFETY: the application's message.
     let message = unsafe { &mut *message };
     match object.kind() {
-        Kind::Stream => {
+        Kind::Stream | Kind::Memory => {
             // SAFETY: the application's iovecs.
             let mut into = unsafe { message::buffers(message.msg_iov, message.msg_iovlen, libc::EMSGSIZE) }?;
-            let moves = object.moves.load(Ordering::Acquire);
-            let answer = counts::receive(object, tcp::recv(runtime, object, &mut into, flags));
-            let result = match after_receive(runtime, object, fd, &answer, flags, moves) {
-                After::Over => answer?,
-                // SAFETY: as above.
-                After::Moved => return unsafe { carried(runtime, object, fd, message, flags) },
-                // SAFETY: as above.
-                After::Short(got) => unsafe { the_rest(runtime, object, fd, got, &into, flags) }?,
-            };
-            message.msg_namelen = 0;
-            message.msg_controllen = 0;
-            message.msg_flags = flags & libc::MSG_OOB;
-            Ok(result)
-        }
-        Kind::Memory => {
-            // SAFETY: as above.
-            let mut into = unsafe { message::buffers(message.msg_iov, message.msg_iovlen, libc::EMSGSIZE) }?;
-            match memory::receive(runtime, object, fd, &mut into, flags) {
-                Carried::Done(answer) => {
-                    let result = counts::receive(object, answer)?;
-                    message.msg_namelen = 0;
-                    message.msg_controllen = 0;
-                    message.msg_flags = 0;
-                    Ok(result)
-                }
-                // SAFETY: as above.
-                Carried::Moved => unsafe { receive_message(runtime, object, fd, message, flags) },
-            }
+            let call = Call::begin(runtime, object, fd, flags);
+            // SAFETY: the application's message.
+            unsafe { call.receive(&mut into, Some(message)) }
         }
         // SAFETY: as above.
         Kind::Udp => counts::receive(object, unsafe { udp::recv(runtime, object, fd, message, flags) }),
@@ -307,24 +181,18 @@ pub unsafe fn readv(fd: c_int, pieces: *const iovec, count: c_int) -> Answer<ssi
         return fail(libc::EINVAL);
     }
     match object.kind() {
-        Kind::Stream => {
+        Kind::Stream | Kind::Memory => {
             // SAFETY: the application's iovecs.
             let mut into = unsafe { message::buffers(pieces, count as usize, libc::EINVAL) }?;
-            let moves = object.moves.load(Ordering::Acquire);
-            let answer = counts::receive(object, tcp::recv(runtime, object, &mut into, 0));
-            if !matches!(after_receive(runtime, object, fd, &answer, 0, moves), After::Moved) {
-                return answer;
-            }
-            let mut message = header(pieces.cast_mut(), count as usize);
-            // SAFETY: as above.
-            unsafe { carried(runtime, object, fd, &mut message, 0) }
+            // SAFETY: there is no message.
+            unsafe { Call::begin(runtime, object, fd, 0).receive(&mut into, None) }
         }
         Kind::Udp => {
             let mut message = header(pieces.cast_mut(), count as usize);
             // SAFETY: as above; receiving does not write to the iovecs themselves.
             counts::receive(object, unsafe { udp::recv(runtime, object, fd, &mut message, 0) })
         }
-        Kind::Carried | Kind::Moving | Kind::Memory => {
+        Kind::Carried | Kind::Moving => {
             // SAFETY: the application's iovecs.
             unsafe { message::buffers(pieces, count as usize, libc::EINVAL) }?;
             let mut message = header(pieces.cast_mut(), count as usize);

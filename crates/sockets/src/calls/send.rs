@@ -1,20 +1,18 @@
 //! Sending: on whatever carries the socket, and what is left of a send on what carries it after a move.
 
 use super::whole::stays_if_carried;
-use super::{MESSAGES_MAX, has_moved, kernel, ours_for};
+use super::{MESSAGES_MAX, kernel, ours_for};
 use crate::address::{self, Named};
 use crate::answer::{Answer, Stop};
-use crate::carrier::{self, Carried};
+use crate::carrier::{self, Call, Carried};
 use crate::counts;
 use crate::errno::fail;
 use crate::extra::{self, abi::SEND_DUMMY};
-use crate::memory;
 use crate::message::{self, Buffers};
 use crate::object::{Kind, Object};
 use crate::runtime::Runtime;
 use crate::udp::ancillary::Asked;
 use crate::{tcp, udp};
-use core::sync::atomic::Ordering;
 use libc::{c_int, c_uint, c_void, iovec, mmsghdr, msghdr, size_t, sockaddr, socklen_t, ssize_t};
 use stack::Source;
 use stats::Verdict;
@@ -52,7 +50,11 @@ fn nothing_to_send<T>(
         return Err(stop);
     }
     match object.kind() {
-        Kind::Stream => drop(tcp::send(runtime, object, &mut &[][..], flags)?),
+        Kind::Stream => {
+            if let Carried::Done(Err(stop)) = tcp::send(runtime, object, &mut &[][..], flags) {
+                return Err(carrier::raised(stop, flags));
+            }
+        }
         Kind::Udp if object.leg().is_none() => return kernel(),
         Kind::Udp => udp::take_error(object)?,
         _ => {}
@@ -109,75 +111,15 @@ fn transmit(
     if runtime.parameters.move_every != 0 {
         carrier::shake(runtime, object, fd);
     }
-    deliver(runtime, object, fd, to, data, flags, asked)
-}
-
-/// Sends on whatever carries the socket. A connection may move meanwhile: what then is left of a send that waits for
-/// all to be taken goes to the other carrier.
-#[inline]
-fn deliver(
-    runtime: &'static Runtime,
-    object: &'static Object,
-    fd: c_int,
-    to: Option<SocketAddrV4>,
-    data: &mut Buffers<'_>,
-    flags: c_int,
-    asked: &Asked,
-) -> Answer<ssize_t> {
-    let wanted = data.remaining();
-    loop {
-        let before = data.remaining();
-        let moves = object.moves.load(Ordering::Acquire);
-        let answer = match object.kind() {
-            Kind::Stream => tcp::send(runtime, object, data, flags),
-            Kind::Udp => {
-                let answer = udp::send(runtime, object, fd, to, data, flags, asked);
-                if let Err(stop) = answer {
-                    counts::send_stopped(object, stop, data.remaining());
-                }
-                return answer;
-            }
-            Kind::Memory => match memory::send(runtime, object, fd, data, flags) {
-                Carried::Done(Ok(_)) => return Ok((wanted - data.remaining()) as ssize_t),
-                Carried::Done(_) if before < wanted => return Ok((wanted - before) as ssize_t),
-                Carried::Done(answer) => {
-                    return answer.inspect_err(|stop| counts::send_stopped(object, *stop, before));
-                }
-                Carried::Moved => continue,
-            },
-            Kind::Carried | Kind::Moving => {
-                match carrier::send(runtime, object, fd, data, flags, before == wanted) {
-                    Carried::Done(Ok(_))
-                        if data.remaining() > 0
-                            && carrier::may_wait(object, flags)
-                            && object.moves.load(Ordering::Acquire) != moves => {}
-                    Carried::Done(Ok(_)) => return Ok((wanted - data.remaining()) as ssize_t),
-                    Carried::Done(_) if before < wanted => return Ok((wanted - before) as ssize_t),
-                    Carried::Done(answer) => return answer,
-                    Carried::Moved => {}
-                }
-                continue;
-            }
-            _ if before < wanted => return Ok((wanted - before) as ssize_t),
-            _ => return kernel(),
-        };
-        match answer {
-            Ok(sent) if sent as usize == before => {
-                carrier::on_wire(runtime, object, fd, sent as usize);
-                return Ok(wanted as ssize_t);
-            }
-            Ok(_) if carrier::may_wait(object, flags) && has_moved(object, fd, moves) => {}
-            Ok(sent) => {
-                carrier::on_wire(runtime, object, fd, sent as usize);
-                return Ok((wanted - data.remaining()) as ssize_t);
-            }
-            Err(Stop::Kernel(_)) if has_moved(object, fd, moves) => {}
-            Err(_) if before < wanted => return Ok((wanted - before) as ssize_t),
-            Err(stop) => {
-                counts::send_stopped(object, stop, data.remaining());
-                return Err(stop);
-            }
+    match object.kind() {
+        Kind::Udp => {
+            let answer = udp::send(runtime, object, fd, to, data, flags, asked);
+            answer.inspect_err(|stop| counts::send_stopped(object, *stop, data.remaining()))
         }
+        Kind::Stream | Kind::Memory | Kind::Carried | Kind::Moving => {
+            Call::begin(runtime, object, fd, flags).send(data)
+        }
+        _ => kernel(),
     }
 }
 

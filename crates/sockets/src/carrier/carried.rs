@@ -9,13 +9,13 @@ use crate::counts;
 use crate::errno::fail;
 use crate::fd_table;
 use crate::memory;
-use crate::message::Buffers;
+use crate::message::{Buffers, NO_PIECES};
 use crate::object::{Kind, Object};
 use crate::runtime::Runtime;
 use crate::wait::block::Stopped;
 use crate::wait::in_kernel;
 use core::sync::atomic::{AtomicU64, Ordering, fence};
-use libc::{c_int, iovec, msghdr, ssize_t};
+use libc::{c_int, msghdr, ssize_t};
 use stats::Verdict;
 
 /// A socket that the kernel carries, and whose connections may move. `is_mapped`: its family is AF_INET6.
@@ -183,12 +183,9 @@ pub(crate) fn send(
         let moves = object.moves.load(Ordering::Acquire);
         let look = || {
             let _in_flight = InFlight::begin(object)?;
-            let mut pieces = [iovec { iov_base: core::ptr::null_mut(), iov_len: 0 }; PIECES];
-            // SAFETY: all zeros is an empty message.
-            let mut message: msghdr = unsafe { core::mem::zeroed() };
-            message.msg_iovlen = data.rest(&mut pieces);
-            message.msg_iov = pieces.as_mut_ptr();
-            let flags = flags | libc::MSG_DONTWAIT;
+            let mut pieces = NO_PIECES;
+            let message = data.message(&mut pieces, usize::MAX);
+            let flags = flags | libc::MSG_DONTWAIT | libc::MSG_NOSIGNAL;
             // SAFETY: the application's buffers, as far as they were not sent.
             let got = unsafe { (runtime.os.sendmsg)(object.shadow(fd), &raw const message, flags) };
             outcome(runtime, got)
@@ -203,15 +200,10 @@ pub(crate) fn send(
                     return Carried::Done(Ok(sent));
                 }
             }
-            // What went is told; what failed, or who carries the rest, the next call finds out.
-            _ if sent > 0 => return Carried::Done(Ok(sent)),
-            answer => return answer,
+            part => return part,
         }
     }
 }
-
-/// Pieces of the application's buffers that one system call takes at most.
-const PIECES: usize = 16;
 
 fn has_to_stay(object: &Object) -> bool {
     object.price.load(Ordering::SeqCst) == u32::MAX

@@ -7,10 +7,12 @@
 //! ```
 //!
 //! `to_wire.rs` reads a connection out of the kernel's socket (`read_out.rs`) and has the engine go on; `tcp/repair.rs`
-//! is the way back. Who sleeps on the socket meanwhile is told by `wait/carrier.rs`. `carried.rs` has the calls on a
-//! connection that the kernel carries, `judge.rs` says when it moves, and `demanded.rs` what does not wait for that.
+//! is the way back. Who sleeps on the socket meanwhile is told by `wait/carrier.rs`. `across.rs` has the calls that
+//! move data, part by part if the connection moves under them, and `carried.rs` their parts on what the kernel carries;
+//! `judge.rs` says when a connection moves, and `demanded.rs` what does not wait for that.
 //! `holders.rs` and `forking.rs` know what several processes have, `opening.rs` opens interfaces beside the program.
 
+mod across;
 mod carried;
 mod datagrams;
 mod demanded;
@@ -21,6 +23,7 @@ mod opening;
 mod read_out;
 mod to_wire;
 
+pub(crate) use across::{Call, raised};
 pub(crate) use carried::{
     Carried, accepted, begin, enter, may_wait, receive, send, stays, wait_while_moving,
 };

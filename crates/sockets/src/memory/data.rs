@@ -2,11 +2,9 @@
 //! under the room's lock and without waiting, so that each direction changes over at an exact byte.
 
 use super::{Bell, Inner, News, Way, after, leave, ready, room};
-use crate::answer::Answer;
 use crate::carrier::{Carried, may_wait};
 use crate::counts;
 use crate::errno::fail;
-use crate::fd_table;
 use crate::message::Buffers;
 use crate::object::Object;
 use crate::runtime::Runtime;
@@ -22,22 +20,18 @@ type Outcome = Option<Carried>;
 /// Bytes that are copied on the way to buffers that may not be there, or from several that are one message.
 const PIECE: usize = 2048;
 
-/// recvmsg(2), without what only the kernel has.
+/// recvmsg(2), without what only the kernel has: what there is, `least` bytes if the call may wait.
 pub(crate) fn receive(
     runtime: &'static Runtime,
     object: &'static Object,
     fd: c_int,
     into: &mut Buffers<'_>,
+    least: usize,
     flags: c_int,
 ) -> Carried {
     if flags & (libc::MSG_OOB | libc::MSG_ERRQUEUE) != 0 {
         return elsewhere(runtime, object, flags, "urgent data");
     }
-    let wanted = into.left();
-    let enough = match flags & libc::MSG_WAITALL {
-        0 => wanted.min(object.receive_low_water.load(Ordering::Relaxed) as usize),
-        _ => wanted,
-    };
     let mut taken = 0;
     let mut attempt = |now| {
         let begun = into.clone();
@@ -45,7 +39,7 @@ pub(crate) fn receive(
         let got = locked(runtime, object, fd, now, |inner, tcp, news| {
             let got = take_or_hear(inner, tcp, now, into, flags, is_shut, news);
             match got {
-                Got::Bytes(count) if flags & libc::MSG_PEEK != 0 && count < enough && inner.is_over(tcp) => {
+                Got::Bytes(count) if flags & libc::MSG_PEEK != 0 && count < least && inner.is_over(tcp) => {
                     Got::Last(count)
                 }
                 got => got,
@@ -55,7 +49,7 @@ pub(crate) fn receive(
             // Each look begins anew.
             *into = begun;
         }
-        answer(object, got, &mut taken, enough, flags)
+        answer(object, got, &mut taken, least, flags)
     };
     let moves = object.moves.load(Ordering::Acquire);
     if let Some(done) = attempt(sys::clock::now()) {
@@ -74,25 +68,19 @@ pub(crate) fn receive(
     };
     match outcome {
         Ok(done) => done,
-        _ if taken > 0 && flags & libc::MSG_WAITALL == 0 => Carried::Done(Ok(taken as ssize_t)),
-        Err(Stopped::Moved) if fd_table::names(fd, object) => {
-            if taken == 0 {
-                return Carried::Moved;
-            }
-            more(runtime, object, fd, into, flags, taken)
-        }
+        Err(Stopped::Moved) => Carried::Moved,
         _ if taken > 0 => Carried::Done(Ok(taken as ssize_t)),
         Err(stopped) => Carried::Done(stopped.answer()),
     }
 }
 
-/// What an attempt means for a receive that wants `enough` bytes, and has `taken` some.
-fn answer(object: &Object, got: Got, taken: &mut usize, enough: usize, flags: c_int) -> Outcome {
+/// What an attempt means for a receive that wants `least` bytes, and has `taken` some.
+fn answer(object: &Object, got: Got, taken: &mut usize, least: usize, flags: c_int) -> Outcome {
     let done = match got {
         Got::Last(count) => Ok(count as ssize_t),
         Got::Bytes(count) if flags & libc::MSG_PEEK != 0 => {
             *taken = count;
-            if *taken < enough {
+            if *taken < least {
                 return None;
             }
             Ok(count as ssize_t)
@@ -100,17 +88,17 @@ fn answer(object: &Object, got: Got, taken: &mut usize, enough: usize, flags: c_
         Got::Bytes(count) => {
             counts::received(object, count);
             *taken += count;
-            if *taken < enough {
+            if *taken < least {
                 return None;
             }
             Ok(*taken as ssize_t)
         }
-        Got::Nothing if enough == 0 => Ok(0),
+        Got::Moved => return Some(Carried::Moved),
+        Got::Nothing if least == 0 => Ok(0),
         Got::Nothing => return None,
         _ if *taken > 0 => Ok(*taken as ssize_t),
         Got::End => Ok(0),
         Got::Error(errno) => fail(errno),
-        Got::Moved => return Some(Carried::Moved),
     };
     Some(Carried::Done(done))
 }
@@ -122,27 +110,6 @@ fn elsewhere(runtime: &'static Runtime, object: &'static Object, flags: c_int, w
     // The peer has not answered yet.
     let is_late = super::is_in(object) && !may_wait(object, flags);
     if is_late { Carried::Done(fail(libc::EAGAIN)) } else { Carried::Moved }
-}
-
-/// What is left of a receive that waits for all (MSG_WAITALL), `taken` of which has come.
-#[cold]
-fn more(
-    runtime: &'static Runtime,
-    object: &'static Object,
-    fd: c_int,
-    into: &mut Buffers<'_>,
-    flags: c_int,
-    taken: usize,
-) -> Carried {
-    let taken = taken as ssize_t;
-    if flags & libc::MSG_PEEK != 0 {
-        return Carried::Moved;
-    }
-    let rest = if super::is_in(object) { receive(runtime, object, fd, into, flags) } else { Carried::Moved };
-    match rest {
-        Carried::Done(Ok(rest)) => Carried::Done(Ok(taken + rest)),
-        _ => Carried::Done(Ok(taken)),
-    }
 }
 
 /// What there is to receive.
@@ -296,7 +263,11 @@ fn from_segment(joined: &mut Joined, into: &mut Buffers<'_>, flags: c_int) -> Op
     let (peeks, drops) = (flags & libc::MSG_PEEK != 0, flags & libc::MSG_TRUNC != 0);
     let count = match (peeks, drops) {
         (true, true) => joined.unread().min(into.left()),
-        (false, true) => joined.discard(into.left()),
+        (false, true) => {
+            let count = joined.discard(into.left());
+            into.pass(count);
+            count
+        }
         _ if !Buffers::are_sure() => {
             let mut piece = [0; PIECE];
             let mut done = 0;
@@ -411,39 +382,27 @@ pub(crate) fn send(
                 (data.left() == 0).then_some(Carried::Done(Ok(sent as ssize_t)))
             }
             Put::Nothing => None,
-            _ if sent > 0 => Some(Carried::Done(Ok(sent as ssize_t))),
-            Put::Error(errno) => {
-                if errno == libc::EPIPE && flags & libc::MSG_NOSIGNAL == 0 {
-                    sys::process::signal_self(libc::SIGPIPE);
-                }
-                Some(Carried::Done(fail(errno)))
-            }
+            Put::Error(errno) => Some(Carried::Done(fail(errno))),
             Put::Moved => Some(Carried::Moved),
         }
     };
-    loop {
-        let moves = object.moves.load(Ordering::Acquire);
-        if let Some(done) = attempt(sys::clock::now()) {
-            return done;
-        }
-        if !may_wait(object, flags) {
-            break;
-        }
-        let one = [object];
-        let kernel = [pollfd { fd, events: ready::kernel_part(object, libc::POLLOUT), revents: 0 }];
-        let mut wait = Wait::to_send(runtime, &one);
-        wait.kernel = if kernel[0].events != 0 { &kernel } else { &[] };
-        wait.moves = moves;
-        match block::until(runtime, &wait, &mut attempt) {
-            Ok(done) => return done,
-            Err(Stopped::Moved) if super::is_in(object) => {}
-            Err(Stopped::Moved) if sent == 0 && fd_table::names(fd, object) => return Carried::Moved,
-            Err(stopped) if sent == 0 => return Carried::Done(stopped.answer()),
-            Err(_) => break,
-        }
+    let moves = object.moves.load(Ordering::Acquire);
+    if let Some(done) = attempt(sys::clock::now()) {
+        return done;
     }
-    let answer: Answer<ssize_t> = if sent > 0 { Ok(sent as ssize_t) } else { fail(libc::EAGAIN) };
-    Carried::Done(answer)
+    if !may_wait(object, flags) {
+        return Carried::Done(if sent > 0 { Ok(sent as ssize_t) } else { fail(libc::EAGAIN) });
+    }
+    let one = [object];
+    let kernel = [pollfd { fd, events: ready::kernel_part(object, libc::POLLOUT), revents: 0 }];
+    let mut wait = Wait::to_send(runtime, &one);
+    wait.kernel = if kernel[0].events != 0 { &kernel } else { &[] };
+    wait.moves = moves;
+    match block::until(runtime, &wait, &mut attempt) {
+        Ok(done) => done,
+        Err(Stopped::Moved) => Carried::Moved,
+        Err(stopped) => Carried::Done(stopped.answer()),
+    }
 }
 
 fn give(inner: &mut Inner, tcp: c_int, data: &mut Buffers<'_>, flags: c_int, is_shut: bool) -> Put {

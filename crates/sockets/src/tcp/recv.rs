@@ -1,6 +1,6 @@
 //! Receiving on a connection.
 
-use crate::answer::Answer;
+use crate::carrier::{Carried, may_wait};
 use crate::counts;
 use crate::errno::fail;
 use crate::lane::Tx;
@@ -9,24 +9,24 @@ use crate::object::Object;
 use crate::runtime::Runtime;
 use crate::wait::block::{self, Stopped, Wait};
 use crate::wait::ready;
-use core::sync::atomic::Ordering;
 use libc::{c_int, ssize_t};
 use stack::tcp::Take;
 use stack::{Instant, Ready, RecvError, Sink};
 
-/// Receives into `into`: what is there, or with MSG_WAITALL until it is full. 0: end of stream. With MSG_TRUNC nothing
-/// is written there.
+/// Receives into `into`: what is there, `least` bytes if the call may wait. 0: end of stream. With MSG_TRUNC nothing is
+/// written there, and moved past all the same.
 #[inline]
 pub(crate) fn recv(
     runtime: &'static Runtime,
     object: &'static Object,
     into: &mut Buffers<'_>,
+    least: usize,
     flags: c_int,
-) -> Answer<ssize_t> {
+) -> Carried {
     if flags & (libc::MSG_ERRQUEUE | libc::MSG_OOB | libc::MSG_PEEK | libc::MSG_TRUNC) == 0 {
-        return receive(runtime, object, into, flags, Take::Consume);
+        return receive(runtime, object, into, least, flags, Take::Consume);
     }
-    unusual(runtime, object, into, flags)
+    unusual(runtime, object, into, least, flags)
 }
 
 #[cold]
@@ -34,10 +34,11 @@ fn unusual(
     runtime: &'static Runtime,
     object: &'static Object,
     into: &mut Buffers<'_>,
+    least: usize,
     flags: c_int,
-) -> Answer<ssize_t> {
+) -> Carried {
     if flags & libc::MSG_ERRQUEUE != 0 {
-        return fail(libc::EAGAIN);
+        return Carried::Done(fail(libc::EAGAIN));
     }
     let (urgent, peeks) = (flags & libc::MSG_OOB != 0, flags & libc::MSG_PEEK != 0);
     let take = match (urgent, peeks) {
@@ -46,15 +47,18 @@ fn unusual(
         (false, true) => Take::Peek(object.peek.behind().unwrap_or(0)),
         (false, false) => Take::Consume,
     };
-    let answer = if flags & libc::MSG_TRUNC != 0 {
-        receive(runtime, object, &mut Uncopied(into.room()), flags, take)
+    let part = if flags & libc::MSG_TRUNC != 0 {
+        let mut uncopied = Uncopied(into.room());
+        let part = receive(runtime, object, &mut uncopied, least, flags, take);
+        into.pass(into.room() - uncopied.0);
+        part
     } else {
-        receive(runtime, object, into, flags, take)
+        receive(runtime, object, into, least, flags, take)
     };
-    if let (Take::Peek(_), Ok(shown)) = (take, &answer) {
+    if let (Take::Peek(_), Carried::Done(Ok(shown))) = (take, &part) {
         object.peek.showed(*shown as usize);
     }
-    answer
+    part
 }
 
 /// Counts bytes instead of keeping them.
@@ -77,27 +81,20 @@ fn receive<S: Sink + Clone>(
     runtime: &'static Runtime,
     object: &'static Object,
     into: &mut S,
+    least: usize,
     flags: c_int,
     take: Take,
-) -> Answer<ssize_t> {
-    let wanted = into.room();
-    // As the kernel: MSG_WAITALL is for everything, SO_RCVLOWAT for at least so much.
-    let enough = match flags & libc::MSG_WAITALL {
-        0 => wanted.min(object.receive_low_water.load(Ordering::Relaxed) as usize),
-        _ => wanted,
-    };
+) -> Carried {
     let mut taken = 0usize;
+    let is_urgent = matches!(take, Take::Urgent | Take::PeekUrgent);
     match attempt(object, into, take, sys::clock::now(), false) {
-        Ok(0) => return Ok(0),
-        Ok(n) if n >= enough || matches!(take, Take::Urgent | Take::PeekUrgent) => return Ok(n as ssize_t),
+        Ok(n) if n == 0 || n >= least || is_urgent => return Carried::Done(Ok(n as ssize_t)),
         Ok(n) => taken = n,
         Err(RecvError::WouldBlock) => {}
-        Err(RecvError::NoSocket) => return super::over(),
-        Err(error) => return fail(error.errno()),
+        Err(error) => return failed(error),
     }
-    let urgent = matches!(take, Take::Urgent | Take::PeekUrgent);
-    if flags & libc::MSG_DONTWAIT != 0 || object.nonblocking.load(Ordering::Relaxed) || urgent {
-        return if taken > 0 { Ok(taken as ssize_t) } else { fail(libc::EAGAIN) };
+    if !may_wait(object, flags) || is_urgent {
+        return Carried::Done(if taken > 0 { Ok(taken as ssize_t) } else { fail(libc::EAGAIN) });
     }
     let one = [object];
     let wait = Wait::to_receive(runtime, &one, &[]);
@@ -107,23 +104,30 @@ fn receive<S: Sink + Clone>(
             // The same bytes once more; nothing follows those before the end.
             let over = n <= taken && ready(object).any(Ready::RDHUP | Ready::HUP | Ready::ERR);
             taken = n;
-            (over || taken >= enough).then_some(Ok(()))
+            (over || taken >= least).then_some(Ok(()))
         }
         Ok(n) => {
             taken += n;
-            (taken >= enough).then_some(Ok(()))
+            (taken >= least).then_some(Ok(()))
         }
         Err(RecvError::WouldBlock) => None,
         Err(error) => Some(Err(error)),
     });
     match outcome {
-        Ok(Ok(())) => Ok(taken as ssize_t),
-        _ if taken > 0 => Ok(taken as ssize_t),
-        Ok(Err(RecvError::NoSocket)) => super::over(),
-        Ok(Err(error)) => fail(error.errno()),
-        Err(Stopped::Moved) if object.leg().is_some() => receive(runtime, object, into, flags, take),
-        Err(stopped) => stopped.answer(),
+        Err(Stopped::Moved) => Carried::Moved,
+        Ok(Err(RecvError::NoSocket)) => failed(RecvError::NoSocket),
+        Ok(Ok(())) => Carried::Done(Ok(taken as ssize_t)),
+        _ if taken > 0 => Carried::Done(Ok(taken as ssize_t)),
+        Ok(Err(error)) => failed(error),
+        Err(stopped) => Carried::Done(stopped.answer()),
     }
+}
+
+fn failed(error: RecvError) -> Carried {
+    Carried::Done(match error {
+        RecvError::NoSocket => super::over(),
+        error => fail(error.errno()),
+    })
 }
 
 /// Takes what the engine has; after a turn, if it has nothing. `waits`: the call blocks until there is something.

@@ -1,7 +1,7 @@
 //! Sending on a connection.
 
 use crate::answer::{Answer, Stop, Why};
-use crate::carrier::{self, Carried};
+use crate::carrier::{Call, Carried, may_wait};
 use crate::counts;
 use crate::errno::fail;
 use crate::lane::{Inner, Lane, Tx};
@@ -10,7 +10,6 @@ use crate::message;
 use crate::object::{Kind, Object};
 use crate::runtime::Runtime;
 use crate::wait::block::{self, Stopped, Wait};
-use core::sync::atomic::Ordering;
 use libc::{c_int, ssize_t};
 use stack::tcp::Push;
 use stack::{Instant, SendError, SocketId, Source};
@@ -25,17 +24,17 @@ pub(crate) fn send(
     object: &'static Object,
     data: &mut impl Source,
     flags: c_int,
-) -> Answer<ssize_t> {
+) -> Carried {
     let wanted = data.remaining();
     let first = attempt(object, data, flags, sys::clock::now(), true);
     match first {
-        Ok(_) if data.remaining() == 0 => return Ok(wanted as ssize_t),
+        Ok(_) if data.remaining() == 0 => return Carried::Done(Ok(wanted as ssize_t)),
         Ok(_) | Err(SendError::WouldBlock) => {}
-        Err(error) => return failed(error, flags),
+        Err(error) => return failed(error),
     }
     let sent = wanted - data.remaining();
-    if flags & libc::MSG_DONTWAIT != 0 || object.nonblocking.load(Ordering::Relaxed) {
-        return if sent > 0 { Ok(sent as ssize_t) } else { fail(libc::EAGAIN) };
+    if !may_wait(object, flags) {
+        return Carried::Done(if sent > 0 { Ok(sent as ssize_t) } else { fail(libc::EAGAIN) });
     }
     rest(runtime, object, data, flags, wanted)
 }
@@ -48,8 +47,8 @@ fn rest(
     data: &mut impl Source,
     flags: c_int,
     wanted: usize,
-) -> Answer<ssize_t> {
-    let Some((lane, _)) = object.leg() else { return super::over() };
+) -> Carried {
+    let Some((lane, _)) = object.leg() else { return failed(SendError::NoSocket) };
     let one = [object];
     let wait = Wait::to_send(runtime, &one);
     let mut begins = wanted == data.remaining();
@@ -63,14 +62,11 @@ fn rest(
             Err(error) => Some(Err(error)),
         }
     });
-    let sent = (wanted - data.remaining()) as ssize_t;
     match outcome {
-        Ok(Ok(())) => Ok(sent),
-        // What was taken counts; the error comes with the next call.
-        _ if sent > 0 => Ok(sent),
-        Ok(Err(error)) => failed(error, flags),
-        Err(Stopped::Moved) => rest(runtime, object, data, flags, wanted),
-        Err(stopped) => stopped.answer(),
+        Ok(Ok(())) => Carried::Done(Ok((wanted - data.remaining()) as ssize_t)),
+        Ok(Err(error)) => failed(error),
+        Err(Stopped::Moved) => Carried::Moved,
+        Err(stopped) => Carried::Done(stopped.answer()),
     }
 }
 
@@ -140,37 +136,12 @@ pub(crate) fn send_fetched(
     })
 }
 
-/// The error of a send that took nothing. A write to a closed connection raises SIGPIPE, as the kernel does.
 #[cold]
-fn failed(error: SendError, flags: c_int) -> Answer<ssize_t> {
-    if error == SendError::NoSocket {
-        return super::over();
-    }
-    if error == SendError::Closed && flags & libc::MSG_NOSIGNAL == 0 {
-        sys::process::signal_self(libc::SIGPIPE);
-    }
-    fail(error.errno())
-}
-
-/// Sends a piece of a file by whatever carries the connection.
-fn send_piece(
-    runtime: &'static Runtime,
-    object: &'static Object,
-    fd: c_int,
-    mut piece: &[u8],
-) -> Answer<ssize_t> {
-    let bytes = message::piece(piece.as_ptr().cast(), piece.len());
-    let mut data = message::unfilled(&bytes);
-    loop {
-        let sent = match object.kind() {
-            Kind::Memory => memory::send(runtime, object, fd, &mut data, 0),
-            Kind::Carried | Kind::Moving => carrier::send(runtime, object, fd, &mut data, 0, false),
-            _ => return send(runtime, object, &mut piece, 0),
-        };
-        if let Carried::Done(answer) = sent {
-            return answer;
-        }
-    }
+fn failed(error: SendError) -> Carried {
+    Carried::Done(match error {
+        SendError::NoSocket => super::over(),
+        error => fail(error.errno()),
+    })
 }
 
 /// sendfile(2) from a file to a connection: from `at`, which moves, or from the file's own position.
@@ -189,6 +160,7 @@ pub(crate) fn send_file(
     if at.is_some_and(|at| at < 0) {
         return fail(libc::EINVAL);
     }
+    let call = Call::begin(runtime, object, fd, 0);
     let mut buffer = vec![0u8; count.min(FILE_PIECE)];
     let mut total = 0usize;
     while total < count {
@@ -202,7 +174,9 @@ pub(crate) fn send_file(
             Err(libc::ESPIPE) => return fail(libc::EINVAL),
             Err(errno) => return fail(errno),
         };
-        let sent = match send_piece(runtime, object, fd, &buffer[..got]) {
+        let bytes = message::piece(buffer.as_ptr().cast(), got);
+        let mut data = message::unfilled(&bytes);
+        let sent = match if total > 0 { call.send_more(&mut data) } else { call.send(&mut data) } {
             Ok(sent) => sent,
             Err(_) if total > 0 => break,
             Err(stop) => return Err(stop),

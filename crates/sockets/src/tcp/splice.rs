@@ -7,6 +7,7 @@
 //! and leave the pipe once the engine has taken them.
 
 use crate::answer::{Answer, Stop};
+use crate::carrier::{Carried, raised};
 use crate::counts;
 use crate::errno::fail;
 use crate::lane::{Inner, Tx};
@@ -128,11 +129,15 @@ impl Splice {
                     }
                     Err(errno) => return fail(errno),
                 };
-                let sent = match super::send(runtime, object, &mut &between.bytes[..held], more) {
-                    Ok(sent) => sent as usize,
-                    Err(_) if total > 0 => break,
-                    Err(stop) => return Err(stop),
-                };
+                let mut data = &between.bytes[..held];
+                let part = super::send(runtime, object, &mut data, more);
+                let sent = held - data.len();
+                match part {
+                    Carried::Done(Err(_)) | Carried::Moved if sent == 0 && total > 0 => break,
+                    Carried::Done(Err(stop)) if sent == 0 => return Err(raised(stop, 0)),
+                    Carried::Moved if sent == 0 => return super::over(),
+                    _ => {}
+                }
                 // They are there: it does not block.
                 let _ = sys::fd::read(pipe, &mut between.bytes[..sent]);
                 total += sent;

@@ -4,7 +4,6 @@ mod bell;
 mod beside;
 mod fork;
 mod large;
-mod offloads;
 mod rig;
 mod watch;
 

@@ -1,0 +1,245 @@
+//! A call that moves data on a connection, from one carrier to the next if the connection moves under it.
+//!
+//! Each carrier does its part of a call: it moves the cursor over the application's buffers past what it moved, and
+//! says how the part ended ([`Carried`]). What the whole call owes, its count and SIGPIPE, is settled here alone.
+
+use super::{Carried, may_wait, on_wire, stays};
+use crate::answer::{Answer, Stop, Why};
+use crate::counts;
+use crate::errno::fail;
+use crate::fd_table;
+use crate::memory;
+use crate::message::{Buffers, NO_PIECES};
+use crate::object::{Kind, Object};
+use crate::runtime::Runtime;
+use crate::tcp;
+use core::sync::atomic::Ordering;
+use libc::{c_int, msghdr, ssize_t};
+use stats::Verdict;
+
+/// One call, and what was true when it began: its object may be another socket's once the connection is left to the
+/// kernel.
+#[derive(Clone, Copy)]
+pub(crate) struct Call {
+    runtime: &'static Runtime,
+    object: &'static Object,
+    fd: c_int,
+    flags: c_int,
+    may_wait: bool,
+    /// The descriptor by which the object knew itself: another one once all were closed.
+    known: c_int,
+}
+
+/// What follows a part of a call.
+enum Next {
+    /// Another part, by whatever carries the connection now.
+    Part,
+    /// The rest is the kernel's, with whom the connection stays.
+    Kernel(Why),
+    Over(Answer<ssize_t>),
+}
+
+impl Call {
+    #[inline]
+    pub(crate) fn begin(runtime: &'static Runtime, object: &'static Object, fd: c_int, flags: c_int) -> Call {
+        let known = object.fd.load(Ordering::Relaxed);
+        Call { runtime, object, fd, flags, may_wait: may_wait(object, flags), known }
+    }
+
+    /// Receives into `into`: what there is, or as much as the call waits for. What it only looks at (MSG_PEEK) it does
+    /// not move past. `message`: the application's, for what the kernel tells beside the bytes.
+    ///
+    /// # Safety
+    /// The application's message.
+    #[inline]
+    pub(crate) unsafe fn receive(
+        &self,
+        into: &mut Buffers<'_>,
+        mut message: Option<&mut msghdr>,
+    ) -> Answer<ssize_t> {
+        let Call { runtime, object, fd, flags, .. } = *self;
+        let wanted = into.left();
+        // As the kernel: MSG_WAITALL is for everything, SO_RCVLOWAT for at least so much.
+        let enough = match flags & libc::MSG_WAITALL {
+            0 => wanted.min(object.receive_low_water.load(Ordering::Relaxed) as usize),
+            _ => wanted,
+        };
+        loop {
+            let least = enough.saturating_sub(wanted - into.left());
+            let (kind, moves) = (object.kind(), object.moves.load(Ordering::Acquire));
+            let part = match kind {
+                Kind::Stream => tcp::recv(runtime, object, into, least, flags),
+                Kind::Memory => memory::receive(runtime, object, fd, into, least, flags),
+                Kind::Carried | Kind::Moving if wanted == into.left() => {
+                    let mut pieces = NO_PIECES;
+                    let mut own = into.message(&mut pieces, usize::MAX);
+                    let message = message.as_deref_mut().unwrap_or(&mut own);
+                    // SAFETY: the application's message, or one of the same buffers.
+                    unsafe { super::receive(runtime, object, fd, message, flags) }
+                }
+                // A call that waits for more than comes at once is in the kernel whole, as long as it takes.
+                Kind::Carried | Kind::Moving => {
+                    stays(object, Verdict::CallOfTheKernel);
+                    Carried::Done(Err(Stop::Kernel(Why::NotOurs)))
+                }
+                _ => Carried::Done(Err(Stop::Kernel(Why::NotOurs))),
+            };
+            let taken = wanted - into.left();
+            match self.next(kind, moves, part, taken) {
+                Next::Part => {}
+                Next::Kernel(_) if taken > 0 => {
+                    let rest = self.received_by_kernel(into, enough.saturating_sub(taken));
+                    self.tells_no_more(message);
+                    return Ok((taken + rest) as ssize_t);
+                }
+                Next::Kernel(why) => return Err(Stop::Kernel(why)),
+                Next::Over(answer) if matches!(kind, Kind::Stream | Kind::Memory) => {
+                    if answer.is_ok() {
+                        self.tells_no_more(message);
+                    }
+                    return counts::receive(object, answer);
+                }
+                Next::Over(answer) => return answer,
+            }
+        }
+    }
+
+    /// A stream's bytes come with nothing beside them.
+    #[inline]
+    fn tells_no_more(&self, message: Option<&mut msghdr>) {
+        if let Some(message) = message {
+            (message.msg_namelen, message.msg_controllen) = (0, 0);
+            message.msg_flags = self.flags & libc::MSG_OOB;
+        }
+    }
+
+    /// Sends all of `data`, or what there is room for if the call may not wait.
+    #[inline]
+    pub(crate) fn send(&self, data: &mut Buffers<'_>) -> Answer<ssize_t> {
+        self.send_all(data, true)
+    }
+
+    /// As [`Call::send`], of a call that has sent something before: the kernel is never to make it anew.
+    pub(crate) fn send_more(&self, data: &mut Buffers<'_>) -> Answer<ssize_t> {
+        self.send_all(data, false)
+    }
+
+    #[inline]
+    fn send_all(&self, data: &mut Buffers<'_>, begins: bool) -> Answer<ssize_t> {
+        let Call { runtime, object, fd, flags, .. } = *self;
+        let wanted = data.left();
+        loop {
+            let begins = begins && data.left() == wanted;
+            let (kind, moves) = (object.kind(), object.moves.load(Ordering::Acquire));
+            let part = match kind {
+                _ if !begins && !fd_table::names(fd, object) => Carried::Moved,
+                Kind::Stream => tcp::send(runtime, object, data, flags),
+                Kind::Memory => memory::send(runtime, object, fd, data, flags),
+                Kind::Carried | Kind::Moving => super::send(runtime, object, fd, data, flags, begins),
+                _ => Carried::Done(Err(Stop::Kernel(Why::NotOurs))),
+            };
+            let sent = wanted - data.left();
+            match self.next(kind, moves, part, sent) {
+                Next::Part => {}
+                Next::Kernel(_) if !begins || sent > 0 => return self.sent_by_kernel(data, sent),
+                Next::Kernel(why) => return self.refused(Stop::Kernel(why), data, kind),
+                Next::Over(Err(stop)) => return self.refused(stop, data, kind),
+                Next::Over(answer) => return answer,
+            }
+        }
+    }
+
+    /// `kind`, `moves`: of the object before the part. `done`: bytes that the call has moved by now.
+    #[inline]
+    fn next(&self, kind: Kind, moves: u32, part: Carried, done: usize) -> Next {
+        match part {
+            Carried::Done(Ok(count)) => {
+                if kind == Kind::Stream && count > 0 {
+                    on_wire(self.runtime, self.object, self.fd, count as usize);
+                }
+                Next::Over(Ok(count.max(done as ssize_t)))
+            }
+            // What was moved counts; the error comes with the next call.
+            Carried::Done(Err(Stop::Errno(_))) if done > 0 => Next::Over(Ok(done as ssize_t)),
+            Carried::Done(Err(Stop::Errno(errno))) => Next::Over(fail(errno)),
+            Carried::Done(Err(Stop::Kernel(why))) => self.elsewhere(Some((kind, moves)), why, done),
+            Carried::Moved => self.elsewhere(None, Why::NotOurs, done),
+        }
+    }
+
+    /// The connection is not where a part looked for it, or was moved under it. `before`: its kind and count of moves
+    /// before a part that found nothing: its shadow would answer for a connection that it has not got.
+    #[cold]
+    fn elsewhere(&self, before: Option<(Kind, u32)>, why: Why, done: usize) -> Next {
+        let Call { object, fd, known, .. } = *self;
+        if done > 0 && !self.may_wait {
+            return Next::Over(Ok(done as ssize_t));
+        }
+        let is_known = fd_table::names(fd, object);
+        let has_moved =
+            before.is_none_or(|before| before != (object.kind(), object.moves.load(Ordering::Acquire)));
+        // A number that was closed under the call may name something else by now.
+        let is_left = fd_table::entry(fd).is_none() && object.fd.load(Ordering::Relaxed) == known;
+        match (is_known, is_left) {
+            (true, _) if has_moved => Next::Part,
+            (false, false) if done > 0 => Next::Over(Ok(done as ssize_t)),
+            _ => Next::Kernel(why),
+        }
+    }
+
+    /// The rest of a receive, `least` bytes of which it waits for; how many came.
+    #[cold]
+    fn received_by_kernel(&self, into: &mut Buffers<'_>, mut least: usize) -> usize {
+        let wanted = into.left();
+        while into.left() > 0 {
+            // The kernel's own low water mark is for a call that begins.
+            let (most, how) =
+                if least > 0 { (least, libc::MSG_WAITALL) } else { (usize::MAX, libc::MSG_DONTWAIT) };
+            let mut pieces = NO_PIECES;
+            let mut message = into.message(&mut pieces, most);
+            // SAFETY: the application's buffers, as far as nothing was received.
+            let got = unsafe { (self.runtime.os.recvmsg)(self.fd, &raw mut message, self.flags | how) };
+            let Ok(got @ 1..) = usize::try_from(got) else { break };
+            into.pass(got);
+            least = least.saturating_sub(got);
+        }
+        wanted - into.left()
+    }
+
+    /// The rest of a send, `sent` bytes of which went; how many did in the end.
+    #[cold]
+    fn sent_by_kernel(&self, data: &mut Buffers<'_>, sent: usize) -> Answer<ssize_t> {
+        let wanted = data.left();
+        while data.left() > 0 {
+            let mut pieces = NO_PIECES;
+            let message = data.message(&mut pieces, usize::MAX);
+            let flags = self.flags | libc::MSG_NOSIGNAL;
+            // SAFETY: the application's buffers, as far as they were not sent.
+            let got = unsafe { (self.runtime.os.sendmsg)(self.fd, &raw const message, flags) };
+            let Ok(got @ 1..) = usize::try_from(got) else { break };
+            data.pass(got);
+        }
+        match sent + wanted - data.left() {
+            0 => fail(self.runtime.os.errno()),
+            sent => Ok(sent as ssize_t),
+        }
+    }
+
+    /// A send that moved nothing.
+    #[cold]
+    fn refused(&self, stop: Stop, data: &Buffers<'_>, kind: Kind) -> Answer<ssize_t> {
+        if matches!(kind, Kind::Stream | Kind::Memory) {
+            counts::send_stopped(self.object, stop, data.left());
+        }
+        Err(raised(stop, self.flags))
+    }
+}
+
+/// A write to a connection that is closed raises SIGPIPE.
+#[cold]
+pub(crate) fn raised(stop: Stop, flags: c_int) -> Stop {
+    if stop == Stop::Errno(libc::EPIPE) && flags & libc::MSG_NOSIGNAL == 0 {
+        sys::process::signal_self(libc::SIGPIPE);
+    }
+    stop
+}
