@@ -29,13 +29,13 @@ while True:
 ";
 
 /// Questions and answers until a line comes from standard input, or so many. Arguments: address, port, at most. Says in
-/// the end how many there were, and the longest wait for an answer in milliseconds.
+/// the end how many there were, the longest wait for an answer in milliseconds, and how many took more than 50.
 pub const CLIENT: &str = "\
 import select,socket,sys,time
 host, port, most = sys.argv[1], int(sys.argv[2]), int(sys.argv[3])
 peer = socket.create_connection((host, port), timeout=60)
 peer.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
-count, longest = 0, 0
+count, longest, late = 0, 0, 0
 while count < most and not select.select([sys.stdin], [], [], 0)[0]:
     for _ in range(10):
         question = b'%d.' % count * (1 + count % 50)
@@ -46,12 +46,14 @@ while count < most and not select.select([sys.stdin], [], [], 0)[0]:
             piece = peer.recv(65536)
             assert piece, 'the end'
             answer += piece
-        longest = max(longest, time.monotonic() - asked)
+        waited = time.monotonic() - asked
+        longest = max(longest, waited)
+        late += waited > 0.05
         assert answer == question
         count += 1
 peer.shutdown(socket.SHUT_WR)
 assert peer.recv(1) == b''
-print(count, 'answers, the longest wait', round(longest * 1000), 'ms')
+print(count, 'answers, the longest wait', round(longest * 1000), 'ms,', late, 'longer than 50 ms')
 ";
 
 /// Connects, says so after one question and answer, waits for the end, and says what it was. Arguments: address, port.
