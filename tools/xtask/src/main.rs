@@ -46,7 +46,7 @@ cargo x <command> [options]
   bench apps [NAME..]  servers and commands that people run (see crates/rig/src/apps): kernel, accelerated, mixed
   bench extra          VMA's extra API: CPU of receives without a copy, an echo by completions against epoll
   bench profiles [NAME..]  what each profile of VMA_SPEC is for: kernel, accelerated without and with it (NAME=VALUE tries settings)
-  bench together       sockperf, redis, memcached, nginx and PostgreSQL all at once on one interface, against each alone
+  bench together       sockperf, redis, memcached, nginx and PostgreSQL all at once on one interface, against each alone on it
   bench vma-tables     the tables of VMA's manuals, beside the manuals' own figures
   bench loss           goodput over a wire with 20 ms round trip that loses 0.1, 1 and 5 %: against the kernel's CUBIC
       --mib N          transfer N MiB in each run instead of N seconds' worth
