@@ -1,21 +1,25 @@
 //! The keeper's protocol from both sides. Bytes that a client may send are read as the keeper reads them; and a program
 //! asks a keeper that answers what the input says: packets in order, out of order, of other questions, cut off, with
-//! descriptors that nobody asked for. What the program believes must be what a plain reading of the answers gives, and
-//! no descriptor may stay behind.
+//! descriptors that nobody asked for. What the program believes must be what a plain reading of the answers gives, what
+//! the keeper hears must be what the program asked, and no descriptor may stay behind.
 
 use crate::input::Input;
 use keeper::client::{Client, Error};
 use keeper::protocol::{Kind, LEN, MORE_MAX, Packet, VERSION};
 use std::collections::VecDeque;
+use std::net::{Ipv4Addr, SocketAddrV4};
 use sys::Fd;
 
 /// Answers, and questions, of one input: less than a socket has room for.
 const MOST: usize = 24;
 
-const KINDS: [Kind; 7] =
-    [Kind::Hello, Kind::Repair, Kind::Join, Kind::Deafen, Kind::Attach, Kind::Resolve, Kind::Status];
-
-const QUESTIONS: [Kind; 5] = [Kind::Repair, Kind::Deafen, Kind::Attach, Kind::Resolve, Kind::Status];
+/// What a program asks, with what it says beside.
+struct Question {
+    kind: Kind,
+    value: u16,
+    address: Ipv4Addr,
+    behind: Vec<u8>,
+}
 
 /// What the keeper says: one packet.
 struct Said {
@@ -40,7 +44,7 @@ pub(crate) fn run(bytes: &[u8]) {
     let (mut said, mut questions) = (VecDeque::new(), Vec::new());
     while !input.is_empty() && said.len() < MOST && questions.len() < MOST {
         match input.u8() % 3 {
-            0 => questions.push(input.one_of(&QUESTIONS)),
+            0 => questions.extend(question(&mut input)),
             _ => said.push_back(answer(&mut input)),
         }
     }
@@ -58,9 +62,24 @@ fn read(bytes: &[u8]) {
     assert!(xdp::Inherited::received(bytes, Vec::new()).is_err(), "an interface without descriptors");
 }
 
+/// `None`: the program says that by itself, and is given no answer.
+fn question(input: &mut Input<'_>) -> Option<Question> {
+    let kind = input.one_of(&Kind::ALL);
+    let (value, address) = (input.u16(), Ipv4Addr::from_bits(input.u32()));
+    let behind = match kind {
+        Kind::Hello | Kind::Join => return None,
+        Kind::Restore => {
+            let length = usize::from(input.u8());
+            input.bytes(length).to_vec()
+        }
+        _ => Vec::new(),
+    };
+    Some(Question { kind, value, address, behind })
+}
+
 fn answer(input: &mut Input<'_>) -> Said {
     let packet = Packet {
-        kind: input.one_of(&KINDS),
+        kind: input.one_of(&Kind::ALL),
         is_answer: input.u8() != 255,
         version: if input.u8() == 255 { input.u16() } else { VERSION },
         number: u32::from(input.u8() % 8),
@@ -83,7 +102,7 @@ fn answer(input: &mut Input<'_>) -> Said {
     Said { bytes, descriptors: usize::from(input.u8() % 4) }
 }
 
-fn converse(mut said: VecDeque<Said>, questions: &[Kind]) {
+fn converse(mut said: VecDeque<Said>, questions: &[Question]) {
     let Ok((ours, theirs)) = sys::socket::pair(libc::SOCK_SEQPACKET) else { return };
     // Its other end hears when the last copy is gone.
     let Ok((passed, hears)) = sys::socket::pair(libc::SOCK_STREAM) else { return };
@@ -94,35 +113,83 @@ fn converse(mut said: VecDeque<Said>, questions: &[Kind]) {
     }
     let _ = sys::socket::shutdown(theirs.raw(), libc::SHUT_WR);
     let mut client = Client::over(ours);
-    let mut is_over = false;
-    for (number, kind) in (1..).zip(questions) {
-        let got = ask(&mut client, *kind, &passed);
+    let (mut is_over, mut asked) = (false, Vec::new());
+    for (number, question) in (1..).zip(questions) {
+        let kind = question.kind;
+        let got = ask(&mut client, question, &passed);
         if is_over {
             assert!(matches!(got, Outcome::Failed(_)), "{got:?} without a keeper");
             continue;
         }
-        let expected = expected(&mut said, *kind, number);
+        asked.push(question.as_heard(number));
+        let expected = expected(&mut said, kind, number);
         // Who only looks does not give up the connection.
-        is_over = *kind != Kind::Status
+        is_over = kind != Kind::Status
             && matches!(&expected, Outcome::Failed(error) if !matches!(error, Error::Errno(_)));
         let expected = match expected {
             // The connection is given up; an answer that had come already holds.
-            Outcome::Failed(error) if is_over && *kind != Kind::Attach => {
-                late(&mut said, *kind, number, error)
+            Outcome::Failed(error) if is_over && kind != Kind::Attach => {
+                late(&mut said, kind, number, error)
             }
             expected => expected,
         };
         assert_eq!(got, expected, "question {number}, {kind:?}");
     }
+    assert_eq!(heard(&theirs), asked, "what the keeper hears");
     drop((client, theirs, passed));
     let heard = sys::socket::receive(hears.raw(), &mut [0], libc::MSG_DONTWAIT);
     assert_eq!(heard, Ok(0), "descriptors stay behind");
 }
 
-fn ask(client: &mut Client, kind: Kind, socket: &Fd) -> Outcome {
+/// A packet, what is behind it, and how many descriptors are beside it.
+type Heard = (Packet, Vec<u8>, usize);
+
+impl Question {
+    /// What a keeper is to hear of it.
+    fn as_heard(&self, number: u32) -> Heard {
+        let address = u64::from(self.address.to_bits());
+        let (value, detail, descriptors) = match self.kind {
+            Kind::Bind => (self.value, address, 2),
+            Kind::Resolve => (self.value, address, 0),
+            Kind::Deafen => (1, 0, 1),
+            Kind::Status => (0, 0, 0),
+            _ => (self.value, 0, 1),
+        };
+        let packet = Packet { detail, ..Packet::question(self.kind, number, value.into()) };
+        (packet, self.behind.clone(), descriptors)
+    }
+}
+
+/// All that was asked.
+fn heard(keeper: &Fd) -> Vec<Heard> {
+    let (mut all, mut bytes) = (Vec::new(), [0; LEN + MORE_MAX]);
+    let mut descriptors = Vec::new();
+    loop {
+        let got = sys::socket::receive_descriptors(
+            keeper.raw(),
+            &mut bytes,
+            &mut descriptors,
+            libc::MSG_DONTWAIT,
+        );
+        match got {
+            Ok(length @ 1..) => {
+                let packet = Packet::read(&bytes[..LEN]).expect("a question");
+                all.push((packet, bytes[LEN..length].to_vec(), descriptors.len()));
+            }
+            // Said once, where the program left answers unread; its questions come behind.
+            Err(libc::ECONNRESET) => {}
+            _ => break,
+        }
+        descriptors.clear();
+    }
+    all
+}
+
+fn ask(client: &mut Client, question: &Question, socket: &Fd) -> Outcome {
+    let &Question { kind, value, address, .. } = question;
     let done = match kind {
         Kind::Attach => {
-            return match client.attach(1, socket.raw()) {
+            return match client.attach(value.into(), socket.raw()) {
                 Ok(given) => {
                     assert!(given.description.len() <= MORE_MAX);
                     Outcome::Attached(given.description, given.descriptors.len(), given.has_policies)
@@ -132,9 +199,12 @@ fn ask(client: &mut Client, kind: Kind, socket: &Fd) -> Outcome {
             };
         }
         Kind::Status => client.status().map(drop),
-        Kind::Repair => client.repair(socket.raw(), 1),
+        Kind::Repair => client.repair(socket.raw(), value.into()),
         Kind::Deafen => client.deafen(socket.raw()),
-        _ => client.resolve(1, [10, 0, 0, 1].into()),
+        Kind::Resolve => client.resolve(value.into(), address),
+        Kind::Restore => client.restore(value.into(), &question.behind, &[socket.raw()]),
+        Kind::Bind => client.bind(socket.raw(), socket.raw(), SocketAddrV4::new(address, value)),
+        Kind::Hello | Kind::Join => unreachable!("no question of a program's"),
     };
     done.map_or_else(Outcome::Failed, |()| Outcome::Done)
 }

@@ -159,7 +159,7 @@ impl Client {
     /// See [`bind`].
     pub fn bind(&mut self, fd: i32, listener: i32, to: SocketAddrV4) -> Result<()> {
         self.connected()?;
-        let detail = u64::from(to.ip().to_bits());
+        let detail = if planted!(BindsAnywhere) { 0 } else { u64::from(to.ip().to_bits()) };
         let question = Packet { detail, ..self.question(Kind::Bind, to.port().into()) };
         self.ask(question, &[fd, listener])
     }

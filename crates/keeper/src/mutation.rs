@@ -11,4 +11,6 @@ planted::faults! {
     KeepsDescriptors,
     /// Another version of the protocol is taken for ours.
     AnyVersion,
+    /// A socket is to be bound, and nobody says to which address.
+    BindsAnywhere,
 }

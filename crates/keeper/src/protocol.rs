@@ -58,21 +58,22 @@ pub enum Kind {
     Bind = 9,
 }
 
-const KINDS: [Kind; 9] = [
-    Kind::Hello,
-    Kind::Repair,
-    Kind::Join,
-    Kind::Deafen,
-    Kind::Attach,
-    Kind::Resolve,
-    Kind::Status,
-    Kind::Restore,
-    Kind::Bind,
-];
-
 impl Kind {
+    /// All that there are.
+    pub const ALL: [Kind; 9] = [
+        Kind::Hello,
+        Kind::Repair,
+        Kind::Join,
+        Kind::Deafen,
+        Kind::Attach,
+        Kind::Resolve,
+        Kind::Status,
+        Kind::Restore,
+        Kind::Bind,
+    ];
+
     fn of(number: u16) -> Option<Kind> {
-        KINDS.into_iter().find(|kind| *kind as u16 == number)
+        Kind::ALL.into_iter().find(|kind| *kind as u16 == number)
     }
 }
 
@@ -143,7 +144,7 @@ mod tests {
 
     #[test]
     fn packets_are_read_as_they_were_written_and_nothing_else_is() {
-        for kind in KINDS {
+        for kind in Kind::ALL {
             let question = Packet::question(kind, 0xfeed_beef, -1);
             assert_eq!(Packet::read(&question.bytes()), Some(question));
             let answer = Packet { detail: 0x0123_4567_89ab_cdef, ..question.answered(libc::EPERM) };

@@ -26,6 +26,8 @@ pub struct Program {
     may_fall_back: bool,
     cpu: Option<usize>,
     user: Option<u32>,
+    group: Option<u32>,
+    session: bool,
     directory: Option<PathBuf>,
     piped: bool,
 }
@@ -42,6 +44,8 @@ impl Program {
             may_fall_back: false,
             cpu: None,
             user: None,
+            group: None,
+            session: false,
             directory: None,
             piped: false,
         }
@@ -96,6 +100,19 @@ impl Program {
         self
     }
 
+    /// A member of this group, too, where it is a [user](Program::user)'s.
+    pub fn group(mut self, id: u32) -> Program {
+        self.group = Some(id);
+        self
+    }
+
+    /// In a session of its own, as services are: the kernel shares a processor between sessions (sched_autogroup), and
+    /// only then between their processes.
+    pub fn session(mut self) -> Program {
+        self.session = true;
+        self
+    }
+
     /// Started in this directory.
     pub fn directory(mut self, directory: &Path) -> Program {
         self.directory = Some(directory.to_owned());
@@ -125,9 +142,15 @@ impl Program {
         if let Some(directory) = &self.directory {
             command.current_dir(directory);
         }
-        let (namespace, cpu, user) = (self.namespace, self.cpu, self.user);
+        let ready = Prepared {
+            namespace: self.namespace,
+            cpu: self.cpu,
+            user: self.user,
+            group: self.group,
+            session: self.session,
+        };
         // SAFETY: `prepare` makes system calls only, as a forked child of a threaded process must.
-        unsafe { command.pre_exec(move || prepare(namespace, cpu, user)) };
+        unsafe { command.pre_exec(move || prepare(&ready)) };
         let mut child = command.spawn().context(format_args!("start {shown}"))?;
         let process = match pidfd(child.id()) {
             Ok(process) => process,
@@ -153,11 +176,21 @@ impl Program {
     }
 }
 
+/// What a child is before it is the program.
+struct Prepared {
+    namespace: RawFd,
+    cpu: Option<usize>,
+    user: Option<u32>,
+    group: Option<u32>,
+    session: bool,
+}
+
 /// Between fork and exec. System calls only.
-fn prepare(namespace: RawFd, cpu: Option<usize>, user: Option<u32>) -> io::Result<()> {
+fn prepare(wanted: &Prepared) -> io::Result<()> {
+    let Prepared { namespace, cpu, user, group, session } = *wanted;
     // SAFETY: system calls on values and on one local, fully initialised set.
     unsafe {
-        check(libc::setpgid(0, 0))?;
+        check(if session { libc::setsid() } else { libc::setpgid(0, 0) })?;
         enter(namespace)?;
         if let Some(cpu) = cpu {
             let mut set: libc::cpu_set_t = std::mem::zeroed();
@@ -165,7 +198,8 @@ fn prepare(namespace: RawFd, cpu: Option<usize>, user: Option<u32>) -> io::Resul
             check(libc::sched_setaffinity(0, size_of::<libc::cpu_set_t>(), &set))?;
         }
         if let Some(user) = user {
-            check(libc::setgroups(0, std::ptr::null()))?;
+            let groups = group.as_ref().map_or(std::ptr::null(), std::ptr::from_ref);
+            check(libc::setgroups(group.iter().len(), groups))?;
             check(libc::setgid(user))?;
             check(libc::setuid(user))?;
         }

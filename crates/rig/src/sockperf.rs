@@ -10,7 +10,7 @@ use crate::{Context, Error, Host, KernelCounters, Program, Protocol, Result, Two
 
 const PORT: u16 = 11111;
 /// sockperf waits two seconds before it starts, whatever it is asked to do.
-const SETTLE: Duration = Duration::from_secs(2);
+pub(crate) const SETTLE: Duration = Duration::from_secs(2);
 /// For start and end of a process on a busy machine.
 const GRACE: Duration = crate::PATIENCE;
 

@@ -9,10 +9,22 @@ use crate::raw::{int, syscall};
 use crate::thread::set_mask;
 use crate::{Fd, Result, pipe};
 
-/// While it, or a copy of it in a child of a fork, is there, what was left waits.
+/// While it is there, or a copy of it in a child of a fork or in who was passed its descriptor, what was left waits.
 pub struct Hold {
     /// Whose end is what is waited for.
-    _pipe: Fd,
+    pipe: Fd,
+}
+
+impl Hold {
+    /// Of another process, which passed it.
+    pub fn received(descriptor: Fd) -> Hold {
+        Hold { pipe: descriptor }
+    }
+
+    /// To be passed to others.
+    pub fn raw(&self) -> i32 {
+        self.pipe.raw()
+    }
 }
 
 /// One system call of those that are left.
@@ -68,7 +80,7 @@ pub unsafe fn when_gone(calls: &[Last<'_>], kept: &[&Fd]) -> Result<Hold> {
     }
     set_mask(before);
     crate::daemon::wait_for(child?);
-    Ok(Hold { _pipe: hold })
+    Ok(Hold { pipe: hold })
 }
 
 /// In the process that waits: it has the signals of a daemon, none, and the files that it needs.
@@ -109,7 +121,7 @@ mod tests {
             .unwrap();
         // Another process that has it, too, and is killed.
         let mut other = std::process::Command::new("sleep");
-        let inherited = hold._pipe.raw();
+        let inherited = hold.raw();
         let command = std::os::unix::process::CommandExt::pre_exec;
         // SAFETY: one system call.
         let mut other = unsafe {

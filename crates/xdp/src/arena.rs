@@ -407,15 +407,6 @@ impl Arena {
         self.header().ended.fetch_or(1 << lane, Ordering::Release);
     }
 
-    /// Whether another lane than this one lives.
-    pub(crate) fn has_others(&self, lane: u32) -> bool {
-        let ended = self.header().ended.load(Ordering::Acquire);
-        (1..LANES as u32).filter(|&other| other != lane && ended >> other & 1 == 0).any(|other| {
-            let process = self.header().lanes[other as usize].load(Ordering::Acquire);
-            process != 0 && sys::process::is_running(process as i32)
-        })
-    }
-
     /// Whether a lane belongs to another process than this one, which lives.
     pub(crate) fn is_of_another_process(&self, lane: u32) -> bool {
         let process = self.processes().find(|(number, _)| *number == lane).map_or(0, |(_, process)| process);

@@ -133,9 +133,6 @@ impl Device {
     pub fn leave(&mut self) {
         self.leave_frames();
         self.pool.arena.end(self.lane);
-        if !self.pool.arena.has_others(self.lane) {
-            self.shared.restore_offloads();
-        }
         let mut slow = self.shared.slow_to_close();
         slow.extend(&self.descriptors);
         // Else they are closed while the process ends.

@@ -74,10 +74,16 @@ fn ask(socket: &Fd, what: u32, name: &str) -> Result<[u8; 24]> {
     Ok(request.value)
 }
 
-/// An ethtool request: `data` begins with the command and is what the command asks for.
-pub(crate) fn ethtool<const N: usize>(socket: &Fd, name: &str, data: &mut [u32; N]) -> Result<()> {
+/// A request that points to `data`, which must outlive it.
+pub(crate) fn request_with<const N: usize>(name: &str, data: &mut [u32; N]) -> Result<Request> {
     let mut request = request(name)?;
     request.value[..8].copy_from_slice(&(data.as_mut_ptr() as u64).to_ne_bytes());
+    Ok(request)
+}
+
+/// An ethtool request: `data` begins with the command and is what the command asks for.
+pub(crate) fn ethtool<const N: usize>(socket: &Fd, name: &str, data: &mut [u32; N]) -> Result<()> {
+    let mut request = request_with(name, data)?;
     // SAFETY: the value is a pointer to data, which lives for the call; callers give it the command's size.
     unsafe { ioctl(socket.raw(), SIOCETHTOOL, &mut request) }.map(|_| ())
 }

@@ -12,7 +12,7 @@ use std::ffi::CString;
 use sys::afterwards::{Hold, Last, when_gone};
 use sys::{Fd, Result};
 
-use crate::interface::{Request, SIOCETHTOOL, ethtool, in_sysfs, name_of, request};
+use crate::interface::{SIOCETHTOOL, ethtool, in_sysfs, name_of, request_with};
 
 const ETHTOOL_GCOALESCE: u32 = 0x0e;
 const ETHTOOL_SCOALESCE: u32 = 0x0f;
@@ -91,7 +91,7 @@ impl Moderation {
         before[0] = ETHTOOL_GCOALESCE;
         if ethtool(&socket, &name, &mut before).is_ok() {
             before[0] = ETHTOOL_SCOALESCE;
-            let mut again = of_ethtool(&name, &mut before).map_err(system)?;
+            let mut again = request_with(&name, &mut before).map_err(system)?;
             let undo = [Last::Ioctl(&socket, SIOCETHTOOL, &raw mut again as usize)];
             if coalesce(&socket, &name, &before, pace).is_ok() {
                 // SAFETY: a request, and the settings that it points to, are there.
@@ -153,13 +153,6 @@ fn lock(file: &Fd) -> core::result::Result<(), Unmoderated> {
             Err(errno) => return Err(Unmoderated::System(errno)),
         }
     }
-}
-
-/// A request that sets `settings`, which must outlive it.
-fn of_ethtool(name: &str, settings: &mut Coalescing) -> Result<Request> {
-    let mut request = request(name)?;
-    request.value[..8].copy_from_slice(&(settings.as_mut_ptr() as u64).to_ne_bytes());
-    Ok(request)
 }
 
 /// Many drivers know no count of packets, and are asked again without.

@@ -1,10 +1,11 @@
 //! Receive offloads that the kernel switches off for a program in the generic hook, and leaves off when it is gone: the
-//! driver's own merging of packets (LRO, GRO in hardware), by whatever name the driver knows it. What was lost is given
-//! back by a process that ends; not by one that is killed.
+//! driver's own merging of packets (LRO, GRO in hardware), by whatever name the driver knows it. They are given back
+//! when all who use the interface are gone, however they ended.
 
 use sys::Result;
+use sys::afterwards::{Hold, Last, when_gone};
 
-use crate::interface::{ethtool, name_of};
+use crate::interface::{SIOCETHTOOL, ethtool, name_of, request_with};
 
 const ETHTOOL_GSTRINGS: u32 = 0x1b;
 const ETHTOOL_GSSET_INFO: u32 = 0x37;
@@ -27,37 +28,52 @@ pub(crate) struct Offloads {
     used: usize,
 }
 
+/// struct ethtool_sfeatures: command, number of words, and for each word which to change, and to what.
+type Switches = [u32; 2 + 2 * WORDS];
+
 impl Offloads {
     /// Those that merge packets and are on. None of them where the kernel does not tell.
     pub(crate) fn merging(interface: u32) -> Offloads {
-        ask(interface).unwrap_or_default()
+        Offloads::on(interface, &MERGING)
     }
 
-    /// Those that are not on any more.
-    pub(crate) fn lost(self, interface: u32) -> Offloads {
-        let now = Self::merging(interface);
-        let mut words = self.words;
-        words.iter_mut().zip(now.words).for_each(|(word, now)| *word &= !now);
-        Offloads { words, ..self }
+    /// Those of these names that are on, and can be off.
+    pub(crate) fn on(interface: u32, names: &[&[u8]]) -> Offloads {
+        ask(interface, names).unwrap_or_default()
     }
 
-    /// Switches them on.
-    pub(crate) fn restore(self, interface: u32) -> Result<()> {
+    /// Has them switched on when this process, and whoever has a copy of what is returned, is gone. `None`: there are
+    /// none, or there is no process for it, and they stay off.
+    pub(crate) fn hold(self, interface: u32) -> Option<Hold> {
         if self.words == [0; WORDS] {
-            return Ok(());
+            return None;
         }
+        let socket = sys::socket::socket(libc::AF_INET, libc::SOCK_DGRAM, 0).ok()?;
+        let mut switches = self.switches(true);
+        let mut request = request_with(&name_of(&socket, interface).ok()?, &mut switches).ok()?;
+        let on = [Last::Ioctl(&socket, SIOCETHTOOL, &raw mut request as usize)];
+        // SAFETY: a request, and the switches that it points to, are there.
+        unsafe { when_gone(&on, &[]) }.ok()
+    }
+
+    fn switches(self, on: bool) -> Switches {
+        let mut switches = [0; 2 + 2 * WORDS];
+        switches[..2].copy_from_slice(&[ETHTOOL_SFEATURES, self.used as u32]);
+        for (pair, word) in switches[2..].chunks_exact_mut(2).zip(self.words) {
+            pair.copy_from_slice(&[word, if on { word } else { 0 }]);
+        }
+        switches
+    }
+
+    /// As the kernel does it for a program.
+    #[cfg(test)]
+    pub(crate) fn switch_off(self, interface: u32) -> Result<()> {
         let socket = sys::socket::socket(libc::AF_INET, libc::SOCK_DGRAM, 0)?;
-        // struct ethtool_sfeatures: command, number of words, and for each word which to change, and to what.
-        let mut data = [0u32; 2 + 2 * WORDS];
-        data[..2].copy_from_slice(&[ETHTOOL_SFEATURES, self.used as u32]);
-        for (pair, word) in data[2..].chunks_exact_mut(2).zip(self.words) {
-            pair.fill(word);
-        }
-        ethtool(&socket, &name_of(&socket, interface)?, &mut data)
+        ethtool(&socket, &name_of(&socket, interface)?, &mut self.switches(false))
     }
 }
 
-fn ask(interface: u32) -> Result<Offloads> {
+fn ask(interface: u32, wanted: &[&[u8]]) -> Result<Offloads> {
     let socket = sys::socket::socket(libc::AF_INET, libc::SOCK_DGRAM, 0)?;
     let name = name_of(&socket, interface)?;
     // struct ethtool_sset_info: command, reserved, 64 bits of sets, and the number of strings of each.
@@ -81,8 +97,9 @@ fn ask(interface: u32) -> Result<Offloads> {
     for (bit, name) in names[3..].chunks_exact(NAME / 4).take(count).enumerate() {
         let bytes: Vec<u8> = name.iter().flat_map(|word| word.to_ne_bytes()).collect();
         let text = bytes.split(|&byte| byte == 0).next().unwrap_or_default();
-        let active = features[2 + bit / 32 * 4 + 2];
-        if MERGING.contains(&text) {
+        let block = &features[2 + bit / 32 * 4..];
+        let active = block[0] & block[2];
+        if wanted.contains(&text) {
             on.words[bit / 32] |= active & 1 << (bit % 32);
         }
     }
@@ -94,9 +111,9 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_is_off_is_not_restored_and_a_missing_interface_has_none() {
+    fn a_missing_interface_and_one_that_merges_nothing_have_none_to_give_back() {
         assert_eq!(Offloads::merging(1).words, [0; WORDS], "loopback merges nothing");
-        assert_eq!(Offloads::merging(1).lost(1).restore(1), Ok(()));
+        assert!(Offloads::merging(1).hold(1).is_none());
         assert_eq!(Offloads::merging(0x7fff_0000), Offloads::default());
     }
 }

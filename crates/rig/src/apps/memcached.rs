@@ -4,7 +4,7 @@ use super::{App, Figures, Stage, parse};
 use crate::{Error, Package, Result};
 
 const PORT: u16 = 11211;
-const NEEDS: &[Package] = &[
+pub(super) const NEEDS: &[Package] = &[
     Package { program: "memcached", package: "memcached" },
     Package { program: "memcaslap", package: "libmemcached-tools" },
 ];
@@ -55,14 +55,19 @@ fn slap(stage: &Stage<'_>, threads: u32, how: &str) -> Result<Figures> {
         stage.seconds
     );
     let said = stage.ask(&stage.client("memcaslap").words(&words))?.stdout;
+    Ok(Figures { rate: rate(&said)?, ..Figures::default() })
+}
+
+/// What memcaslap counted; an error if an answer was wrong or missing.
+pub(super) fn rate(said: &str) -> Result<f64> {
     for label in ["verify_failed:", "verify_misses:", "packet_drop:", "packet_disorder:"] {
-        if said.contains(label) && parse::number(&said, label)? != 0.0 {
+        if said.contains(label) && parse::number(said, label)? != 0.0 {
             return Err(Error::new(format!("memcaslap: {label} is not 0:\n{said}")));
         }
     }
-    let rate = parse::number(&said, "TPS:")?;
+    let rate = parse::number(said, "TPS:")?;
     if rate == 0.0 {
         return Err(Error::new(format!("memcaslap: no request was answered:\n{said}")));
     }
-    Ok(Figures { rate, ..Figures::default() })
+    Ok(rate)
 }

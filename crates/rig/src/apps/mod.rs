@@ -12,6 +12,7 @@ use crate::sockperf::Witness;
 use crate::{Context, Error, Finished, Host, Package, Program, Protocol, Result, Running, TwoHosts};
 
 mod commands;
+pub mod company;
 mod loops;
 mod memcached;
 mod messages;
@@ -183,6 +184,7 @@ fn end(server: Running) -> Result<Finished> {
 }
 
 /// A folder of one run, gone when dropped.
+#[derive(Debug)]
 struct Folder(PathBuf);
 
 impl Folder {

@@ -7,7 +7,7 @@ use super::{App, Figures, GRACE, Stage, parse};
 use crate::{Error, Host, Package, Program, Result, Running};
 
 const PORT: u16 = 6379;
-const NEEDS: &[Package] = &[
+pub(super) const NEEDS: &[Package] = &[
     Package { program: "redis-server", package: "redis-server" },
     Package { program: "redis-benchmark", package: "redis-tools" },
 ];

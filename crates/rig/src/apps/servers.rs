@@ -12,7 +12,7 @@ const PORT: u16 = 8090;
 /// The URL that every server here answers with [`SMALL`].
 const PATH: &str = "small";
 const APACHE: &str = "/usr/sbin/apache2";
-const POSTGRES: &str = "/usr/lib/postgresql/15/bin/postgres";
+pub(super) const POSTGRES: &str = "/usr/lib/postgresql/15/bin/postgres";
 const SETPRIV: Package = Package { program: "setpriv", package: "util-linux" };
 /// What a program without root's rights needs to be accelerated.
 const CAPABILITIES: &str = "+net_admin,+net_raw,+bpf,+perfmon,+ipc_lock";

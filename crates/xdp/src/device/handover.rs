@@ -77,14 +77,14 @@ impl Kept {
 /// Where the process' own sockets begin, one for each queue. EPROTO, EPERM: it is not what a keeper of this interface
 /// handed out.
 fn check(interface: u32, description: &[u8], descriptors: &[Fd]) -> Result<usize, Refusal> {
-    let (described, ..) = read(description).ok_or(refused(libc::EPROTO))?;
-    let queues = described.queues as usize;
-    if described.index != interface || descriptors.len() != COMMON + 2 * queues {
+    let described = read(description).ok_or(refused(libc::EPROTO))?;
+    let (index, queues) = (described.interface.index, described.interface.queues as usize);
+    if index != interface || descriptors.len() != described.common() + queues {
         return Err(refused(libc::EPROTO));
     }
     let [_, _, _, program, maps @ ..] = descriptors.first_chunk::<COMMON>().ok_or(refused(libc::EPROTO))?;
     match Steering::are_of(interface, program, maps) {
-        true => Ok(COMMON + queues),
+        true => Ok(described.common()),
         false => Err(refused(libc::EPERM)),
     }
 }

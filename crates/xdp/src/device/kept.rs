@@ -5,6 +5,7 @@ use core::sync::atomic::{AtomicBool, AtomicI32, Ordering};
 use std::collections::HashSet;
 use std::sync::{Arc, OnceLock};
 
+use sys::afterwards::Hold;
 use sys::{Fd, Mutex};
 
 use super::half_open::Untold;
@@ -14,7 +15,6 @@ use super::{HalfOpen, Inherited, Options, Queue, large};
 use crate::arena::{self, Arena, GRACE_S};
 use crate::caps::Way;
 use crate::interface::{Interface, name_of};
-use crate::offloads::Offloads;
 use crate::owner::Owner;
 use crate::socket::{Anchor, Socket, af_xdp};
 use crate::steering::Steering;
@@ -23,8 +23,8 @@ use crate::{Flow, Mode, Refusal};
 /// Words that describe an interface to who is handed it.
 const WORDS: usize = 16;
 /// And the version of that.
-const VERSION: u32 = 2;
-/// Descriptors that all have: arena (2), link, program, maps (6).
+const VERSION: u32 = 3;
+/// Descriptors that all have before the anchors: arena (2), link, program, maps (6).
 pub(super) const COMMON: usize = 10;
 
 /// Handouts that one process may have: it may have failed to use some, or become another program.
@@ -183,12 +183,6 @@ impl Kept {
     }
 }
 
-impl Drop for Kept {
-    fn drop(&mut self) {
-        self.shared.restore_offloads();
-    }
-}
-
 /// Takes lanes of dead processes out of the steering, whose numbers are free then. Answers the connections of those
 /// that were killed.
 pub(super) fn bury(shared: &Shared) -> HashSet<Flow> {
@@ -209,6 +203,7 @@ pub(super) fn common(shared: &Shared) -> Vec<i32> {
     common.extend([shared.link.lock().raw(), shared.program.raw()]);
     common.extend(shared.steering.descriptors());
     common.extend(shared.anchors().iter().map(|anchor| anchor.fd.raw()));
+    common.extend(shared.offloads.as_ref().map(Hold::raw));
     common
 }
 
@@ -219,7 +214,8 @@ pub(super) fn describe(shared: &Shared) -> Vec<u8> {
     let flags = u32::from(shared.is_native())
         | u32::from(way.zero_copy) << 1
         | u32::from(way.multi_buffer) << 2
-        | u32::from(options.large) << 3;
+        | u32::from(options.large) << 3
+        | u32::from(shared.offloads.is_some()) << 4;
     let mut words = [0u32; WORDS];
     words[..11].copy_from_slice(&[
         VERSION,
@@ -238,8 +234,24 @@ pub(super) fn describe(shared: &Shared) -> Vec<u8> {
     words.chain(driver.bytes().take(32)).collect()
 }
 
+/// What [`describe`] says.
+pub(super) struct Described {
+    pub(super) interface: Interface,
+    options: Options,
+    way: Way,
+    /// What gives back the offloads is behind the anchors.
+    has_offloads: bool,
+}
+
+impl Described {
+    /// Descriptors that all have: the rest are a process' own.
+    pub(super) fn common(&self) -> usize {
+        COMMON + self.interface.queues as usize + usize::from(self.has_offloads)
+    }
+}
+
 /// What was described. `None`: that is no description.
-pub(super) fn read(description: &[u8]) -> Option<(Interface, Options, Way, u32)> {
+pub(super) fn read(description: &[u8]) -> Option<Described> {
     let (words, driver) = description.split_at_checked(WORDS * 4)?;
     let word = |at: usize| {
         let at = at * 4;
@@ -266,7 +278,7 @@ pub(super) fn read(description: &[u8]) -> Option<(Interface, Options, Way, u32)>
     let mode = if way.native { Mode::Native } else { Mode::Generic };
     let large = flags & 8 != 0;
     let options = Options { mode, frames, rx_ring, tx_ring, large, huge_pages: true, answer_mss: 0 };
-    Some((interface, options, way, frames))
+    Some(Described { interface, options, way, has_offloads: flags & 16 != 0 })
 }
 
 impl Inherited {
@@ -279,21 +291,24 @@ impl Inherited {
 impl Shared {
     /// What was handed out, or handed over.
     pub(super) fn received(description: &[u8], mut descriptors: Vec<Fd>) -> Result<Shared, Refusal> {
-        let (interface, options, way, frames) =
+        let described =
             read(description).ok_or(Refusal::System { call: "handed out", errno: libc::EPROTO })?;
+        let common = described.common();
+        let Described { interface, options, way, has_offloads } = described;
         let queues = interface.queues as usize;
         let few = Refusal::System { call: "handed out", errno: libc::EBADF };
-        if descriptors.len() < COMMON + 2 * queues {
+        if descriptors.len() < common + queues {
             return Err(few);
         }
-        let mut own = descriptors.split_off(COMMON + queues);
+        let mut own = descriptors.split_off(common);
         let large = if own.len() > queues { own.pop() } else { None };
         own.reverse();
+        let offloads = if has_offloads { descriptors.pop().map(Hold::received) } else { None };
         let anchors = descriptors.split_off(COMMON);
         let common: [Fd; COMMON] = descriptors.try_into().map_err(|_| few)?;
         let [file, maker, link, program, maps @ ..] = common;
         let steering = Steering::received(maps, interface.queues_max).map_err(system("mmap(flood)"))?;
-        let arena = Arena::from_descriptors(file, maker, frames).map_err(system("mmap(arena)"))?;
+        let arena = Arena::from_descriptors(file, maker, options.frames).map_err(system("mmap(arena)"))?;
         let keeper = arena.keeper();
         let binding = |queue| super::shared::binding(&interface, &options, way, queue);
         let anchors = (0..).zip(anchors).map(|(queue, fd)| Anchor::received(fd, binding(queue)));
@@ -302,7 +317,7 @@ impl Shared {
             link: Mutex::new(link),
             program,
             native: AtomicBool::new(way.native),
-            lost: Offloads::default(),
+            offloads,
             anchors: OnceLock::from(anchors),
             steering,
             arena: Arc::new(arena),
@@ -329,7 +344,7 @@ impl Shared {
 mod tests {
     use super::*;
 
-    fn described(words: [u32; WORDS], driver: &[u8]) -> Option<(Interface, Options, Way, u32)> {
+    fn described(words: [u32; WORDS], driver: &[u8]) -> Option<Described> {
         let words = words.into_iter().flat_map(u32::to_ne_bytes);
         read(&words.chain(driver.iter().copied()).collect::<Vec<u8>>())
     }
@@ -338,10 +353,10 @@ mod tests {
     fn a_description_is_read_and_what_is_none_is_refused() {
         let mut good = [0; WORDS];
         good[..11].copy_from_slice(&[VERSION, 7, 1500, 2, 4, 8192, 2048, 1024, 12, 0x0a0b, 0x0c0d_0e0f]);
-        let (interface, options, way, frames) = described(good, b"veth").unwrap();
-        assert_eq!((interface.index, interface.mac, frames), (7, [10, 11, 12, 13, 14, 15], 8192));
+        let Described { interface, options, way, has_offloads } = described(good, b"veth").unwrap();
+        assert_eq!((interface.index, interface.mac, options.frames), (7, [10, 11, 12, 13, 14, 15], 8192));
         assert_eq!((interface.driver.as_str(), options.rx_ring, options.tx_ring), ("veth", 2048, 1024));
-        assert!(!way.native && !way.zero_copy && way.multi_buffer && options.large);
+        assert!(!way.native && !way.zero_copy && way.multi_buffer && options.large && !has_offloads);
         for (at, wrong) in [(0, VERSION + 1), (3, 0), (3, 5), (5, 0), (5, u32::MAX), (6, 0), (6, 3), (7, 0)] {
             let mut bad = good;
             bad[at] = wrong;

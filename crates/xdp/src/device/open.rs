@@ -5,6 +5,7 @@
 
 use std::sync::Arc;
 
+use sys::afterwards::Hold;
 use sys::{Fd, Result as SysResult};
 
 use super::half_open::Untold;
@@ -29,7 +30,7 @@ pub(super) struct Attached {
     pub(super) program: Fd,
     pub(super) link: Fd,
     /// What the kernel switched off for it.
-    pub(super) lost: Offloads,
+    pub(super) offloads: Option<Hold>,
     pub(super) steering: Steering,
 }
 
@@ -231,9 +232,10 @@ fn attach_program(
         .and_then(|flood| Steering::create(LANES as u32, interface.queues_max, flood))
         .map_err(system("bpf(BPF_MAP_CREATE)"))?;
     let program = steering.load_program(way.multi_buffer).map_err(system("bpf(BPF_PROG_LOAD)"))?;
-    let offloads = if way.native { Offloads::default() } else { Offloads::merging(interface.index) };
+    // Before they are switched off: whoever is killed then has left that behind already.
+    let offloads = Offloads::merging(interface.index).hold(interface.index);
     let link = link(&program, interface, way, owner)?;
-    Ok(Attached { program, link, lost: offloads.lost(interface.index), steering })
+    Ok(Attached { program, link, offloads, steering })
 }
 
 fn link(program: &Fd, interface: &Interface, way: Way, owner: &Owner) -> Result<Fd, Refusal> {

@@ -7,6 +7,7 @@
 use core::sync::atomic::{AtomicBool, AtomicI32, Ordering};
 use std::sync::{Arc, OnceLock};
 
+use sys::afterwards::Hold;
 use sys::{Fd, Mutex};
 
 use super::open::Attached;
@@ -14,7 +15,6 @@ use super::{Options, Queue, large};
 use crate::arena::Arena;
 use crate::caps::{self, Way};
 use crate::interface::Interface;
-use crate::offloads::Offloads;
 use crate::owner::Owner;
 use crate::socket::{Anchor, Binding, af_xdp};
 use crate::steering::Steering;
@@ -27,8 +27,8 @@ pub(crate) struct Shared {
     pub(super) program: Fd,
     /// The program is in the driver's own hook.
     pub(super) native: AtomicBool,
-    /// What the kernel switched off for it.
-    pub(super) lost: Offloads,
+    /// What the kernel switched off for it is given back when nobody has this any more.
+    pub(super) offloads: Option<Hold>,
     /// A socket on each queue that further lanes bind their own by. Made before the first of them, or the first fork: a
     /// bound socket costs a grace period when it is closed.
     pub(super) anchors: OnceLock<Vec<Anchor>>,
@@ -65,7 +65,7 @@ impl Shared {
             link: Mutex::new(program.link),
             program: program.program,
             native: AtomicBool::new(way.native),
-            lost: program.lost,
+            offloads: program.offloads,
             anchors: OnceLock::new(),
             steering: program.steering,
             arena,
@@ -167,20 +167,6 @@ impl Shared {
         }
         *link = bpf::link_create(&self.program, self.interface.index, bpf::FLAG_GENERIC)?;
         Ok(())
-    }
-
-    /// Gives the interface back what the kernel switched off for the program.
-    pub(super) fn restore_offloads(&self) {
-        // Without the privilege for it, which may be gone by now, it stays off.
-        let _ = self.lost.restore(self.interface.index);
-    }
-}
-
-impl Drop for Shared {
-    fn drop(&mut self) {
-        if !self.is_inherited.load(Ordering::Relaxed) && !self.has_family() {
-            self.restore_offloads();
-        }
     }
 }
 

@@ -4,6 +4,7 @@ mod bell;
 mod beside;
 mod fork;
 mod large;
+mod offloads;
 mod rig;
 mod watch;
 
