@@ -5,7 +5,7 @@ use crate::genuine::{errno, genuine, set_errno};
 use crate::hooks::{data, descriptor, socket, uring, wait};
 use crate::inside::{opening, opening_masked};
 use crate::{farewell, handlers, unwind};
-use libc::{c_int, c_void, epoll_event, fd_set, nfds_t, pollfd, sigset_t, size_t, ssize_t, timespec};
+use libc::{c_int, c_void, epoll_event, fd_set, msghdr, nfds_t, pollfd, sigset_t, size_t, ssize_t, timespec};
 use sockets::os::Os;
 
 genuine! {
@@ -26,6 +26,18 @@ unsafe extern "C-unwind" fn read_errno() -> c_int {
 unsafe fn is_zero(timeout: *const timespec) -> bool {
     // SAFETY: null or valid.
     unsafe { timeout.as_ref() }.is_some_and(|timeout| timeout.tv_sec == 0 && timeout.tv_nsec == 0)
+}
+
+unsafe extern "C-unwind" fn recvmsg(fd: c_int, message: *mut msghdr, flags: c_int) -> ssize_t {
+    // SAFETY: the caller's promise.
+    let receive = || unsafe { data::genuine::recvmsg(fd, message, flags) };
+    if flags & libc::MSG_DONTWAIT != 0 { receive() } else { opening(receive) }
+}
+
+unsafe extern "C-unwind" fn sendmsg(fd: c_int, message: *const msghdr, flags: c_int) -> ssize_t {
+    // SAFETY: the caller's promise.
+    let send = || unsafe { data::genuine::sendmsg(fd, message, flags) };
+    if flags & libc::MSG_DONTWAIT != 0 { send() } else { opening(send) }
 }
 
 unsafe extern "C-unwind" fn ppoll(
@@ -123,8 +135,8 @@ pub(crate) const OS: Os = Os {
     ioctl: descriptor::genuine::ioctl,
     dup: descriptor::genuine::dup,
     dup3: descriptor::genuine::dup3,
-    recvmsg: data::genuine::recvmsg,
-    sendmsg: data::genuine::sendmsg,
+    recvmsg,
+    sendmsg,
     read: data::genuine::read,
     lseek64,
     pread64,

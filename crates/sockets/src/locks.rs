@@ -53,6 +53,8 @@ pub(crate) enum Rank {
     Policies,
     /// Questions to the kernel.
     Netlink,
+    /// A trial of carriers.
+    Trial,
     /// Objects for sockets to come.
     Objects,
     /// Epoll sets to come.

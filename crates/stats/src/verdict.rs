@@ -101,6 +101,8 @@ verdicts! {
     Between "neither little data a call nor bulk"
     /// What the judge says of many large calls.
     Bulk "bulk, which the kernel carries for less where the device copies"
+    /// The trial said so (carrier/trial.rs).
+    Threads "its process's threads get more done by the kernel than at one lane, which was tried"
     /// The interface is opened beside the program.
     Opening "until its interface is open"
     /// Its connections move, it does not.

@@ -119,6 +119,7 @@ pub fn forked_child() {
     }
     runtime.after_fork(listens, child);
     carrier::OPENING.after_fork();
+    carrier::THREADS.after_fork(child);
     ENDING.after_fork();
     worker::after_fork(child);
     counts::after_fork(child);

@@ -24,9 +24,7 @@ pub unsafe fn recvfrom(
     len: *mut socklen_t,
 ) -> Answer<ssize_t> {
     let (runtime, object) = hearing_for(fd, flags)?;
-    if runtime.parameters.move_every != 0 {
-        carrier::shake(runtime, object, fd);
-    }
+    carrier::before_any_call(runtime, object, fd);
     let mut piece = message::piece(buffer, size);
     match object.kind() {
         Kind::Stream | Kind::Memory => {
@@ -94,9 +92,7 @@ fn header(pieces: *mut iovec, count: usize) -> msghdr {
 /// recvmsg(2).
 pub unsafe fn recvmsg(fd: c_int, message: *mut msghdr, flags: c_int) -> Answer<ssize_t> {
     let (runtime, object) = hearing_for(fd, flags)?;
-    if runtime.parameters.move_every != 0 {
-        carrier::shake(runtime, object, fd);
-    }
+    carrier::before_any_call(runtime, object, fd);
     // SAFETY: the caller's message.
     unsafe { receive_message(runtime, object, fd, message, flags) }
 }
@@ -174,9 +170,7 @@ pub unsafe fn recvmmsg(
 /// readv(2).
 pub unsafe fn readv(fd: c_int, pieces: *const iovec, count: c_int) -> Answer<ssize_t> {
     let (runtime, object) = hearing_for(fd, 0)?;
-    if runtime.parameters.move_every != 0 {
-        carrier::shake(runtime, object, fd);
-    }
+    carrier::before_any_call(runtime, object, fd);
     if count < 0 {
         return fail(libc::EINVAL);
     }

@@ -108,9 +108,7 @@ fn transmit(
     if flags & SEND_DUMMY != 0 {
         return extra::send(runtime, object, fd, to, data);
     }
-    if runtime.parameters.move_every != 0 {
-        carrier::shake(runtime, object, fd);
-    }
+    carrier::before_any_call(runtime, object, fd);
     match object.kind() {
         Kind::Udp => {
             let answer = udp::send(runtime, object, fd, to, data, flags, asked);

@@ -6,6 +6,7 @@ use super::demanded::is_demanded;
 use super::holders;
 use super::judge::{self, CALLS};
 use super::opening::OPENING;
+use super::threads::THREADS;
 use super::to_wire::Refusal;
 use crate::address;
 use crate::answer::Why;
@@ -75,6 +76,7 @@ pub(crate) fn datagram(
     if peer.is_some_and(|peer| peer.ip().is_loopback()) {
         return;
     }
+    THREADS.called(bytes);
     object.traffic.add(bytes);
     let (calls, bytes) = object.traffic.seen();
     let every = runtime.parameters.move_every;
@@ -84,7 +86,10 @@ pub(crate) fn datagram(
         }
         return;
     }
-    if calls >= object.price.load(Ordering::Relaxed).max(CALLS) && judge::is_small(calls, bytes) {
+    if calls >= object.price.load(Ordering::Relaxed).max(CALLS)
+        && judge::is_small(calls, bytes)
+        && !judge::threads_keep(runtime, false)
+    {
         to_wire(runtime, object, fd, peer, false);
     }
 }
@@ -94,18 +99,58 @@ fn has_place(object: &Object) -> bool {
     object.peek.behind().is_some()
 }
 
+/// A datagram of an engine's socket comes or goes.
+#[inline]
+pub(crate) fn datagram_on_wire(bytes: usize) {
+    THREADS.called(bytes);
+}
+
 /// For tests (SIDESTEP_MOVE_EVERY): back to the kernel.
 pub(super) fn shaken(runtime: &'static Runtime, object: &'static Object) {
+    if to_kernel(runtime, object) {
+        object.traffic.clear();
+    }
+}
+
+/// The trial says that the kernel carries what this process has.
+#[cold]
+pub(super) fn tried(runtime: &'static Runtime, object: &'static Object) {
+    let (local, remote, has_groups) = {
+        let control = object.control.lock();
+        (control.local, control.remote, control.multicast.has_groups())
+    };
+    let is_demanded = runtime.parameters.is_on_wire_at_once()
+        || object.extra().is_some()
+        || [Role::UdpReceiver, Role::UdpSender]
+            .into_iter()
+            .any(|role| is_demanded(runtime, role, local, remote));
+    if is_demanded || has_groups {
+        // It is not asked again.
+        object.is_demanded.store(true, Ordering::Relaxed);
+    } else if to_kernel(runtime, object) {
+        // It has shown already that it is due, should the wire win.
+        object.traffic.begin(CALLS);
+        counts::judged(object.counts(), Verdict::Threads, (0, 0));
+    }
+}
+
+/// True: the kernel goes on with the socket.
+fn to_kernel(runtime: &'static Runtime, object: &'static Object) -> bool {
     // One thread moves it.
-    if !has_place(object) && object.in_flight.swap(1, Ordering::AcqRel) == 0 {
+    if has_place(object) || object.in_flight.swap(1, Ordering::AcqRel) != 0 {
+        return false;
+    }
+    let stands = object.leg().is_some();
+    if stands {
         udp::leave(object);
         object.traffic.clear();
         object.price.store(0, Ordering::Relaxed);
         object.is_carried_again();
         counts::segment().process().moves_to_kernel.add(1);
         carrier::changed(&runtime.os, object);
-        object.in_flight.store(0, Ordering::Release);
     }
+    object.in_flight.store(0, Ordering::Release);
+    stands
 }
 
 /// The program asks for what only the wire has (extra/), or a rule for the wire at once.

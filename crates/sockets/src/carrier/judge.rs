@@ -6,15 +6,18 @@
 //! the kernel doubles the calls that it takes to come to the wire again: one that is of both kinds settles.
 
 use super::carried::{calls_are_over, wait_while_moving};
+use super::demanded::is_demanded;
 use super::holders;
 use super::opening::OPENING;
+use super::threads::THREADS;
 use super::to_wire::{self, Refusal};
+use super::trial::Side;
 use crate::counts;
 use crate::family::FAMILY;
 use crate::memory;
 use crate::object::{Kind, Object};
 use crate::runtime::Runtime;
-use config::Carrier;
+use config::{Carrier, Role};
 use core::sync::atomic::{AtomicU64, Ordering};
 use libc::c_int;
 use stats::Verdict;
@@ -42,6 +45,11 @@ impl Traffic {
         self.0.store(0, Ordering::Relaxed);
     }
 
+    /// As after so many calls without data.
+    pub(super) fn begin(&self, calls: u32) {
+        self.0.store(u64::from(calls) * CALL, Ordering::Relaxed);
+    }
+
     /// Counts a call; returns the bytes so far. Of two threads at once one may not be counted.
     #[inline]
     pub(super) fn add(&self, bytes: usize) -> u64 {
@@ -62,6 +70,10 @@ impl Traffic {
 pub(crate) fn on_wire(runtime: &'static Runtime, object: &'static Object, fd: c_int, bytes: usize) {
     if object.traffic.add(bytes) >= LOOK_BYTES {
         look(runtime, object, fd);
+    }
+    THREADS.called(bytes);
+    if THREADS.is_kernels() && !object.is_demanded.load(Ordering::Relaxed) || THREADS.is_due() {
+        tried(runtime, object, fd);
     }
     if runtime.allocation.has_several() {
         follow_thread(runtime, object, fd);
@@ -92,6 +104,43 @@ fn follow_thread(runtime: &'static Runtime, object: &'static Object, fd: c_int) 
         judged(object, Verdict::OtherThread, seen);
         logger::debug!("fd {fd}: its calls come from another lane's thread");
     }
+}
+
+/// The process's connections are the kernel's, by the trial, or it is time to try that.
+#[cold]
+fn tried(runtime: &'static Runtime, object: &'static Object, fd: c_int) {
+    let may_move = object.kind() == Kind::Stream
+        && runtime.parameters.move_every == 0
+        && !runtime.parameters.is_on_wire_at_once()
+        && object.extra().is_none()
+        && object.price.load(Ordering::Relaxed) != u32::MAX
+        && !is_demanded_by_rule(runtime, object);
+    if !may_move {
+        return;
+    }
+    if !THREADS.is_kernels() {
+        return THREADS.begin(Side::Wire);
+    }
+    let seen = object.traffic.seen();
+    if to_kernel(runtime, object, fd) {
+        // It has shown already that it is due, should the wire win.
+        object.traffic.begin(object.price.load(Ordering::Relaxed).max(CALLS));
+        judged(object, Verdict::Threads, seen);
+    } else if object.kind() == Kind::Stream {
+        object.price.store(u32::MAX, Ordering::SeqCst);
+    }
+}
+
+/// True: a rule demands the wire for it, which is looked up once.
+fn is_demanded_by_rule(runtime: &Runtime, object: &Object) -> bool {
+    let (role, local, remote) = {
+        let control = object.control.lock();
+        let role = if control.accepted { Role::TcpServer } else { Role::TcpClient };
+        (role, control.local, control.remote)
+    };
+    let is_demanded = object.is_demanded.load(Ordering::Relaxed) || is_demanded(runtime, role, local, remote);
+    object.is_demanded.store(is_demanded, Ordering::Relaxed);
+    is_demanded
 }
 
 #[cold]
@@ -144,6 +193,7 @@ pub(super) fn is_small(calls: u32, bytes: u64) -> bool {
 /// A call on a connection that the kernel carries moved `bytes`.
 #[inline]
 pub(super) fn in_kernel(object: &Object, bytes: usize) {
+    THREADS.called(bytes);
     if object.traffic.add(bytes) >= LOOK_BYTES {
         let (calls, bytes) = object.traffic.seen();
         if !is_small(calls, bytes) {
@@ -169,13 +219,28 @@ pub(super) fn before_call(runtime: &'static Runtime, object: &'static Object, fd
         // Whatever an earlier try came to.
         every => calls >= every && price != u32::MAX,
     };
-    if is_due && runtime.parameters.carrier != Carrier::Kernel && holders::is_alone(object) {
+    if is_due
+        && runtime.parameters.carrier != Carrier::Kernel
+        && !threads_keep(runtime, is_demanded)
+        && holders::is_alone(object)
+    {
         let opens =
             is_demanded || runtime.parameters.is_on_wire_at_once() || runtime.parameters.move_every != 0;
         let verdict = if is_demanded { Verdict::Demanded } else { Verdict::SmallCalls };
         to_wire(runtime, object, fd, verdict, opens);
     }
     wait_while_moving(object);
+}
+
+/// What is due stays in the kernel all the same, which the trial says, or is to be tried first.
+pub(super) fn threads_keep(runtime: &'static Runtime, is_demanded: bool) -> bool {
+    if is_demanded || runtime.parameters.move_every != 0 || runtime.parameters.is_on_wire_at_once() {
+        return false;
+    }
+    if THREADS.is_due() && runtime.lanes().next().is_some() {
+        THREADS.begin(Side::Kernel);
+    }
+    THREADS.is_kernels()
 }
 
 /// `verdict`: why it moves. `opens`: the interface, too, in this call, if it must be.
@@ -268,12 +333,14 @@ fn judged(object: &Object, verdict: Verdict, seen: (u32, u64)) {
 pub(crate) fn standing(runtime: &Runtime, object: &Object) -> Option<(Verdict, (u32, u64))> {
     use Verdict::*;
     let known = Verdict::from_number(object.counts().verdict.value())?;
-    if !matches!(known, TooFewCalls | Between | Opening | Listener | ByParameter | OthersHaveIt) {
+    if !matches!(known, TooFewCalls | Between | Opening | Listener | ByParameter | OthersHaveIt | Threads) {
         return None;
     }
     let (calls, bytes) = object.traffic.seen();
     let verdict = if object.control.try_lock()?.queue.is_some() {
         Listener
+    } else if THREADS.is_kernels() {
+        Threads
     } else if runtime.parameters.carrier == Carrier::Kernel {
         ByParameter
     } else if !holders::is_alone(object) {
@@ -288,9 +355,23 @@ pub(crate) fn standing(runtime: &Runtime, object: &Object) -> Option<(Verdict, (
     Some((verdict, (calls, bytes)))
 }
 
+/// A call that moves data begins, on whatever carries the socket.
+#[inline]
+pub(crate) fn before_any_call(runtime: &'static Runtime, object: &'static Object, fd: c_int) {
+    if runtime.parameters.move_every != 0 {
+        shake(runtime, object, fd);
+    } else if THREADS.is_kernels()
+        && object.kind() == Kind::Udp
+        && object.leg().is_some()
+        && !object.is_demanded.load(Ordering::Relaxed)
+    {
+        super::datagrams::tried(runtime, object);
+    }
+}
+
 /// For tests (SIDESTEP_MOVE_EVERY): what is on the wire goes back to the kernel at every so-manieth call.
 #[cold]
-pub(crate) fn shake(runtime: &'static Runtime, object: &'static Object, fd: c_int) {
+fn shake(runtime: &'static Runtime, object: &'static Object, fd: c_int) {
     let is_datagrams = object.kind() == Kind::Udp && object.leg().is_some();
     if is_datagrams {
         object.traffic.add(0);

@@ -9,8 +9,9 @@
 //! `to_wire.rs` reads a connection out of the kernel's socket (`read_out.rs`) and has the engine go on; `tcp/repair.rs`
 //! is the way back. Who sleeps on the socket meanwhile is told by `wait/carrier.rs`. `across.rs` has the calls that
 //! move data, part by part if the connection moves under them, and `carried.rs` their parts on what the kernel carries;
-//! `judge.rs` says when a connection moves, and `demanded.rs` what does not wait for that.
-//! `holders.rs` and `forking.rs` know what several processes have, `opening.rs` opens interfaces beside the program.
+//! `judge.rs` says when a connection moves, and `demanded.rs` what does not wait for that. `threads.rs` tries both
+//! where several threads use connections, `trial.rs` compares. `holders.rs` and `forking.rs` know what several
+//! processes have, `opening.rs` opens interfaces beside the program.
 
 mod across;
 mod carried;
@@ -21,15 +22,20 @@ mod holders;
 mod judge;
 mod opening;
 mod read_out;
+mod threads;
 mod to_wire;
+mod trial;
 
 pub(crate) use across::{Call, raised};
 pub(crate) use carried::{
     Carried, accepted, begin, enter, may_wait, receive, send, stays, wait_while_moving,
 };
-pub(crate) use datagrams::{begin_datagrams, begins_late, datagram, demand_datagrams, is_due_at_once, waits};
+pub(crate) use datagrams::{
+    begin_datagrams, begins_late, datagram, datagram_on_wire, demand_datagrams, is_due_at_once, waits,
+};
 pub(crate) use demanded::{connects_on_wire, is_demanded, listens_on_wire};
 pub(crate) use forking::{after_fork, before_fork, is_listener};
 pub(crate) use holders::{is_alone, leave};
-pub(crate) use judge::{Traffic, demand, on_wire, shake, standing};
+pub(crate) use judge::{Traffic, before_any_call, demand, on_wire, standing};
 pub(crate) use opening::OPENING;
+pub(crate) use threads::THREADS;

@@ -159,7 +159,10 @@ unsafe fn attempt(
             // Without a socket: it moves just now, and who moves it will say so.
             Err(RecvError::WouldBlock | RecvError::NoSocket) => {}
             Err(error) => return Some(fail(error.errno())),
-            Ok(received) => return Some(received),
+            Ok(received) => {
+                carrier::datagram_on_wire(received.as_ref().map_or(0, |got| *got as usize));
+                return Some(received);
+            }
         }
     }
     if object.shut.load(Ordering::Relaxed) & 1 != 0 {

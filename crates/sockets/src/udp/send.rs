@@ -53,6 +53,7 @@ pub(crate) fn send(
             return Err(Stop::Kernel(Why::NotOurs));
         }
     }
+    carrier::datagram_on_wire(data.remaining());
     let (lane, source) = match to {
         None => match object.leg() {
             Some((lane, _)) => (lane, None),

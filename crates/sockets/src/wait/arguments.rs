@@ -66,3 +66,8 @@ pub(crate) unsafe fn mask(set: *const libc::sigset_t) -> Answer<Option<u64>> {
     // SAFETY: as `sigset`.
     Ok((!set.is_null()).then(|| unsafe { set.cast::<u64>().read_unaligned() }))
 }
+
+/// What is left until a deadline, as a timeout.
+pub(crate) fn left_until(deadline: u64) -> timespec {
+    timespec_of(deadline.saturating_sub(sys::clock::now()))
+}

@@ -80,6 +80,8 @@ pub(super) struct Items {
     queue: VecDeque<u32>,
     /// Slots of the merged form: few, among many connections.
     merged: Vec<u32>,
+    /// Items whose readiness is computed here.
+    active: u32,
 }
 
 /// What a look at the queue takes out.
@@ -109,9 +111,12 @@ impl Items {
     pub(super) fn take_form(&mut self, slot: u32, registered: Option<u32>, active: bool) {
         let Some(item) = self.get_mut(slot) else { return };
         let was = item.is_merged();
+        let was_active = item.active;
         (item.in_kernel, item.registered, item.active) = (registered.is_some(), registered, active);
         item.has_bell &= active;
-        match (was, item.is_merged()) {
+        let is_merged = item.is_merged();
+        self.active = self.active - u32::from(was_active) + u32::from(active);
+        match (was, is_merged) {
             (false, true) => self.merged.push(slot),
             (true, false) => self.merged.retain(|merged| *merged != slot),
             _ => {}
@@ -152,6 +157,7 @@ impl Items {
     /// Takes an item out.
     pub(super) fn remove(&mut self, slot: u32) -> Option<Item> {
         let item = self.slots.get_mut(slot as usize)?.take()?;
+        self.active -= u32::from(item.active);
         if item.queued {
             self.queue.retain(|queued| *queued != slot);
         }
@@ -166,6 +172,11 @@ impl Items {
     /// Every item.
     pub(super) fn iter(&self) -> impl Iterator<Item = (u32, &Item)> {
         self.slots.iter().enumerate().filter_map(|(slot, item)| Some((slot as u32, item.as_ref()?)))
+    }
+
+    /// Whether there is one whose readiness is computed here.
+    pub(super) fn any_active(&self) -> bool {
+        self.active > 0
     }
 
     /// Whether something may be ready.

@@ -3,8 +3,8 @@
 //! The application's epoll descriptor is the kernel's. The kernel's own descriptors are registered in it as the
 //! application asked; the readiness of our sockets is kept here, O(ready). One private epoll set, nested in the
 //! application's under a secret word, holds the AF_XDP sockets and an eventfd, so that one sleep covers everything. It
-//! is made when the first of ours becomes active; until then a wait is the kernel's own, one system call, which that
-//! eventfd ends when the moment comes.
+//! is made when the first of ours becomes active; until then, and again when none has been active for some waits, a
+//! wait is the kernel's own, one system call, which that eventfd ends when the moment comes.
 //!
 //! An item (a socket in a set) is in one of three forms:
 //!
@@ -64,6 +64,8 @@ pub(crate) struct Set {
     has_inner: AtomicBool,
     /// Adaptive spin budget.
     spin: AtomicU32,
+    /// Waits in a row that found none of ours active.
+    waits_without: AtomicU32,
     /// There are, or were, descriptors in it of which the kernel alone knows whether they are ready.
     has_foreign: AtomicBool,
     /// When the kernel's side was looked at last.
@@ -79,6 +81,10 @@ pub(crate) struct Set {
     /// The kernel's set is the parent's.
     is_parents: AtomicBool,
 }
+
+/// Waits in a row, of all threads, without anything of ours, after which a set is the kernel's again: to let go of
+/// lanes and take them back costs a few system calls each.
+const WAITS_WITHOUT: u32 = 64;
 
 #[derive(Default)]
 struct Relations {
@@ -124,6 +130,7 @@ impl Set {
             relations: Rank::Relations.lock(Relations::default()),
             has_inner: AtomicBool::new(false),
             spin: AtomicU32::new(0),
+            waits_without: AtomicU32::new(0),
             has_foreign: AtomicBool::new(false),
             looked: AtomicU64::new(0),
             items: Rank::Items.lock(Items::default()),
@@ -151,6 +158,7 @@ impl Set {
         self.lanes.store(0, Ordering::Relaxed);
         self.nested.store(false, Ordering::Relaxed);
         self.spin.store(0, Ordering::Relaxed);
+        self.waits_without.store(0, Ordering::Relaxed);
         self.has_foreign.store(false, Ordering::Relaxed);
         self.looked.store(0, Ordering::Relaxed);
         self.held.lock().clear();
@@ -299,7 +307,67 @@ impl Set {
 
     /// It has left it, and wakes the next, if the wait is ours from now on.
     pub(crate) fn leaves_kernel(&self) {
-        if self.in_kernel.fetch_sub(1, Ordering::SeqCst) > 1 {
+        if self.in_kernel.fetch_sub(1, Ordering::SeqCst) > 1 && !self.is_kernels() {
+            self.wake();
+        }
+    }
+
+    /// A wait is the kernel's own: nothing of ours is active.
+    fn is_kernels(&self) -> bool {
+        self.secret.load(Ordering::SeqCst) == 0
+            || self.lanes.load(Ordering::SeqCst) == 0
+                && !self.is_parents.load(Ordering::Relaxed)
+                && !self.is_nested()
+                && !self.hears_bells()
+    }
+
+    /// A wait begins. Where none of ours has been active for some waits, which an exchange of carriers or the next
+    /// connection would change, the set lets go of the lanes, and is the kernel's.
+    fn is_kernels_by_now(&'static self) -> bool {
+        if self.is_kernels() {
+            return true;
+        }
+        if self.items.lock().any_active() {
+            self.waits_without.store(0, Ordering::Relaxed);
+            return false;
+        }
+        self.waits_without.fetch_add(1, Ordering::Relaxed) >= WAITS_WITHOUT && self.let_go_of_lanes()
+    }
+
+    #[cold]
+    fn let_go_of_lanes(&'static self) -> bool {
+        if self.is_nested()
+            || self.has_inner.load(Ordering::Acquire)
+            || self.has_bells()
+            || self.is_parents.load(Ordering::Relaxed)
+        {
+            return false;
+        }
+        // Against an item that takes its form, then looks whether its lane is here.
+        let one_at_a_time = self.settling.lock();
+        if self.items.lock().any_active() {
+            return false;
+        }
+        {
+            let side = self.side.lock();
+            let lanes = Lanes(self.lanes.swap(0, Ordering::SeqCst));
+            for fd in lanes.each().flat_map(|lane| &lane.descriptors) {
+                if let Some(side) = &*side {
+                    let _ = sys::poll::epoll_control(side.epoll.raw(), libc::EPOLL_CTL_DEL, *fd, 0, 0);
+                }
+            }
+        }
+        drop(one_at_a_time);
+        self.waits_without.store(0, Ordering::Relaxed);
+        self.moved();
+        true
+    }
+
+    /// The eventfd ended a wait in the kernel. Whoever else waits there is told, if it was meant.
+    fn hush(&self) {
+        sys::fd::clear(self.wake.load(Ordering::Acquire));
+        fence(Ordering::SeqCst);
+        if !self.is_kernels() {
             self.wake();
         }
     }

@@ -37,16 +37,21 @@ pub(crate) unsafe fn wait(
     }
     // SAFETY: the caller's promise.
     let deadline = unsafe { arguments::deadline(timeout) }?;
-    if set.secret.load(Ordering::Acquire) == 0 {
-        // SAFETY: as above.
-        let answer = unsafe { in_kernel(runtime, set, events, max, timeout, mask) };
-        if let Some(answer) = answer {
-            return answer;
-        }
-    }
-    // SAFETY: as above.
-    let mask = unsafe { arguments::mask(mask) }?;
+    let mut begins = true;
     loop {
+        if set.is_kernels_by_now() {
+            let left = deadline.filter(|_| !begins).map(arguments::left_until);
+            let timeout = left.as_ref().map_or(timeout, core::ptr::from_ref);
+            begins = false;
+            // SAFETY: as above.
+            if let Some(answer) = unsafe { in_kernel(runtime, set, events, max, timeout, mask) } {
+                return answer;
+            }
+            continue;
+        }
+        begins = false;
+        // SAFETY: as above.
+        let mask = unsafe { arguments::mask(mask) }?;
         // SAFETY: as above.
         match unsafe { of_ours(runtime, set, events, max, deadline, mask) } {
             Ok(answer) => return answer,
@@ -57,8 +62,8 @@ pub(crate) unsafe fn wait(
     }
 }
 
-/// The kernel's own wait, of a set in which nothing of ours is active: one system call. `None`: something is active by
-/// now, and there was nothing else.
+/// The kernel's own wait, of a set in which nothing of ours is active: one system call. `None`: it ended because
+/// something may be active by now, and there was nothing else.
 unsafe fn in_kernel(
     runtime: &Runtime,
     set: &'static Set,
@@ -70,7 +75,7 @@ unsafe fn in_kernel(
     let _counted = Presence::begin([Mark::InKernel(set)]);
     // Against who makes the private set, then looks for waiters.
     fence(Ordering::SeqCst);
-    if set.secret.load(Ordering::SeqCst) != 0 {
+    if !set.is_kernels() {
         return None;
     }
     let (os, fd) = (&runtime.os, set.fd.load(Ordering::Relaxed));
@@ -110,6 +115,9 @@ unsafe fn in_kernel(
                 kept += 1;
             }
         }
+    }
+    if kept < found as usize {
+        set.hush();
     }
     (kept > 0 || found == 0).then_some(Ok(kept as i32))
 }
@@ -294,11 +302,20 @@ impl Look {
         is_first
     }
 
-    /// Adds the kernel's events behind `ours` of ours, without waiting; how many in all.
+    /// Adds the kernel's events behind `ours` of ours, without waiting; how many in all. Where the private set had the
+    /// only place, the kernel is asked once more: it begins with what it did not report then.
     fn look(&mut self, ours: usize) -> Answer<usize> {
         if ours >= self.max {
             return Ok(ours);
         }
+        match self.look_once(ours)? {
+            (_, true) if self.max - ours == 1 => self.look_once(ours).map(|(kept, _)| kept),
+            (kept, _) => Ok(kept),
+        }
+    }
+
+    /// How many there are then, and whether the private set was among them.
+    fn look_once(&mut self, ours: usize) -> Answer<(usize, bool)> {
         self.set.refresh_inner();
         let os = &self.runtime.os;
         let set = self.mask.map(arguments::sigset);
@@ -322,13 +339,14 @@ impl Look {
         }
         drop(one_at_a_time);
         let secret = self.set.secret.load(Ordering::Relaxed);
-        let mut kept = ours;
+        let (mut kept, mut has_private) = (ours, false);
         for i in ours..ours + found as usize {
             // SAFETY: the kernel filled these in.
             let event = unsafe { self.events.add(i).read_unaligned() };
             if event.u64 == secret {
                 sys::fd::clear(self.set.wake.load(Ordering::Relaxed));
                 self.set.hear_bells(self.runtime);
+                has_private = true;
                 continue;
             }
             if self.merge(ours, event) {
@@ -339,7 +357,7 @@ impl Look {
             kept += 1;
         }
         self.note_shadows(ours, kept);
-        Ok(kept)
+        Ok((kept, has_private))
     }
 
     /// A socket that both sides report is reported once, as the kernel would.
