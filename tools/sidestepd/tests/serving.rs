@@ -354,7 +354,7 @@ fn what_no_keeper_handed_out_is_not_taken_over() {
     assert_eq!(errno(client.restore(1, &[], &many)), libc::EPROTO);
     assert_eq!(errno(client.restore(1, &[0; 64], &many)), libc::EPROTO);
     // As a keeper describes an interface of one queue: version, index, MTU, queues, their most, frames, rings.
-    let words = [2u32, 1, 1500, 1, 1, 256, 64, 64, 0, 0, 0, 0, 0, 0, 0, 0];
+    let words = [3u32, 1, 1500, 1, 1, 256, 64, 64, 0, 0, 0, 0, 0, 0, 0, 0];
     let description: Vec<u8> = words.into_iter().flat_map(u32::to_ne_bytes).collect();
     assert_eq!(errno(client.restore(1, &description, &many[..11])), libc::EPROTO);
     assert_eq!(
