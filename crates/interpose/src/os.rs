@@ -28,6 +28,18 @@ unsafe fn is_zero(timeout: *const timespec) -> bool {
     unsafe { timeout.as_ref() }.is_some_and(|timeout| timeout.tv_sec == 0 && timeout.tv_nsec == 0)
 }
 
+unsafe extern "C-unwind" fn recv(fd: c_int, buffer: *mut c_void, size: size_t, flags: c_int) -> ssize_t {
+    // SAFETY: the caller's promise.
+    let receive = || unsafe { data::genuine::recv(fd, buffer, size, flags) };
+    if flags & libc::MSG_DONTWAIT != 0 { receive() } else { opening(receive) }
+}
+
+unsafe extern "C-unwind" fn send(fd: c_int, buffer: *const c_void, size: size_t, flags: c_int) -> ssize_t {
+    // SAFETY: the caller's promise.
+    let send = || unsafe { data::genuine::send(fd, buffer, size, flags) };
+    if flags & libc::MSG_DONTWAIT != 0 { send() } else { opening(send) }
+}
+
 unsafe extern "C-unwind" fn recvmsg(fd: c_int, message: *mut msghdr, flags: c_int) -> ssize_t {
     // SAFETY: the caller's promise.
     let receive = || unsafe { data::genuine::recvmsg(fd, message, flags) };
@@ -135,6 +147,8 @@ pub(crate) const OS: Os = Os {
     ioctl: descriptor::genuine::ioctl,
     dup: descriptor::genuine::dup,
     dup3: descriptor::genuine::dup3,
+    recv,
+    send,
     recvmsg,
     sendmsg,
     read: data::genuine::read,

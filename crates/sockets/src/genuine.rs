@@ -5,7 +5,7 @@
 use crate::address::{self, Given, Wanted};
 use crate::os::Os;
 use crate::wait::arguments::{sigset, timespec_of};
-use libc::{c_int, epoll_event, nfds_t, pollfd, socklen_t};
+use libc::{c_int, epoll_event, msghdr, nfds_t, pollfd, socklen_t, ssize_t};
 use std::net::SocketAddrV4;
 
 /// An errno.
@@ -40,6 +40,39 @@ impl Os {
     pub(crate) fn close_descriptor(&self, fd: c_int) {
         // SAFETY: no pointers.
         unsafe { (self.close)(fd) };
+    }
+
+    /// recvmsg(2) of bytes and nothing beside them. One piece comes by recv(2), for which the kernel reads and writes
+    /// no header.
+    ///
+    /// # Safety
+    /// The pieces are the application's, and writable.
+    #[inline]
+    pub(crate) unsafe fn receive_bytes(&self, fd: c_int, message: *mut msghdr, flags: c_int) -> ssize_t {
+        // SAFETY: the caller's promise.
+        unsafe {
+            if (*message).msg_iovlen != 1 {
+                return (self.recvmsg)(fd, message, flags);
+            }
+            let piece = (*message).msg_iov.read_unaligned();
+            (self.recv)(fd, piece.iov_base, piece.iov_len, flags)
+        }
+    }
+
+    /// sendmsg(2) of bytes and nothing beside them; one piece by send(2).
+    ///
+    /// # Safety
+    /// The pieces are the application's.
+    #[inline]
+    pub(crate) unsafe fn send_bytes(&self, fd: c_int, message: &msghdr, flags: c_int) -> ssize_t {
+        // SAFETY: the caller's promise.
+        unsafe {
+            if message.msg_iovlen != 1 {
+                return (self.sendmsg)(fd, message, flags);
+            }
+            let piece = message.msg_iov.read_unaligned();
+            (self.send)(fd, piece.iov_base, piece.iov_len, flags)
+        }
     }
 
     /// fcntl(F_DUPFD): a further descriptor, of the lowest free number.

@@ -35,6 +35,8 @@ pub struct Os {
     pub ioctl: unsafe extern "C-unwind" fn(c_int, usize, usize) -> c_int,
     pub dup: unsafe extern "C-unwind" fn(c_int) -> c_int,
     pub dup3: unsafe extern "C-unwind" fn(c_int, c_int, c_int) -> c_int,
+    pub recv: unsafe extern "C-unwind" fn(c_int, *mut c_void, size_t, c_int) -> ssize_t,
+    pub send: unsafe extern "C-unwind" fn(c_int, *const c_void, size_t, c_int) -> ssize_t,
     pub recvmsg: unsafe extern "C-unwind" fn(c_int, *mut msghdr, c_int) -> ssize_t,
     pub sendmsg: unsafe extern "C-unwind" fn(c_int, *const msghdr, c_int) -> ssize_t,
     pub read: unsafe extern "C-unwind" fn(c_int, *mut c_void, size_t) -> ssize_t,

@@ -3,7 +3,7 @@
 use super::whole::stays_if_carried;
 use super::{MESSAGES_MAX, hearing_for, kernel};
 use crate::answer::Answer;
-use crate::carrier::{self, Call, Carried};
+use crate::carrier::{self, Call, Carried, Target};
 use crate::counts;
 use crate::errno::fail;
 use crate::message;
@@ -58,7 +58,7 @@ pub unsafe fn recvfrom(
         Kind::Carried | Kind::Moving => {
             let mut message = header(&mut piece, 1);
             // SAFETY: the header is ours, its buffer is the application's.
-            unsafe { carried(runtime, object, fd, &mut message, flags) }
+            unsafe { carried(runtime, object, fd, Target::Bytes(&raw mut message), flags) }
         }
         _ => kernel(),
     }
@@ -70,11 +70,12 @@ unsafe fn carried(
     runtime: &'static Runtime,
     object: &'static Object,
     fd: c_int,
-    message: &mut msghdr,
+    target: Target,
     flags: c_int,
 ) -> Answer<ssize_t> {
+    let (Target::Message(message) | Target::Bytes(message)) = target;
     // SAFETY: the caller's message.
-    match unsafe { carrier::receive(runtime, object, fd, message, flags) } {
+    match unsafe { carrier::receive(runtime, object, fd, target, flags) } {
         Carried::Done(answer) => answer,
         // SAFETY: as above.
         Carried::Moved => unsafe { receive_message(runtime, object, fd, message, flags) },
@@ -118,7 +119,9 @@ unsafe fn receive_message(
         // SAFETY: as above.
         Kind::Udp => counts::receive(object, unsafe { udp::recv(runtime, object, fd, message, flags) }),
         // SAFETY: as above.
-        Kind::Carried | Kind::Moving => unsafe { carried(runtime, object, fd, message, flags) },
+        Kind::Carried | Kind::Moving => unsafe {
+            carried(runtime, object, fd, Target::Message(message), flags)
+        },
         _ => kernel(),
     }
 }

@@ -3,7 +3,7 @@
 //! Each carrier does its part of a call: it moves the cursor over the application's buffers past what it moved, and
 //! says how the part ended ([`Carried`]). What the whole call owes, its count and SIGPIPE, is settled here alone.
 
-use super::{Carried, may_wait, on_wire, stays};
+use super::{Carried, Target, may_wait, on_wire, stays};
 use crate::answer::{Answer, Stop, Why};
 use crate::counts;
 use crate::errno::fail;
@@ -73,9 +73,12 @@ impl Call {
                 Kind::Carried | Kind::Moving if wanted == into.left() => {
                     let mut pieces = NO_PIECES;
                     let mut own = into.message(&mut pieces, usize::MAX);
-                    let message = message.as_deref_mut().unwrap_or(&mut own);
-                    // SAFETY: the application's message, or one of the same buffers.
-                    unsafe { super::receive(runtime, object, fd, message, flags) }
+                    let target = match message.as_deref_mut() {
+                        Some(message) => Target::Message(message),
+                        None => Target::Bytes(&raw mut own),
+                    };
+                    // SAFETY: the application's message, or buffers.
+                    unsafe { super::receive(runtime, object, fd, target, flags) }
                 }
                 // A call that waits for more than comes at once is in the kernel whole, as long as it takes.
                 Kind::Carried | Kind::Moving => {

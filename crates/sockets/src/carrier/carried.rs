@@ -3,8 +3,8 @@
 //! Calls are counted while they are in the kernel. Who moves a connection makes it [`Kind::Moving`] first, and gives up
 //! if one is under way; who finds it moving waits, which takes some ten microseconds.
 
+use super::in_flight::{InFlight, LOOKS, SLEEPS};
 use super::judge;
-use super::threads::THREADS;
 use crate::answer::{Answer, Stop, Why};
 use crate::counts;
 use crate::errno::fail;
@@ -14,8 +14,8 @@ use crate::message::{Buffers, NO_PIECES};
 use crate::object::{Kind, Object};
 use crate::runtime::Runtime;
 use crate::wait::block::Stopped;
-use crate::wait::in_kernel;
-use core::sync::atomic::{AtomicU64, Ordering, fence};
+use crate::wait::in_kernel as waits;
+use core::sync::atomic::{AtomicU64, Ordering};
 use libc::{c_int, msghdr, ssize_t};
 use stats::Verdict;
 
@@ -73,33 +73,17 @@ pub(crate) fn wait_while_moving(object: &Object) {
     }
 }
 
-/// A call is in the kernel with the connection until this is dropped: so much is added to `in_flight`.
-struct InFlight(&'static Object, u32);
-
-/// A call that looks, and one that may sleep there.
-const LOOKS: u32 = 1;
-const SLEEPS: u32 = 1 << 16;
-
-impl InFlight {
-    /// `None`: the kernel does not carry it any more. Who moves it, and may give up, is waited for.
-    fn begin(object: &'static Object, how: u32) -> Option<InFlight> {
-        loop {
-            wait_while_moving(object);
-            object.in_flight.fetch_add(how, Ordering::SeqCst);
-            let begun = InFlight(object, how);
-            fence(Ordering::SeqCst);
-            match object.kind() {
-                Kind::Carried => return Some(begun),
-                Kind::Moving => {}
-                _ => return None,
-            }
+/// A call goes into the kernel with the connection. `None`: the kernel does not carry it any more. Who moves it, and may
+/// give up, is waited for.
+fn in_kernel(object: &'static Object, how: u32) -> Option<InFlight> {
+    loop {
+        wait_while_moving(object);
+        let begun = InFlight::begin(object, how);
+        match object.kind() {
+            Kind::Carried => return Some(begun),
+            Kind::Moving => {}
+            _ => return None,
         }
-    }
-}
-
-impl Drop for InFlight {
-    fn drop(&mut self) {
-        self.0.in_flight.fetch_sub(self.1, Ordering::SeqCst);
     }
 }
 
@@ -130,15 +114,24 @@ pub(crate) enum Carried {
     Moved,
 }
 
-/// recvmsg(2).
+/// What a receive fills.
+#[derive(Clone, Copy)]
+pub(crate) enum Target {
+    /// The application's message, with what the kernel tells beside the bytes.
+    Message(*mut msghdr),
+    /// The pieces of a message of ours.
+    Bytes(*mut msghdr),
+}
+
+/// recvmsg(2), and what is less.
 ///
 /// # Safety
-/// The application's message.
+/// The application's message, or buffers.
 pub(crate) unsafe fn receive(
     runtime: &'static Runtime,
     object: &'static Object,
     fd: c_int,
-    message: *mut msghdr,
+    target: Target,
     flags: c_int,
 ) -> Carried {
     memory::before_call(runtime, object, fd);
@@ -155,13 +148,19 @@ pub(crate) unsafe fn receive(
         return Carried::Done(Err(Stop::Kernel(Why::NotOurs)));
     }
     let receive = |flags, how| {
-        let _in_flight = InFlight::begin(object, how)?;
-        // SAFETY: the application's message.
-        let got = unsafe { (runtime.os.recvmsg)(object.shadow(fd), message, flags) };
+        let _in_flight = in_kernel(object, how)?;
+        let fd = object.shadow(fd);
+        // SAFETY: the application's message, or buffers.
+        let got = unsafe {
+            match target {
+                Target::Message(message) => (runtime.os.recvmsg)(fd, message, flags),
+                Target::Bytes(message) => runtime.os.receive_bytes(fd, message, flags),
+            }
+        };
         Some(got)
     };
     let look = || receive(flags | libc::MSG_DONTWAIT, LOOKS).and_then(|got| outcome(runtime, got));
-    let answer = if sleeps_there(object, flags) {
+    let answer = if sleeps_there(runtime, object, flags) {
         receive(flags, SLEEPS).map_or(Carried::Moved, |got| Carried::Done(told(runtime, got)))
     } else {
         wait(runtime, object, fd, libc::POLLIN, (flags, &object.receive_timeout), moves, look)
@@ -195,12 +194,12 @@ pub(crate) fn send(
     loop {
         let moves = object.moves.load(Ordering::Acquire);
         let look = || {
-            let _in_flight = InFlight::begin(object, LOOKS)?;
+            let _in_flight = in_kernel(object, LOOKS)?;
             let mut pieces = NO_PIECES;
             let message = data.message(&mut pieces, usize::MAX);
             let flags = flags | libc::MSG_DONTWAIT | libc::MSG_NOSIGNAL;
             // SAFETY: the application's buffers, as far as they were not sent.
-            let got = unsafe { (runtime.os.sendmsg)(object.shadow(fd), &raw const message, flags) };
+            let got = unsafe { runtime.os.send_bytes(object.shadow(fd), &message, flags) };
             outcome(runtime, got)
         };
         match wait(runtime, object, fd, libc::POLLOUT, (flags, &object.send_timeout), moves, look) {
@@ -226,10 +225,14 @@ pub(crate) fn may_wait(object: &Object, flags: c_int) -> bool {
     flags & libc::MSG_DONTWAIT == 0 && !object.nonblocking.load(Ordering::Relaxed)
 }
 
-/// A receive that may wait does so in the kernel, as without us, and is counted meanwhile: nobody moves the connection
-/// under it. Where trials give the connections of threads to the kernel, that saves two of three system calls.
-fn sleeps_there(object: &Object, flags: c_int) -> bool {
-    THREADS.is_kernels() && may_wait(object, flags)
+/// A receive that may wait does so in the kernel, by one system call, and is counted meanwhile: nobody moves the
+/// connection under it. The next call that begins while none sleeps moves it, if it is due. Until the process keeps
+/// statistics, and while the connection looks for a peer on this host, waits end now and then for that.
+fn sleeps_there(runtime: &Runtime, object: &Object, flags: c_int) -> bool {
+    may_wait(object, flags)
+        && runtime.parameters.move_every == 0
+        && !memory::looks(object)
+        && counts::part(None).is_none()
 }
 
 /// What the kernel answered to a call that waited there.
@@ -266,8 +269,8 @@ fn wait(
         };
     }
     memory::know_options(object, fd);
-    let deadline = in_kernel::deadline_of(timeout.load(Ordering::Relaxed));
-    match in_kernel::call(runtime, object, fd, events, deadline, moves, look) {
+    let deadline = waits::deadline_of(timeout.load(Ordering::Relaxed));
+    match waits::call(runtime, object, fd, events, deadline, moves, look) {
         Ok(answer) => Carried::Done(answer),
         Err(Stopped::Moved) if fd_table::names(fd, object) => Carried::Moved,
         Err(stopped) => Carried::Done(stopped.answer()),

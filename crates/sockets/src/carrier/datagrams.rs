@@ -4,6 +4,7 @@
 
 use super::demanded::is_demanded;
 use super::holders;
+use super::in_flight::{InFlight, SLEEPS, has_sleepers, is_moved};
 use super::judge::{self, CALLS};
 use super::opening::OPENING;
 use super::threads::THREADS;
@@ -17,7 +18,7 @@ use crate::runtime::Runtime;
 use crate::udp;
 use crate::wait::carrier;
 use config::{Carrier, Role};
-use core::sync::atomic::Ordering;
+use core::sync::atomic::{Ordering, fence};
 use libc::c_int;
 use netlink::RouteKind;
 use stats::Verdict;
@@ -44,7 +45,8 @@ pub(crate) fn begins_late(
     local: Option<SocketAddrV4>,
     remote: Option<SocketAddrV4>,
 ) -> bool {
-    let is_late = runtime.parameters.begins_in_kernel() && !is_demanded(runtime, role, local, remote);
+    let is_late = runtime.parameters.begins_in_kernel()
+        && !(is_demanded(runtime, role, local, remote) && leaves_at_once(object));
     object.price.store(if is_late { 0 } else { u32::MAX }, Ordering::Relaxed);
     object.traffic.clear();
     if is_late {
@@ -57,11 +59,33 @@ pub(crate) fn begins_late(
 /// bound then.
 pub(crate) fn is_due_at_once(runtime: &Runtime, object: &Object, to: SocketAddrV4) -> bool {
     let is_first = object.traffic.seen().0 == 0;
-    let is_due = is_first && is_demanded(runtime, Role::UdpSender, None, Some(to));
-    if is_due {
-        object.price.store(u32::MAX, Ordering::Relaxed);
+    is_first && is_demanded(runtime, Role::UdpSender, None, Some(to)) && leaves_at_once(object)
+}
+
+/// A socket leaves the kernel before it has shown anything. False: a receive may be asleep there, and is the one that
+/// moves it, with what ends it.
+fn leaves_at_once(object: &Object) -> bool {
+    let before = object.price.swap(u32::MAX, Ordering::SeqCst);
+    fence(Ordering::SeqCst);
+    let leaves = !has_sleepers(object);
+    if !leaves {
+        object.price.store(before, Ordering::SeqCst);
     }
-    is_due
+    leaves
+}
+
+/// A receive goes to sleep in the kernel with a socket that begins there: one system call, as without us. `None`: it has
+/// legs by now, or is about to.
+pub(crate) fn sleep_in_kernel<T>(
+    runtime: &Runtime,
+    object: &'static Object,
+    call: impl FnOnce() -> T,
+) -> Option<T> {
+    if runtime.parameters.move_every != 0 || counts::part(None).is_some() {
+        return None;
+    }
+    let _in_flight = InFlight::begin(object, SLEEPS);
+    (!is_moved(object) && waits(object)).then(call)
 }
 
 /// A datagram of `bytes` went to `peer`, or came from it, through the kernel: the socket moves now, if it is time.
@@ -137,9 +161,7 @@ pub(super) fn tried(runtime: &'static Runtime, object: &'static Object) {
 /// True: the kernel goes on with the socket.
 fn to_kernel(runtime: &'static Runtime, object: &'static Object) -> bool {
     // One thread moves it.
-    if has_place(object) || object.in_flight.swap(1, Ordering::AcqRel) != 0 {
-        return false;
-    }
+    let Some(_alone) = InFlight::alone(object).filter(|_| !has_place(object)) else { return false };
     let stands = object.leg().is_some();
     if stands {
         udp::leave(object);
@@ -149,7 +171,6 @@ fn to_kernel(runtime: &'static Runtime, object: &'static Object) -> bool {
         counts::segment().process().moves_to_kernel.add(1);
         carrier::changed(&runtime.os, object);
     }
-    object.in_flight.store(0, Ordering::Release);
     stands
 }
 
@@ -176,10 +197,8 @@ fn to_wire(
     let is_allowed =
         runtime.parameters.carrier != Carrier::Kernel && holders::is_alone(object) && !has_place(object);
     // One thread moves it.
-    if !is_allowed || object.in_flight.swap(1, Ordering::AcqRel) != 0 {
-        return;
-    }
-    if waits(object) {
+    let alone = if is_allowed { InFlight::alone(object) } else { None };
+    if alone.is_some() && waits(object) {
         let begun = sys::clock::now();
         let seen = object.traffic.seen();
         let calls = seen.0;
@@ -205,7 +224,6 @@ fn to_wire(
             Err(Refusal::Never(_) | Refusal::Kernel(_)) => object.price.store(u32::MAX, Ordering::Relaxed),
         }
     }
-    object.in_flight.store(0, Ordering::Release);
 }
 
 fn stand(

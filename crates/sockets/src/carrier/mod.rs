@@ -8,10 +8,10 @@
 //!
 //! `to_wire.rs` reads a connection out of the kernel's socket (`read_out.rs`) and has the engine go on; `tcp/repair.rs`
 //! is the way back. Who sleeps on the socket meanwhile is told by `wait/carrier.rs`. `across.rs` has the calls that
-//! move data, part by part if the connection moves under them, and `carried.rs` their parts on what the kernel carries;
-//! `judge.rs` says when a connection moves, and `demanded.rs` what does not wait for that. `threads.rs` tries both
-//! where several threads use connections, `trial.rs` compares. `holders.rs` and `forking.rs` know what several
-//! processes have, `opening.rs` opens interfaces beside the program.
+//! move data, part by part if the connection moves under them, and `carried.rs` their parts on what the kernel
+//! carries, which are counted there (`in_flight.rs`); `judge.rs` says when a connection moves, and `demanded.rs` what
+//! does not wait for that. `threads.rs` tries both where several threads use connections, `trial.rs` compares.
+//! `holders.rs` and `forking.rs` know what several processes have, `opening.rs` opens interfaces beside the program.
 
 mod across;
 mod carried;
@@ -19,6 +19,7 @@ mod datagrams;
 mod demanded;
 mod forking;
 mod holders;
+mod in_flight;
 mod judge;
 mod opening;
 mod read_out;
@@ -28,10 +29,11 @@ mod trial;
 
 pub(crate) use across::{Call, raised};
 pub(crate) use carried::{
-    Carried, accepted, begin, enter, may_wait, receive, send, stays, wait_while_moving,
+    Carried, Target, accepted, begin, enter, may_wait, receive, send, stays, wait_while_moving,
 };
 pub(crate) use datagrams::{
-    begin_datagrams, begins_late, datagram, datagram_on_wire, demand_datagrams, is_due_at_once, waits,
+    begin_datagrams, begins_late, datagram, datagram_on_wire, demand_datagrams, is_due_at_once,
+    sleep_in_kernel, waits,
 };
 pub(crate) use demanded::{connects_on_wire, is_demanded, listens_on_wire};
 pub(crate) use forking::{after_fork, before_fork, is_listener};

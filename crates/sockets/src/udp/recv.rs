@@ -76,7 +76,10 @@ unsafe fn late(
     // SAFETY: the caller's promise, and a name of ours where the application has none.
     let answer = unsafe {
         match may_wait {
-            true => wait(runtime, object, fd, message, flags),
+            true => match asleep(runtime, object, fd, message, flags) {
+                Some(answer) => answer,
+                None => wait(runtime, object, fd, message, flags),
+            },
             false => look_at_shadow(runtime, object, fd, message, flags).unwrap_or(fail(libc::EAGAIN)),
         }
     };
@@ -93,6 +96,21 @@ unsafe fn late(
         carrier::datagram(runtime, object, fd, peer, got as usize);
     }
     answer
+}
+
+/// Waits in the kernel, by one system call. `None`: it may move meanwhile.
+unsafe fn asleep(
+    runtime: &'static Runtime,
+    object: &'static Object,
+    fd: c_int,
+    message: &mut msghdr,
+    flags: c_int,
+) -> Option<Answer<ssize_t>> {
+    carrier::sleep_in_kernel(runtime, object, || {
+        // SAFETY: the application's message.
+        let got = unsafe { (runtime.os.recvmsg)(object.shadow(fd), message, flags) };
+        of_shadow(runtime, object, flags, got)
+    })
 }
 
 /// Waits for a datagram, whoever carries the socket meanwhile.
@@ -220,17 +238,22 @@ unsafe fn look_at_shadow(
 ) -> Option<Answer<ssize_t>> {
     // SAFETY: the application's message; MSG_DONTWAIT because this is a look.
     let got = unsafe { (runtime.os.recvmsg)(object.shadow(fd), message, flags | libc::MSG_DONTWAIT) };
-    if got >= 0 {
-        object.counts().rx_os_packets.one();
-        object.counts().rx_os_bytes.add(got as u64);
-        object.shadow_ready.store(true, Ordering::Relaxed);
-        moved(object, flags, got);
-        return Some(Ok(got));
+    match of_shadow(runtime, object, flags, got) {
+        Err(Stop::Errno(libc::EAGAIN)) => None,
+        answer => Some(answer),
     }
-    match runtime.os.errno() {
-        libc::EAGAIN => None,
-        errno => Some(fail(errno)),
+}
+
+/// What the kernel's shadow answered.
+fn of_shadow(runtime: &Runtime, object: &Object, flags: c_int, got: ssize_t) -> Answer<ssize_t> {
+    if got < 0 {
+        return fail(runtime.os.errno());
     }
+    object.counts().rx_os_packets.one();
+    object.counts().rx_os_bytes.add(got as u64);
+    object.shadow_ready.store(true, Ordering::Relaxed);
+    moved(object, flags, got);
+    Ok(got)
 }
 
 /// SO_PEEK_OFF follows what was shown and what was read.

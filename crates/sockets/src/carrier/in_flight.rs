@@ -1,0 +1,49 @@
+//! Calls that are in the kernel with a socket that it carries. Nobody moves the socket under one: a call that sleeps
+//! there would sleep on when the bytes come elsewhere.
+//!
+//! Whoever moves a socket says so first (its kind, its price), then looks at the count; a call counts itself first,
+//! then looks who carries the socket. So one of the two sees the other.
+
+use crate::object::Object;
+use core::sync::atomic::{Ordering, fence};
+
+/// A call that looks, and one that may sleep there.
+pub(super) const LOOKS: u32 = 1;
+pub(super) const SLEEPS: u32 = 1 << 16;
+
+/// So much is in the object's count until this is dropped. A handler that leaves the call by siglongjmp leaves it
+/// there: the socket stays the kernel's.
+pub(super) struct InFlight(&'static Object, u32);
+
+impl InFlight {
+    /// The caller looks behind it who carries the socket.
+    #[inline]
+    pub(super) fn begin(object: &'static Object, how: u32) -> InFlight {
+        object.in_flight.fetch_add(how, Ordering::SeqCst);
+        fence(Ordering::SeqCst);
+        InFlight(object, how)
+    }
+
+    /// `None`: calls are in the kernel with the socket, or another thread moves it.
+    pub(super) fn alone(object: &'static Object) -> Option<InFlight> {
+        let first = object.in_flight.compare_exchange(0, LOOKS, Ordering::SeqCst, Ordering::SeqCst);
+        first.is_ok().then_some(InFlight(object, LOOKS))
+    }
+}
+
+impl Drop for InFlight {
+    #[inline]
+    fn drop(&mut self) {
+        self.0.in_flight.fetch_sub(self.1, Ordering::SeqCst);
+    }
+}
+
+/// Whether a call may be asleep in the kernel with the socket.
+pub(super) fn has_sleepers(object: &Object) -> bool {
+    object.in_flight.load(Ordering::SeqCst) >= SLEEPS
+}
+
+/// Whether a thread moves the socket ([`InFlight::alone`]), of one whose calls do not look while they are counted.
+pub(super) fn is_moved(object: &Object) -> bool {
+    !object.in_flight.load(Ordering::SeqCst).is_multiple_of(SLEEPS)
+}
