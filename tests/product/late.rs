@@ -108,6 +108,33 @@ fn connection(running: &Running, port: u16) -> Option<(Snapshot, Socket)> {
 }
 
 #[test]
+fn the_program_is_on_the_interface_only_while_something_is_steered() {
+    let Some(world) = world(&Options::default()) else { return };
+    let port = PORT + 20;
+    let server = serve(&world, port, "one");
+    let left = &world.hosts.left;
+    let program = late(&world, left, MIXED).words(&format!("{} {port} 0", world.hosts.right.address));
+    let mut client = program.environment("VMA_STATS_SHMEM_DIR", "/tmp").piped().start().unwrap();
+    client.wait_for_output("begun", DEADLINE).unwrap();
+    let mut until = |what: &str, carrier: Carrier| {
+        eventually(&format!("{what}: {carrier:?}"), || {
+            client.tell(&format!("{what}\n")).unwrap();
+            connection(&client, port).is_some_and(|(_, socket)| report::carrier(&socket) == carrier)
+        });
+    };
+    for _ in 0..2 {
+        until("small", Carrier::Wire);
+        assert!(left.has_xdp_program().unwrap());
+        until("bulk", Carrier::Kernel);
+        eventually("the program is off", || !left.has_xdp_program().unwrap());
+    }
+    client.tell("enough\n").unwrap();
+    let ended = client.finish(DEADLINE).and_then(Finished::success).unwrap();
+    assert!(ended.stderr.contains("the program is on again"), "{}", ended.stderr);
+    server.kill().unwrap();
+}
+
+#[test]
 fn each_socket_says_what_carries_it_since_when_and_why() {
     let Some(world) = world(&Options::default()) else { return };
     let server = serve(&world, PORT + 3, "one");

@@ -318,6 +318,10 @@ impl Worker {
             if bury {
                 hand_over(lane);
             }
+            let is_quiet = lane.try_lock().is_some_and(|inner| lane.is_quiet(&inner, now));
+            if is_quiet && self.runtime.parameters.begins_in_kernel() {
+                lane.take_program_off();
+            }
         }
     }
 

@@ -143,6 +143,11 @@ pub(crate) enum Socket<F: Frame> {
 }
 
 impl<F: Frame> Stack<F> {
+    /// Whether it has no sockets, not even those of connections that rest in TIME-WAIT.
+    pub fn is_empty(&self) -> bool {
+        self.sockets.len() == 0
+    }
+
     /// A stack without sockets.
     pub fn new(config: Config, now: Instant) -> Self {
         let word = |at: usize| {

@@ -3,6 +3,7 @@
 mod census;
 mod half_open;
 mod handover;
+mod hook;
 mod kept;
 mod large;
 mod open;
@@ -14,6 +15,7 @@ mod watch;
 pub use census::Census;
 pub use half_open::{ByKernel, HalfOpen};
 pub use handover::HandOver;
+pub use hook::Hook;
 pub use kept::{Handout, Kept, interface_name};
 pub use transmit::{Bell, Sent};
 pub use watch::Change;
@@ -234,14 +236,18 @@ impl Device {
     /// that steer it, by the hash of the remote side. `Err` is errno (E2BIG: too many flows or lanes).
     pub fn steer(&self, flow: Flow) -> SysResult<()> {
         if flow.remote.is_some() {
-            return self.shared.steering.steer(&flow, self.lane);
+            self.shared.steering.steer(&flow, self.lane)?;
+            return self.shared.steered();
         }
         if flow.protocol == libc::IPPROTO_TCP as u8 {
             // A server may give up the privilege for it before it has much to send.
             self.shared.large(&self.queues[0].socket.fd);
         }
-        let _lock = self.pool.arena.lock_steering();
-        self.shared.steering.join(&flow, self.lane)
+        {
+            let _lock = self.pool.arena.lock_steering();
+            self.shared.steering.join(&flow, self.lane)?;
+        }
+        self.shared.steered()
     }
 
     /// From now on packets of this flow go to the other lanes that steer it, else to the kernel.

@@ -303,6 +303,11 @@ impl Steering {
         let _ = bpf::map_delete(&self.flows, &Key::from(flow));
     }
 
+    /// Whether no flow is steered.
+    pub(crate) fn is_empty(&self) -> bool {
+        bpf::map_next_key::<Key>(&self.flows, None).is_none()
+    }
+
     /// The lane that has a connection's entry.
     pub(crate) fn lane_of(&self, connection: &Flow) -> Option<u32> {
         let group: Group = bpf::map_lookup(&self.flows, &Key::from(connection))?;

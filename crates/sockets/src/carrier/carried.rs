@@ -73,8 +73,8 @@ pub(crate) fn wait_while_moving(object: &Object) {
     }
 }
 
-/// A call goes into the kernel with the connection. `None`: the kernel does not carry it any more. Who moves it, and may
-/// give up, is waited for.
+/// A call goes into the kernel with the connection. `None`: the kernel does not carry it any more. Who moves it, and
+/// may give up, is waited for.
 fn in_kernel(object: &'static Object, how: u32) -> Option<InFlight> {
     loop {
         wait_while_moving(object);

@@ -74,8 +74,8 @@ fn leaves_at_once(object: &Object) -> bool {
     leaves
 }
 
-/// A receive goes to sleep in the kernel with a socket that begins there: one system call, as without us. `None`: it has
-/// legs by now, or is about to.
+/// A receive goes to sleep in the kernel with a socket that begins there: one system call, as without us. `None`: it
+/// has legs by now, or is about to.
 pub(crate) fn sleep_in_kernel<T>(
     runtime: &Runtime,
     object: &'static Object,

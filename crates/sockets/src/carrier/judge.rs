@@ -237,7 +237,7 @@ pub(super) fn threads_keep(runtime: &'static Runtime, is_demanded: bool) -> bool
     if is_demanded || runtime.parameters.move_every != 0 || runtime.parameters.is_on_wire_at_once() {
         return false;
     }
-    if THREADS.is_due() && runtime.lanes().next().is_some() {
+    if THREADS.is_due() && runtime.lanes().any(|lane| !lane.hook.is_off()) {
         THREADS.begin(Side::Kernel);
     }
     THREADS.is_kernels()

@@ -3,6 +3,7 @@
 //! kernel nothing meanwhile. Questions about routes and addresses wait for the lock that attaching a program holds
 //! (RTNL), which takes hundreds of milliseconds where others have the processors.
 
+use crate::lane::Lane;
 use crate::runtime::Runtime;
 use core::sync::atomic::{AtomicBool, AtomicI32, AtomicU32, Ordering};
 
@@ -66,6 +67,17 @@ impl Opening {
     pub(super) fn note(&self, runtime: &'static Runtime, calls: u32, links: &[u32]) {
         self.want(links);
         self.count(calls, |links| begin(runtime, links));
+    }
+
+    /// Interfaces whose program is off get it on again, without waiting for calls. True: there are none.
+    pub(super) fn are_on(&self, runtime: &'static Runtime) -> bool {
+        let is_off = |lane: &&Lane| lane.hook.is_off() && !lane.is_fenced();
+        let links: Vec<u32> = runtime.lanes().filter(is_off).map(|lane| lane.link).collect();
+        self.want(&links);
+        if !links.is_empty() && !self.is_under_way.swap(true, Ordering::AcqRel) {
+            begin(runtime, self.take_wanted());
+        }
+        links.is_empty()
     }
 
     fn want(&self, links: &[u32]) {

@@ -2,8 +2,10 @@
 //! other at one lane, and nothing that can be counted beforehand tells which way it goes. So it is tried (`trial.rs`).
 //! A process with one such thread is never tried, and pays a look for it.
 
+use super::opening::OPENING;
 use super::trial::{Side, Trial, Work};
 use crate::locks::Rank;
+use crate::runtime;
 use core::cell::Cell;
 use core::sync::atomic::{AtomicBool, AtomicU8, AtomicU32, AtomicU64, Ordering};
 
@@ -11,6 +13,9 @@ use core::sync::atomic::{AtomicBool, AtomicU8, AtomicU32, AtomicU64, Ordering};
 const STEADY: u32 = 16;
 /// Bytes that a call counts for at most: bulk beside it would drown what is compared.
 const BYTES_MOST: usize = 8192;
+
+/// Between two looks whether a trial may begin, nanoseconds.
+const LOOK_NS: u64 = 5_000_000;
 
 /// Nobody has tried.
 const FREE: u8 = 0;
@@ -106,6 +111,10 @@ impl Threads {
     #[cold]
     fn go_on(&self, now: u64) {
         let Some(mut trial) = self.trial.try_lock() else { return };
+        if trial.is_resting() && !runtime::get().is_some_and(|runtime| OPENING.are_on(runtime)) {
+            // Windows of the wire need one.
+            return self.until.store(now + LOOK_NS, Ordering::Relaxed);
+        }
         let work = self.work.load(Ordering::Relaxed);
         let work = Work { calls: (work >> 40) as u32, bytes: work & ((1 << 40) - 1) };
         trial.go_on(now, work);

@@ -8,6 +8,7 @@ mod changes;
 mod counts;
 mod frame;
 mod gate;
+mod hook;
 mod left;
 mod orphans;
 mod requests;
@@ -65,6 +66,8 @@ pub(crate) struct Lane {
     pub capture: sys::Mutex<Option<crate::capture::Running>>,
     /// Tells the kernel of frames that were shown.
     pub bell: Arc<xdp::Bell>,
+    /// Whether the program is on the interface.
+    pub hook: hook::Hook,
     inner: sys::Mutex<Inner>,
 }
 
@@ -149,6 +152,7 @@ impl Lane {
                 .map_or_else(OnceLock::new, OnceLock::from),
             capture: Rank::Capture.lock(None),
             bell: device.bell(),
+            hook: hook::Hook::new(device.hook()),
             inner: Rank::Lane.lock(Inner {
                 device,
                 stack,

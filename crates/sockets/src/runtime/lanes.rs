@@ -25,11 +25,12 @@ impl Runtime {
         (0..self.lane_count.load(Ordering::Acquire)).filter_map(|slot| self.lane(slot))
     }
 
-    /// The lane of an interface, opened on first use. A failure is remembered.
+    /// The lane of an interface, opened on first use, with the program on it. A failure is remembered.
     pub(crate) fn lane_for_link(&'static self, index: u32) -> Result<&'static Lane, Why> {
         let mut links = self.links.lock();
-        if let Some((_, known)) = links.iter().find(|(link, _)| *link == index) {
-            return known.and_then(|slot| self.lane(slot).ok_or(Why::DeviceFailed));
+        if let Some((_, known)) = links.iter_mut().find(|(link, _)| *link == index) {
+            let lane = known.and_then(|slot| self.lane(slot).ok_or(Why::DeviceFailed))?;
+            return lane.put_program_on().map(|()| lane).inspect_err(|why| *known = Err(*why));
         }
         if !self.is_here() {
             return Err(Why::Namespace);
@@ -62,10 +63,12 @@ impl Runtime {
         opened
     }
 
-    /// What became of an interface. `None`: it was not asked for yet, or another thread opens one just now.
+    /// What became of an interface. `None`: it was not asked for yet, its program is off, or another thread opens one
+    /// just now.
     pub(crate) fn known_lane(&self, index: u32) -> Option<Result<&'static Lane, Why>> {
         let (_, known) = *self.links.try_lock()?.iter().find(|(link, _)| *link == index)?;
-        Some(known.and_then(|slot| self.lane(slot).ok_or(Why::DeviceFailed)))
+        let lane = known.and_then(|slot| self.lane(slot).ok_or(Why::DeviceFailed));
+        (!lane.is_ok_and(|lane| lane.hook.is_off())).then_some(lane)
     }
 
     /// An interface is no more: one of its number is asked for anew.

@@ -24,20 +24,35 @@ pub(crate) enum Decision {
 }
 
 impl Runtime {
-    /// Where packets to `to` go; remembered until routes change. Opens the interface, if none of this process has yet.
+    /// Where packets to `to` go; remembered until routes change. Opens the interface, if none of this process has yet,
+    /// and has its program on it.
     pub(crate) fn decide(&'static self, to: Ipv4Addr, asked: RouteQuery) -> Decision {
         let decided = self.decide_by(to, asked, |link| Some(self.lane_for_link(link)));
-        decided.unwrap_or(Decision::Kernel(Why::DeviceFailed))
+        let decided = decided.unwrap_or(Decision::Kernel(Why::DeviceFailed));
+        let on = self.lane_of(decided).map_or(Ok(()), Lane::put_program_on);
+        on.map_or_else(Decision::Kernel, |()| decided)
     }
 
-    /// As [`Runtime::decide`], and opens nothing. `Err`: this interface was not asked for yet, or is being opened.
+    fn lane_of(&self, decision: Decision) -> Option<&'static Lane> {
+        match decision {
+            Decision::Lane { slot, .. } => self.lane(usize::from(slot)),
+            Decision::Kernel(_) => None,
+        }
+    }
+
+    /// As [`Runtime::decide`], and opens nothing. `Err`: this interface was not asked for yet, is being opened, or its
+    /// program is off.
     pub(crate) fn decide_if_open(&'static self, to: Ipv4Addr, asked: RouteQuery) -> Result<Decision, u32> {
         let mut of_route = 0;
         let decided = self.decide_by(to, asked, |link| {
             of_route = link;
             self.known_lane(link)
         });
-        decided.ok_or(of_route)
+        let decided = decided.ok_or(of_route)?;
+        match self.lane_of(decided).filter(|lane| lane.hook.is_off()) {
+            Some(lane) => Err(lane.link),
+            None => Ok(decided),
+        }
     }
 
     fn decide_by(

@@ -199,8 +199,9 @@ pub(super) fn bury(shared: &Shared) -> HashSet<Flow> {
 
 /// The descriptors that all have, in order.
 pub(super) fn common(shared: &Shared) -> Vec<i32> {
+    let link = shared.link.lock().as_ref().map_or(-1, Fd::raw);
     let mut common = shared.arena.descriptors().to_vec();
-    common.extend([shared.link.lock().raw(), shared.program.raw()]);
+    common.extend([link, shared.program.raw()]);
     common.extend(shared.steering.descriptors());
     common.extend(shared.anchors().iter().map(|anchor| anchor.fd.raw()));
     common.extend(shared.offloads.as_ref().map(Hold::raw));
@@ -314,7 +315,8 @@ impl Shared {
         let anchors = (0..).zip(anchors).map(|(queue, fd)| Anchor::received(fd, binding(queue)));
         let anchors = anchors.collect::<sys::Result<Vec<_>>>().map_err(system("mmap(AF_XDP)"))?;
         Ok(Shared {
-            link: Mutex::new(link),
+            link: Mutex::new(Some(link)),
+            is_off: AtomicBool::new(false),
             program,
             native: AtomicBool::new(way.native),
             offloads,

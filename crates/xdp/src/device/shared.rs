@@ -23,8 +23,11 @@ use crate::{Refusal, bpf};
 /// See the module's page.
 pub(crate) struct Shared {
     // Dropped in this order: no packet comes any more, then the sockets go.
-    pub(super) link: Mutex<Fd>,
+    /// `None` in the child of a fork during which it was being changed.
+    pub(super) link: Mutex<Option<Fd>>,
     pub(super) program: Fd,
+    /// The program is not on the interface (`hook.rs`).
+    pub(super) is_off: AtomicBool,
     /// The program is in the driver's own hook.
     pub(super) native: AtomicBool,
     /// What the kernel switched off for it is given back when nobody has this any more.
@@ -62,8 +65,9 @@ impl Shared {
         program: Attached,
     ) -> Shared {
         Shared {
-            link: Mutex::new(program.link),
+            link: Mutex::new(Some(program.link)),
             program: program.program,
+            is_off: AtomicBool::new(false),
             native: AtomicBool::new(way.native),
             offloads: program.offloads,
             anchors: OnceLock::new(),
@@ -114,6 +118,9 @@ impl Shared {
 
     /// Makes the anchors beside the sockets of a lane of this process, one for each queue.
     pub(super) fn make_anchors(&self, queues: &[Queue]) {
+        // The program is on, and stays.
+        let _ = self.put_on();
+        let _link = self.link.lock();
         if self.anchors.get().is_some() {
             return;
         }
@@ -143,7 +150,7 @@ impl Shared {
     pub(super) fn slow_to_close(&self) -> Vec<i32> {
         let anchors = self.anchors().iter().map(|anchor| &anchor.fd);
         let all = anchors.chain(self.large.get().and_then(Option::as_ref)).map(Fd::raw);
-        core::iter::once(self.link.lock().raw()).chain(all).collect()
+        self.link.lock().iter().map(Fd::raw).chain(all).collect()
     }
 
     /// Is the program in the driver's own hook?
@@ -160,12 +167,12 @@ impl Shared {
     /// are the driver's (zero-copy), it is gone.
     pub(super) fn move_to_generic(&self) -> sys::Result<()> {
         let mut link = self.link.lock();
-        bpf::link_detach(&link)?;
+        bpf::link_detach(link.as_ref().ok_or(libc::ENODEV)?)?;
         self.native.store(false, Ordering::Relaxed);
         if self.way.zero_copy {
             return Err(libc::EOPNOTSUPP);
         }
-        *link = bpf::link_create(&self.program, self.interface.index, bpf::FLAG_GENERIC)?;
+        *link = Some(bpf::link_create(&self.program, self.interface.index, bpf::FLAG_GENERIC)?);
         Ok(())
     }
 }
@@ -202,6 +209,7 @@ impl Inherited {
 
     /// In the child of a fork, where the parent had not opened a device of its own yet.
     pub fn after_fork(&self, child: &sys::InChild) {
+        self.shared.link.take_over(child);
         self.shared.spare.take_over(child);
         // Those are the parent's: a socket is one lane's.
         self.shared.spare.lock().clear();

@@ -3,6 +3,7 @@
 mod bell;
 mod beside;
 mod fork;
+mod hook;
 mod large;
 mod offloads;
 mod rig;

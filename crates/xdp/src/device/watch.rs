@@ -118,7 +118,7 @@ impl Device {
     /// For tests: as if the driver did not run the program.
     #[cfg(test)]
     pub(super) fn unhook(&self) {
-        let _ = crate::bpf::link_detach(&self.shared.link.lock());
+        let _ = self.shared.link.lock().as_ref().map(crate::bpf::link_detach);
     }
 }
 
