@@ -12,7 +12,8 @@ void server(struct place place)
     ready();
     CHECK(recv(fd, &byte, 1, 0) == 1 && byte == '1');
     CHECK(recv(fd, &byte, 1, 0) == 1 && byte == '2');
-    CHECK(recv(fd, &byte, 1, 0) == 1 && byte == '3');
+    for (char want = '3'; want <= '5'; want++)
+        CHECK(recv(fd, &byte, 1, 0) == 1 && byte == want);
 }
 
 void client(struct place place)
@@ -36,4 +37,17 @@ void client(struct place place)
     CHECK(sendto(out, "3", 1, 0, NAME(group)) == 1);
     usleep(50000);
     CHECK_ERRNO(recv(in, &byte, 1, MSG_DONTWAIT), EAGAIN);
+
+    /* An int is read whole, and of what is shorter one byte. */
+    int on = 256, one = 1;
+    CHECK(setsockopt(out, IPPROTO_IP, IP_MULTICAST_LOOP, &on, sizeof on) == 0);
+    CHECK(option(out, IPPROTO_IP, IP_MULTICAST_LOOP) == 1);
+    CHECK(sendto(out, "4", 1, 0, NAME(group)) == 1);
+    CHECK(recv(in, &byte, 1, 0) == 1 && byte == '4');
+    CHECK(setsockopt(out, IPPROTO_IP, IP_MULTICAST_LOOP, "\0\1", 2) == 0);
+    CHECK(sendto(out, "5", 1, 0, NAME(group)) == 1);
+    usleep(50000);
+    CHECK_ERRNO(recv(in, &byte, 1, MSG_DONTWAIT), EAGAIN);
+    CHECK_ERRNO(setsockopt(out, IPPROTO_IP, IP_MULTICAST_ALL, &on, sizeof on), EINVAL);
+    CHECK(setsockopt(out, IPPROTO_IP, IP_MULTICAST_ALL, &one, 1) == 0);
 }

@@ -2,6 +2,9 @@
 //! meaning for an accelerated socket, as the table says. Most are read back from the shadow.
 
 mod table;
+mod value;
+
+pub(crate) use value::word_of;
 
 use crate::answer::{Answer, Stop, Why};
 use crate::carrier;
@@ -21,6 +24,7 @@ use stack::tcp::{Congestion, Options};
 use stats::Verdict;
 use std::sync::Arc;
 use table::{Get, SO_BINDTOIFINDEX, SO_RCVTIMEO_NEW, SO_SNDTIMEO_NEW, Set};
+use value::{congestion, low_water, pacing_rate, span_of};
 
 /// Why the kernel keeps a connection that has such an option.
 const KERNELS: Verdict = Verdict::OptionOfTheKernel;
@@ -56,10 +60,7 @@ pub(crate) unsafe fn set(
     let bytes = unsafe {
         core::slice::from_raw_parts(value.cast::<u8>(), if value.is_null() { 0 } else { len as usize })
     };
-    let word = match bytes {
-        [byte] => Some(c_int::from(*byte)),
-        _ => bytes.first_chunk::<4>().map(|four| c_int::from_ne_bytes(*four)),
-    };
+    let word = word_of(bytes);
     let group_option = level == libc::IPPROTO_IP && udp::multicast::is_option(name);
     let Some(row) = table::find(level, name) else {
         if group_option && object.kind() == Kind::Udp {
@@ -312,27 +313,6 @@ fn remember(object: &Object, level: c_int, name: c_int, bytes: &[u8]) {
     }
 }
 
-/// A struct timeval as nanoseconds; 0: none.
-fn span_of(bytes: &[u8]) -> u64 {
-    let word =
-        |at: usize| bytes.get(at..at + 8).and_then(|b| b.try_into().ok()).map_or(0, i64::from_ne_bytes);
-    let (seconds, micros) = (word(0).max(0) as u64, word(8).max(0) as u64);
-    seconds.saturating_mul(1_000_000_000).saturating_add(micros * 1000)
-}
-
-/// Bytes in a second; zero: no limit. An int or, as the kernel takes it too, a long with all bits set for no limit.
-fn pacing_rate(bytes: &[u8]) -> u64 {
-    let rate = match (bytes.first_chunk::<8>(), bytes.first_chunk::<4>()) {
-        (Some(long), _) => u64::from_ne_bytes(*long),
-        (None, Some(int)) => match u32::from_ne_bytes(*int) {
-            u32::MAX => u64::MAX,
-            rate => u64::from(rate),
-        },
-        (None, None) => u64::MAX,
-    };
-    if rate == u64::MAX { 0 } else { rate }
-}
-
 fn set_linger(object: &Object, bytes: &[u8]) {
     let word =
         |at: usize| bytes.get(at..at + 4).and_then(|b| b.try_into().ok()).map_or(0, i32::from_ne_bytes);
@@ -440,19 +420,6 @@ fn set_tcp(
         inner.hand_over(now);
         lane.note(inner, now.0);
     }
-}
-
-/// Others that the kernel knows (bbr, ...) are not had here: the nearest is the default.
-fn congestion(name: &[u8]) -> Congestion {
-    match name.split(|byte| *byte == 0).next() {
-        Some(b"reno") => Congestion::NewReno,
-        _ => Congestion::Cubic,
-    }
-}
-
-/// As Linux: 0 is 1, and negative is as much as can be.
-fn low_water(value: c_int) -> u32 {
-    if value < 0 { c_int::MAX as u32 } else { value.max(1) as u32 }
 }
 
 /// getsockopt(2), where the shadow cannot tell.

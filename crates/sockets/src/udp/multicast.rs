@@ -16,6 +16,7 @@ use crate::fd_table;
 use crate::lane::Lane;
 use crate::object::{Control, Empty, Kind, Object};
 use crate::offload;
+use crate::options::word_of;
 use crate::runtime::Runtime;
 use crate::wait::carrier;
 use config::Role;
@@ -93,7 +94,7 @@ pub(crate) fn is_option(name: c_int) -> bool {
 pub(crate) fn set(runtime: &'static Runtime, object: &'static Object, fd: c_int, name: c_int, bytes: &[u8]) {
     object.last_route.store(0, Ordering::Relaxed);
     let change = |control: &mut Control| match name {
-        libc::IP_MULTICAST_LOOP => control.multicast.silent = bytes.first() == Some(&0),
+        libc::IP_MULTICAST_LOOP => control.multicast.silent = word_of(bytes) == Some(0),
         libc::IP_MULTICAST_IF => {
             let (address, index) = match bytes.len() {
                 12.. => (address_at(bytes, 4), word_at(bytes, 8)),
@@ -107,7 +108,7 @@ pub(crate) fn set(runtime: &'static Runtime, object: &'static Object, fd: c_int,
     };
     change(&mut object.control.lock());
     if name == libc::IP_MULTICAST_ALL {
-        let all = bytes.first() != Some(&0);
+        let all = word_of(bytes) != Some(0);
         super::configure(runtime, object, |options| options.multicast_all = all);
     }
     let changed = named(runtime, name, bytes);
@@ -131,7 +132,7 @@ fn count(
     changed: Option<(Ipv4Addr, u32)>,
 ) {
     if name == libc::IP_MULTICAST_LOOP {
-        counts::loops(object.counts(), bytes.first() != Some(&0));
+        counts::loops(object.counts(), word_of(bytes) != Some(0));
     }
     let Some((group, _)) = changed else { return };
     // Of several sources of a group, each is joined and left by itself.
