@@ -51,6 +51,11 @@ pub(crate) unsafe fn set(
     if table::find(level, name).is_some_and(|row| row.set == Set::Refused) && refuses(value, len) {
         return fail(libc::EOPNOTSUPP);
     }
+    if object.kind() == Kind::Stream && tcp::is_open(object) && stamps_sends(level, name, value, len) {
+        // The shadow would refuse to number the bytes of no connection.
+        only_kernel(runtime, object, level, name)?;
+        return Err(Stop::Kernel(Why::Unsupported));
+    }
     object.shadow_changed.store(true, Ordering::Relaxed);
     // SAFETY: the application's pointer, passed on.
     if unsafe { (runtime.os.setsockopt)(fd, level, name, value, len) } != 0 {
@@ -243,6 +248,11 @@ fn set_layer(
             return only_kernel(runtime, object, level, name);
         }
         (libc::SOL_SOCKET, _)
+            if ancillary::is_timestamping(name) && ancillary::is_of_sends(word.unwrap_or(0)) =>
+        {
+            return only_kernel(runtime, object, level, name);
+        }
+        (libc::SOL_SOCKET, _)
             if is_udp && let Some((set, of)) = ancillary::timestamps(name, word.unwrap_or(0)) =>
         {
             object.ancillary.fetch_and(!of, Ordering::Relaxed);
@@ -293,6 +303,16 @@ fn set_device(
         return only_kernel(runtime, object, level, name);
     }
     Ok(0)
+}
+
+/// Whether an option asks that what is sent be stamped.
+fn stamps_sends(level: c_int, name: c_int, value: *const c_void, len: socklen_t) -> bool {
+    let is_it = level == libc::SOL_SOCKET && ancillary::is_timestamping(name);
+    if !is_it || (len as usize) < size_of::<c_int>() || !message::plausible(value, 1) {
+        return false;
+    }
+    // SAFETY: the application's value, at least an int.
+    ancillary::is_of_sends(unsafe { value.cast::<c_int>().read_unaligned() })
 }
 
 /// Whether a value of an option that is refused asks for anything: switching it off is always possible.

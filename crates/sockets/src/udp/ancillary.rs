@@ -66,13 +66,25 @@ pub(crate) fn timestamps(name: c_int, value: c_int) -> Option<(u32, u32)> {
         libc::SO_TIMESTAMPNS => NANOS,
         SO_TIMESTAMP_NEW => MICROS | NEW,
         SO_TIMESTAMPNS_NEW => NANOS | NEW,
-        libc::SO_TIMESTAMPING | SO_TIMESTAMPING_NEW => {
+        name if is_timestamping(name) => {
             let tells = value & SOFTWARE == SOFTWARE;
             return Some((if tells { TIMESTAMPING } else { 0 }, TIMESTAMPING));
         }
         _ => return None,
     };
     Some((if on { set } else { 0 }, ALL))
+}
+
+/// Whether an option is SO_TIMESTAMPING.
+pub(crate) fn is_timestamping(name: c_int) -> bool {
+    matches!(name, libc::SO_TIMESTAMPING | SO_TIMESTAMPING_NEW)
+}
+
+/// Whether a value of SO_TIMESTAMPING asks for stamps of what is sent, which come by the kernel's queue of errors.
+pub(crate) fn is_of_sends(value: c_int) -> bool {
+    // SOF_TIMESTAMPING_TX_HARDWARE, _TX_SOFTWARE, _OPT_ID, _TX_SCHED and _TX_ACK.
+    const SENDS: c_int = 1 | 1 << 1 | 1 << 7 | 1 << 8 | 1 << 9;
+    value & SENDS != 0
 }
 
 /// Names that the libc crate does not have for every target (asm-generic/socket.h).
