@@ -12,6 +12,17 @@ use crate::wait::{is_active, ready, shadow_contributes};
 use core::sync::atomic::Ordering;
 use libc::epoll_event;
 
+/// Why an item is brought into another form.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(super) enum Because {
+    /// The application asks for it in this call.
+    Asked,
+    /// Something else carries its object.
+    Changed,
+    /// Its object goes back to the kernel for good: the item ends.
+    Leaves,
+}
+
 impl Set {
     /// epoll_ctl(2) for a descriptor that may be ours.
     pub(crate) fn control(
@@ -68,7 +79,7 @@ impl Set {
             items.insert(Item::new(object, fd, event.events, event.u64))
         };
         object.watch.add_set(self, slot);
-        if let Err(stop) = self.reclassify(os, slot, None) {
+        if let Err(stop) = self.reclassify(os, slot, Because::Asked) {
             object.watch.remove_set(self, slot);
             self.items.lock().remove(slot);
             return Err(stop);
@@ -92,7 +103,7 @@ impl Set {
             item.asked = item.asked.wrapping_add(1);
             slot
         };
-        self.reclassify(os, slot, None)?;
+        self.reclassify(os, slot, Because::Asked)?;
         Ok(0)
     }
 
@@ -105,6 +116,7 @@ impl Set {
         let Some((slot, item)) = item else { return fail(libc::ENOENT) };
         object.watch.remove_set(self, slot);
         self.take_down_bell(os, object);
+        self.settling.lock().forget(item.descriptor());
         if item.in_kernel {
             let set = self.fd.load(Ordering::Relaxed);
             let _ = os.epoll_control(set, libc::EPOLL_CTL_DEL, item.descriptor(), 0, 0);
@@ -150,33 +162,40 @@ impl Set {
     }
 
     /// Brings an item into the form that its object is in now (see the page of `epoll`), and queues it if it is ready.
-    /// `leaving`: the object goes back to the kernel for good; its item ends.
-    pub(crate) fn reclassify(&'static self, os: &Os, slot: u32, leaving: Option<()>) -> Answer<()> {
-        let one_at_a_time = self.settling.lock();
+    pub(super) fn reclassify(&'static self, os: &Os, slot: u32, because: Because) -> Answer<()> {
+        let mut one_at_a_time = self.settling.lock();
         let (object, fd, events, data, in_kernel, registered, disarmed) = {
             let mut items = self.items.lock();
             let Some(item) = items.get_mut(slot) else { return Ok(()) };
             let Item { object, events, data, in_kernel, registered, disarmed, .. } = *item;
             (object, item.descriptor(), events, data, in_kernel, registered, disarmed)
         };
-        let active = is_active(object) && leaving.is_none();
+        let is_last = because == Because::Leaves;
+        let active = is_active(object) && !is_last;
         let want = form(object, events, active);
         let mut want = if disarmed { want.map(|_| 0) } else { want };
         if in_kernel && want.is_some() && registered.is_some() && self.was_told(slot) {
             // The kernel reports nothing of it until the application asks anew.
             want = registered;
         } else if registered.is_none() || registered != want {
-            self.register(os, fd, in_kernel, want, data)?;
+            one_at_a_time.forget(fd);
+            match (self.register(os, fd, in_kernel, want, data), want) {
+                (Err(Stop::Errno(errno)), Some(events)) if because != Because::Asked => {
+                    self.owe(&mut one_at_a_time, fd, events, data, errno);
+                    want = None;
+                }
+                (result, _) => result?,
+            }
         }
         {
             let mut items = self.items.lock();
             items.take_form(slot, want, active);
-            if leaving.is_some() {
+            if is_last {
                 items.remove(slot);
             }
         }
         drop(one_at_a_time);
-        if leaving.is_some() {
+        if is_last {
             object.watch.remove_set(self, slot);
         }
         if active {

@@ -19,7 +19,10 @@ mod bells;
 mod control;
 mod fork;
 mod item;
+mod owed;
 mod wait;
+
+use control::Because;
 
 pub(crate) use bells::{drop_bell, look_at};
 pub(crate) use wait::wait;
@@ -34,6 +37,7 @@ use crate::runtime::{self, Runtime};
 use crate::wait::Lanes;
 use core::sync::atomic::{AtomicBool, AtomicI32, AtomicU32, AtomicU64, Ordering, fence};
 use item::Items;
+use owed::Owed;
 use stack::Ready;
 
 /// One epoll set. Type-stable like objects: made once, reused, never freed.
@@ -72,7 +76,9 @@ pub(crate) struct Set {
     looked: AtomicU64,
     items: sys::Mutex<Items>,
     /// Held while an item is brought into another form: what the kernel is told of it has an order.
-    settling: sys::Mutex<()>,
+    settling: sys::Mutex<Owed>,
+    /// The kernel owes something.
+    owes: AtomicBool,
     /// Connections in memory among them.
     bells: bells::Bells,
     /// In the child of a fork, until it parts from the parent's set (see `fork.rs`): the sockets that it held.
@@ -134,7 +140,8 @@ impl Set {
             has_foreign: AtomicBool::new(false),
             looked: AtomicU64::new(0),
             items: Rank::Items.lock(Items::default()),
-            settling: Rank::Settling.lock(()),
+            settling: Rank::Settling.lock(Owed::default()),
+            owes: AtomicBool::new(false),
             bells: bells::Bells::new(),
             held: Rank::Held.lock(Vec::new()),
             has_held: AtomicBool::new(false),
@@ -161,6 +168,8 @@ impl Set {
         self.waits_without.store(0, Ordering::Relaxed);
         self.has_foreign.store(false, Ordering::Relaxed);
         self.looked.store(0, Ordering::Relaxed);
+        *self.settling.lock() = Owed::default();
+        self.owes.store(false, Ordering::Relaxed);
         self.held.lock().clear();
         self.has_held.store(false, Ordering::Relaxed);
         self.is_parents.store(false, Ordering::Relaxed);
@@ -455,7 +464,8 @@ pub(crate) fn take_from_kernel(os: &Os, object: &'static Object) {
 
 /// An object became active, or goes back to the kernel: every set that holds it follows.
 pub(crate) fn follow(os: &Os, object: &'static Object, leaving: Option<()>) {
+    let because = if leaving.is_some() { Because::Leaves } else { Because::Changed };
     for (set, slot) in object.watch.sets() {
-        let _ = set.reclassify(os, slot, leaving);
+        let _ = set.reclassify(os, slot, because);
     }
 }

@@ -39,13 +39,17 @@ pub(crate) unsafe fn wait(
     let deadline = unsafe { arguments::deadline(timeout) }?;
     let mut begins = true;
     loop {
+        let again = set.ask_for_owed(&runtime.os).filter(|again| deadline.is_none_or(|end| *again < end));
+        let until = again.or(deadline);
         if set.is_kernels_by_now() {
-            let left = deadline.filter(|_| !begins).map(arguments::left_until);
+            let left = until.filter(|_| !begins || again.is_some()).map(arguments::left_until);
             let timeout = left.as_ref().map_or(timeout, core::ptr::from_ref);
             begins = false;
             // SAFETY: as above.
-            if let Some(answer) = unsafe { in_kernel(runtime, set, events, max, timeout, mask) } {
-                return answer;
+            match unsafe { in_kernel(runtime, set, events, max, timeout, mask) } {
+                Some(Ok(0)) if again.is_some() => {}
+                Some(answer) => return answer,
+                None => {}
             }
             continue;
         }
@@ -53,8 +57,9 @@ pub(crate) unsafe fn wait(
         // SAFETY: as above.
         let mask = unsafe { arguments::mask(mask) }?;
         // SAFETY: as above.
-        match unsafe { of_ours(runtime, set, events, max, deadline, mask) } {
+        match unsafe { of_ours(runtime, set, events, max, until, mask) } {
             Ok(answer) => return answer,
+            Err(Stopped::TimedOut) if again.is_some() => {}
             Err(Stopped::TimedOut) => return Ok(0),
             Err(Stopped::Interrupted) => return fail(libc::EINTR),
             Err(Stopped::Moved) => {}
