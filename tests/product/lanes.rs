@@ -64,6 +64,52 @@ print('right:', len(right), flush=True)
 sys.stdin.readline()
 ";
 
+/// The same by datagrams: a thread and a port for each socket. `shared`: their ports may be others', too; `pass`: the main
+/// thread makes the sockets, and gives them to the threads. Arguments: address, port, threads, and how.
+const UDP_SERVER: &str = "\
+import socket,sys,threading
+def make(name):
+    peer = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
+    if sys.argv[4] == 'shared':
+        peer.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+    peer.bind((sys.argv[1], int(sys.argv[2]) + name))
+    return peer
+def echo(name, peer):
+    peer = peer or make(name)
+    while True:
+        peer.sendto(*peer.recvfrom(2000))
+threads = range(int(sys.argv[3]))
+made = [make(name) if sys.argv[4] == 'pass' else None for name in threads]
+for name in threads:
+    threading.Thread(target=echo, args=(name, made[name]), daemon=True).start()
+sys.stdin.readline()
+";
+
+/// Each thread asks a port of its own; a connected socket where its number is even. Arguments as the server's, and questions.
+const UDP_CLIENT: &str = "\
+import socket,sys,threading
+how, count, right = sys.argv[4], int(sys.argv[5]), []
+def run(name):
+    to = (sys.argv[1], int(sys.argv[2]) + name)
+    peer = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
+    peer.settimeout(60)
+    if name % 2 == 0:
+        peer.connect(to)
+    for i in range(count):
+        question = b'%d of %d;' % (i, name) * (1 + i % 40)
+        if name % 2 == 0:
+            peer.send(question)
+        else:
+            peer.sendto(question, to)
+        assert peer.recv(2000) == question
+    right.append(name)
+all = [threading.Thread(target=run, args=(name,)) for name in range(int(sys.argv[3]))]
+[thread.start() for thread in all]
+[thread.join() for thread in all]
+print('right:', len(right), flush=True)
+sys.stdin.readline()
+";
+
 /// Two programs whose threads talk.
 struct Talk {
     client: Running,
@@ -86,6 +132,25 @@ impl Talk {
         server.wait_for_port(Protocol::Tcp, PORT, DEADLINE).unwrap();
         let mut client = under(python(left, CLIENT).words(&words)).start().unwrap();
         client.wait_for_output(&format!("right: {threads}"), DEADLINE).unwrap();
+        Talk { client, server }
+    }
+
+    /// By datagrams.
+    fn udp(world: &World, questions: u32, how: &str, variables: &[(&str, &str)]) -> Talk {
+        let TwoHosts { left, right, .. } = &world.hosts;
+        let words = format!("{} {PORT} {THREADS} {how}", right.address);
+        let under = |host: &rig::Host, script| {
+            let program = host.program("/usr/bin/python3").words("-u -c").argument(script).words(&words);
+            let program = program.preload(Some(&world.library)).any_cpu().piped();
+            let program = program.environment("VMA_STATS_SHMEM_DIR", "/tmp");
+            variables.iter().fold(program, |program, (name, value)| program.environment(name, value))
+        };
+        let mut server = under(right, UDP_SERVER).start().unwrap();
+        for port in 0..THREADS as u16 {
+            server.wait_for_port(Protocol::Udp, PORT + port, DEADLINE).unwrap();
+        }
+        let mut client = under(left, UDP_CLIENT).words(&questions.to_string()).start().unwrap();
+        client.wait_for_output(&format!("right: {THREADS}"), DEADLINE).unwrap();
         Talk { client, server }
     }
 
@@ -247,4 +312,47 @@ fn a_child_of_a_program_with_several_lanes_has_its_own() {
     let [_, server] = talk.lanes();
     assert!(busy(&server, 200) > THREADS, "packets by lane: {server:?}");
     talk.end();
+}
+
+#[test]
+fn a_udp_socket_stands_on_the_lane_of_its_thread() {
+    let Some(world) = world(&Options::default()) else { return };
+    let variables = [("VMA_RING_ALLOCATION_LOGIC_RX", "20"), ("SIDESTEP_CARRIER", "wire")];
+    let talk = Talk::udp(&world, 400, "keep", &variables);
+    for lanes in talk.lanes() {
+        assert_eq!(busy(&lanes, 200), THREADS, "packets by lane: {lanes:?}");
+    }
+    talk.end();
+}
+
+#[test]
+fn udp_sockets_that_may_share_a_port_stand_on_the_first_lane() {
+    let Some(world) = world(&Options::default()) else { return };
+    let variables = [("VMA_RING_ALLOCATION_LOGIC_RX", "20"), ("SIDESTEP_CARRIER", "wire")];
+    let talk = Talk::udp(&world, 400, "shared", &variables);
+    let [client, server] = talk.lanes();
+    assert_eq!(busy(&client, 200), THREADS, "packets by lane: {client:?}");
+    assert_eq!(busy(&server, 1), 1, "packets by lane: {server:?}");
+    talk.end();
+}
+
+#[test]
+fn a_udp_socket_follows_the_thread_that_uses_it() {
+    let Some(world) = world(&Options::default()) else { return };
+    let served = |ratio| {
+        let variables = [
+            ("VMA_RING_ALLOCATION_LOGIC_RX", "20"),
+            ("VMA_RING_MIGRATION_RATIO_RX", ratio),
+            ("SIDESTEP_CARRIER", "wire"),
+        ];
+        let talk = Talk::udp(&world, 1000, "pass", &variables);
+        let [_, server] = talk.lanes();
+        talk.end();
+        tests::wait_for_no_program(&world.hosts.left);
+        tests::wait_for_no_program(&world.hosts.right);
+        // Until they have moved, datagrams come by the main thread's lane.
+        busy(&server, 600)
+    };
+    assert_eq!(served("-1"), 1, "where the main thread bound them");
+    assert_eq!(served("100"), THREADS);
 }

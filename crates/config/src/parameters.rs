@@ -121,15 +121,16 @@ parameters! {
     /// As `VMA_RING_ALLOCATION_LOGIC_RX`, where that is at its default: a lane receives and sends.
     ring_allocation_logic_tx: RingLogic = RingLogic::Interface,
         env "VMA_RING_ALLOCATION_LOGIC_TX", label "Ring allocation logic TX";
-    /// Which TCP connections of an interface share a lane: its rings, its engine and its lock. A connection gets the
-    /// lane of the thread, core, socket or local address when it moves to the wire, or connects there; UDP sockets stay
-    /// on the first lane. Listeners are the kernel's then, and a connection moves to the lane of who uses it first.
+    /// Which sockets of an interface share a lane: its rings, its engine and its lock. A connection gets the lane of the
+    /// thread, core, socket or local address when it moves to the wire, or connects there; so does a UDP socket, or when
+    /// it is bound; those that may share a port stay on the first lane. Listeners are the kernel's then, and a connection
+    /// moves to the lane of who uses it first.
     ring_allocation_logic_rx: RingLogic = RingLogic::Interface,
         env "VMA_RING_ALLOCATION_LOGIC_RX", label "Ring allocation logic RX";
     /// As `VMA_RING_MIGRATION_RATIO_RX`, where `VMA_RING_ALLOCATION_LOGIC_RX` is at its default.
     ring_migration_ratio_tx: i32 = 100, in -1..=2_147_483_647 or default,
         env "VMA_RING_MIGRATION_RATIO_TX", label "Ring migration ratio TX";
-    /// Calls on a connection after which it is asked whether they come from a thread of another lane, where lanes are
+    /// Calls on a socket after which it is asked whether they come from a thread of another lane, where lanes are
     /// for threads or cores. If so, and the next 20 do as well, it moves there; -1 never.
     ring_migration_ratio_rx: i32 = 100, in -1..=2_147_483_647 or default,
         env "VMA_RING_MIGRATION_RATIO_RX", label "Ring migration ratio RX";

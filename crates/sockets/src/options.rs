@@ -78,7 +78,7 @@ pub(crate) unsafe fn set(
         remember(object, level, name, bytes);
     }
     match row.set {
-        Set::Shadow | Set::Refused => note_sharing(object, level, name, word),
+        Set::Shadow | Set::Refused => note_sharing(runtime, object, level, name, word),
         Set::Layer if group_option => {
             if object.kind() == Kind::Udp {
                 udp::multicast::set(runtime, object, fd, name, bytes);
@@ -273,10 +273,19 @@ fn set_bit(object: &Object, bit: u32, on: bool) {
 }
 
 /// SO_REUSEADDR and SO_REUSEPORT: the shadow obeys; we must know that flows may be shared.
-fn note_sharing(object: &Object, level: c_int, name: c_int, word: Option<c_int>) {
+fn note_sharing(
+    runtime: &'static Runtime,
+    object: &'static Object,
+    level: c_int,
+    name: c_int,
+    word: Option<c_int>,
+) {
     let bit = ancillary::of_option(level, name);
     if bit != 0 && word.unwrap_or(0) != 0 {
         object.ancillary.fetch_or(bit, Ordering::Relaxed);
+        if object.kind() == Kind::Udp {
+            udp::gets_company(runtime, object);
+        }
     }
 }
 

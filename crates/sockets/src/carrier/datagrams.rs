@@ -174,6 +174,26 @@ fn to_kernel(runtime: &'static Runtime, object: &'static Object) -> bool {
     stands
 }
 
+/// A call on an engine's socket begins. One whose calls come from threads of another lane of its interface goes there.
+pub(super) fn follow_thread(runtime: &'static Runtime, object: &'static Object, fd: c_int) {
+    let Some((lane, _)) = object.leg() else { return };
+    if !runtime.allocation.is_elsewhere(lane.number, &object.strangers)
+        || object.extra().is_some()
+        || udp::has_company(object)
+        || has_place(object)
+        || runtime.lane_beside(lane).is_none()
+        || object.in_flight.swap(1, Ordering::AcqRel) != 0
+    {
+        return;
+    }
+    // One thread moves it.
+    if object.leg().is_some() {
+        udp::change_lanes(runtime, object);
+        logger::debug!("fd {fd}: its datagrams go by the lane of the thread that uses it");
+    }
+    object.in_flight.store(0, Ordering::Release);
+}
+
 /// The program asks for what only the wire has (extra/), or a rule for the wire at once.
 #[cold]
 pub(crate) fn demand_datagrams(runtime: &'static Runtime, object: &'static Object, fd: c_int) {

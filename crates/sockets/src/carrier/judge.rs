@@ -360,12 +360,12 @@ pub(crate) fn standing(runtime: &Runtime, object: &Object) -> Option<(Verdict, (
 pub(crate) fn before_any_call(runtime: &'static Runtime, object: &'static Object, fd: c_int) {
     if runtime.parameters.move_every != 0 {
         shake(runtime, object, fd);
-    } else if THREADS.is_kernels()
-        && object.kind() == Kind::Udp
-        && object.leg().is_some()
-        && !object.is_demanded.load(Ordering::Relaxed)
-    {
-        super::datagrams::tried(runtime, object);
+    } else if object.kind() == Kind::Udp && object.leg().is_some() {
+        if THREADS.is_kernels() && !object.is_demanded.load(Ordering::Relaxed) {
+            super::datagrams::tried(runtime, object);
+        } else if runtime.allocation.has_several() {
+            super::datagrams::follow_thread(runtime, object, fd);
+        }
     }
 }
 

@@ -68,6 +68,12 @@ impl Object {
         self.legs().find(|(l, _)| core::ptr::eq(*l, lane)).map(|(_, id)| id)
     }
 
+    /// Of the lanes of `lane`'s interface the one that it stands on.
+    #[inline]
+    pub(crate) fn lane_beside(&self, lane: &'static Lane) -> &'static Lane {
+        self.legs().map(|(own, _)| own).find(|own| own.link == lane.link).unwrap_or(lane)
+    }
+
     /// Adds a leg and returns its index; `None` if there are too many. Callers hold `control`.
     pub(crate) fn add_leg(&self, lane: &'static Lane, id: SocketId) -> Option<u8> {
         let count = self.leg_count.load(Ordering::Relaxed);

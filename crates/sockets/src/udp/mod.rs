@@ -130,7 +130,7 @@ fn done(answer: Answer<()>) -> Answer<c_int> {
     }
 }
 
-/// A socket whose connect failed is as it was.
+/// A socket that left its lanes has some again.
 fn stand_again(runtime: &'static Runtime, object: &'static Object, error: Option<stack::SocketError>) {
     let (local, remote) = {
         let control = object.control.lock();
@@ -138,6 +138,10 @@ fn stand_again(runtime: &'static Runtime, object: &'static Object, error: Option
     };
     let _ = match (local, remote) {
         (Some(local), Some(remote)) => stand_connected(runtime, object, local, remote, error),
+        (Some(local), None) if local.ip().is_multicast() => {
+            multicast::refresh(runtime, object);
+            Ok(())
+        }
         (Some(local), None) => stand(runtime, object, local, "UDP socket"),
         (None, _) => Ok(()),
     };
@@ -153,7 +157,11 @@ fn stand_connected(
 ) -> Answer<()> {
     let decided = offload::allowed(runtime, Role::UdpConnect, Some(local), Some(remote))
         .and_then(|()| way_to(runtime, object, *remote.ip()));
-    match decided.and_then(|(lane, _)| leg(runtime, object, lane, local, Some(remote))) {
+    let stood = decided.and_then(|(first, _)| {
+        let lane = lane_of_caller(runtime, object, first, local);
+        leg(runtime, object, lane, local, Some(remote))
+    });
+    match stood {
         Ok(()) => {
             if let (Some(error), Some((lane, id))) = (error, object.leg()) {
                 lane.lock().stack.udp_inherit_error(id, error);
@@ -202,8 +210,12 @@ const SHADOW_FIRST_NS: u64 = 1_000_000;
 fn stand(runtime: &'static Runtime, object: &'static Object, local: SocketAddrV4, what: &str) -> Answer<()> {
     let lanes = offload::allowed(runtime, Role::UdpReceiver, Some(local), None)
         .and_then(|()| offload::lanes_of(runtime, object, *local.ip()));
-    let stood = lanes
-        .and_then(|lanes| lanes.into_iter().try_for_each(|lane| leg(runtime, object, lane, local, None)));
+    let stood = lanes.and_then(|lanes| {
+        lanes.into_iter().try_for_each(|first| {
+            let lane = lane_of_caller(runtime, object, first, local);
+            leg(runtime, object, lane, local, None)
+        })
+    });
     match stood {
         Ok(()) => {
             carrier::changed(&runtime.os, object);
@@ -215,6 +227,40 @@ fn stand(runtime: &'static Runtime, object: &'static Object, local: SocketAddrV4
             offload::leave(runtime, object, why, what)
         }
     }
+}
+
+/// The lane of an interface on which a socket stands that the calling thread uses. Those that share a port have one
+/// place, where all are told; who is alone at its port also hears its groups alone.
+fn lane_of_caller(
+    runtime: &'static Runtime,
+    object: &Object,
+    first: &'static Lane,
+    local: SocketAddrV4,
+) -> &'static Lane {
+    match has_company(object) {
+        true => first,
+        false => runtime.lane_of_caller(object.asked_lane(), first, *local.ip()),
+    }
+}
+
+/// Whether other sockets may be bound to its port.
+pub(crate) fn has_company(object: &Object) -> bool {
+    object.ancillary.load(Ordering::Relaxed) & ancillary::SHARES != 0
+}
+
+/// Others may be bound to its port from now on.
+pub(crate) fn gets_company(runtime: &'static Runtime, object: &'static Object) {
+    if object.legs().any(|(lane, _)| lane.number != 0) {
+        change_lanes(runtime, object);
+    }
+}
+
+/// The socket gets legs anew, on the lanes of the calling thread, by way of the kernel: nothing is lost.
+pub(crate) fn change_lanes(runtime: &'static Runtime, object: &'static Object) {
+    let error = pending_error(object);
+    leave(object);
+    waits_in_kernel(object);
+    stand_again(runtime, object, error);
 }
 
 /// One leg: engine socket first, then the steering entry, so that nothing arrives for nobody.
@@ -281,7 +327,7 @@ pub(crate) fn lane_of(
 ) -> Option<&'static Lane> {
     let local = object.control.lock().local;
     offload::allowed(runtime, Role::UdpSender, local, Some(SocketAddrV4::new(to, 1))).ok()?;
-    way_to(runtime, object, to).ok().map(|(lane, _)| lane)
+    way_to(runtime, object, to).ok().map(|(lane, _)| object.lane_beside(lane))
 }
 
 /// Changes options of the socket, where it stands and where it will.

@@ -348,9 +348,14 @@ fn take_over(
     one: &Membership,
     local: SocketAddrV4,
 ) {
+    let mut lane = object.lane_beside(lane);
     if object.leg_on(lane).is_none() {
         // A socket bound to every address stands on every lane already; one bound to the group stands where it joined.
-        if local.ip().is_unspecified() || super::open_leg(runtime, object, lane, local).is_err() {
+        if local.ip().is_unspecified() {
+            return;
+        }
+        lane = super::lane_of_caller(runtime, object, lane, local);
+        if super::open_leg(runtime, object, lane, local).is_err() {
             return;
         }
         carrier::changed(&runtime.os, object);

@@ -64,7 +64,7 @@ pub(crate) fn send(
             if object.leg().is_none() {
                 autobind(runtime, object, fd)?;
             }
-            (lane, Some(source))
+            (object.lane_beside(lane), Some(source))
         }
     };
     if *asked != Asked::default() && !possible(lane, asked) {
