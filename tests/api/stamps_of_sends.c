@@ -1,4 +1,5 @@
-/* SO_TIMESTAMPING for what is sent: the stamps come by the queue of errors, of datagrams and of a connection that stands. */
+/* SO_TIMESTAMPING for what is sent: the stamps come by the queue of errors, of datagrams and of a connection that
+ * stands. */
 #include "api.h"
 #include <linux/errqueue.h>
 #include <linux/net_tstamp.h>
@@ -17,7 +18,8 @@ static void is_stamped(int fd, unsigned number)
 {
     char data[512], control[512];
     struct iovec piece = {.iov_base = data, .iov_len = sizeof data};
-    struct msghdr message = {.msg_iov = &piece, .msg_iovlen = 1, .msg_control = control, .msg_controllen = sizeof control};
+    struct msghdr message = {
+        .msg_iov = &piece, .msg_iovlen = 1, .msg_control = control, .msg_controllen = sizeof control};
     int stamps = 0, numbers = 0;
     CHECK(polled(fd, 0) & POLLERR);
     CHECK(recvmsg(fd, &message, MSG_ERRQUEUE) >= 0);

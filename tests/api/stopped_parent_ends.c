@@ -1,5 +1,5 @@
-/* A child waits for its parent, which is stopped, to let go of a connection: a signal whose default action ends processes
- * ends it all the same, before its parent goes on. */
+/* A child waits for its parent, which is stopped, to let go of a connection: a signal whose default action ends
+ * processes ends it all the same, before its parent goes on. */
 #include "api.h"
 
 /* Nobody but this one lets the parent go on. */

@@ -64,8 +64,8 @@ print('right:', len(right), flush=True)
 sys.stdin.readline()
 ";
 
-/// The same by datagrams: a thread and a port for each socket. `shared`: their ports may be others', too; `pass`: the main
-/// thread makes the sockets, and gives them to the threads. Arguments: address, port, threads, and how.
+/// The same by datagrams: a thread and a port for each socket. `shared`: their ports may be others', too; `pass`: the
+/// main thread makes the sockets, and gives them to the threads. Arguments: address, port, threads, and how.
 const UDP_SERVER: &str = "\
 import socket,sys,threading
 def make(name):
@@ -85,7 +85,8 @@ for name in threads:
 sys.stdin.readline()
 ";
 
-/// Each thread asks a port of its own; a connected socket where its number is even. Arguments as the server's, and questions.
+/// Each thread asks a port of its own; a connected socket where its number is even. Arguments: the server's, and
+/// questions.
 const UDP_CLIENT: &str = "\
 import socket,sys,threading
 how, count, right = sys.argv[4], int(sys.argv[5]), []

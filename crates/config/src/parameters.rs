@@ -121,10 +121,10 @@ parameters! {
     /// As `VMA_RING_ALLOCATION_LOGIC_RX`, where that is at its default: a lane receives and sends.
     ring_allocation_logic_tx: RingLogic = RingLogic::Interface,
         env "VMA_RING_ALLOCATION_LOGIC_TX", label "Ring allocation logic TX";
-    /// Which sockets of an interface share a lane: its rings, its engine and its lock. A connection gets the lane of the
-    /// thread, core, socket or local address when it moves to the wire, or connects there; so does a UDP socket, or when
-    /// it is bound; those that may share a port stay on the first lane. Listeners are the kernel's then, and a connection
-    /// moves to the lane of who uses it first.
+    /// Which sockets of an interface share a lane: its rings, its engine and its lock. A connection gets the lane of
+    /// the thread, core, socket or local address when it moves to the wire, or connects there; so does a UDP socket, or
+    /// when it is bound; those that may share a port stay on the first lane. Listeners are the kernel's then, and a
+    /// connection moves to the lane of who uses it first.
     ring_allocation_logic_rx: RingLogic = RingLogic::Interface,
         env "VMA_RING_ALLOCATION_LOGIC_RX", label "Ring allocation logic RX";
     /// As `VMA_RING_MIGRATION_RATIO_RX`, where `VMA_RING_ALLOCATION_LOGIC_RX` is at its default.

@@ -368,7 +368,7 @@ mod tests {
     #[test]
     fn no_look_waits_until_the_counter_is_measured() {
         let _alone = ALONE.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
-        // The longest of the first looks, and the best of as many processes as it takes: this one may lose its processor.
+        // The longest of the first looks, and the best of as many beginnings as it takes: it may lose its processor.
         let longest = || {
             begin_anew();
             let took = |_| {

@@ -3,7 +3,7 @@
 use libc::c_int;
 use stack::tcp::Congestion;
 
-/// A value as the kernel reads it: an int, or one byte of what is shorter. (Where it takes nothing shorter, it refused.)
+/// A value as the kernel reads it: an int, or one byte of what is shorter. (Where it takes nothing shorter it refused.)
 pub(crate) fn word_of(bytes: &[u8]) -> Option<c_int> {
     let byte = || bytes.first().map(|byte| c_int::from(*byte));
     bytes.first_chunk::<4>().map(|four| c_int::from_ne_bytes(*four)).or_else(byte)

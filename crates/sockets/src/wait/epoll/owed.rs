@@ -1,6 +1,6 @@
-//! What the kernel's set did not take when a socket went back to the kernel: somebody has as many registrations as a user
-//! may (fs.epoll.max_user_watches), or there is no memory. The application asked for it long ago, and cannot be told. So
-//! it is asked again by every wait, and waits meanwhile are short.
+//! What the kernel's set did not take when a socket went back to the kernel: the user has as many registrations as may
+//! be (fs.epoll.max_user_watches), or there is no memory. The application asked for it long ago, and cannot be told.
+//! So it is asked again by every wait, and waits meanwhile are short.
 
 use super::Set;
 use crate::os::Os;
