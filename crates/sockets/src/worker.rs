@@ -64,6 +64,7 @@ pub(crate) fn wake_or_start(runtime: &'static Runtime) {
         BACKGROUND.look();
         return;
     }
+    sys::clock::prepare();
     let Ok(wake) = sys::fd::eventfd() else { return };
     BACKGROUND.wake.store(wake.raw(), Ordering::Release);
     spawn(Worker::new(runtime, wake));

@@ -61,6 +61,14 @@ static SOURCE: AtomicU8 = AtomicU8::new(UNKNOWN);
 const FEW_LOOKS: u32 = 64;
 static LOOKS: AtomicU32 = AtomicU32::new(0);
 
+/// Finds out about the counter now, not when there were looks enough: that opens a file for a moment, whose number is
+/// the lowest free one, so no thread beside the program's own may be the one that does.
+pub fn prepare() {
+    if SOURCE.load(Ordering::Acquire) == UNKNOWN {
+        begin();
+    }
+}
+
 #[cold]
 fn unscaled() -> u64 {
     match SOURCE.load(Ordering::Acquire) {
