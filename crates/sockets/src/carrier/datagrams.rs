@@ -182,16 +182,15 @@ pub(super) fn follow_thread(runtime: &'static Runtime, object: &'static Object, 
         || udp::has_company(object)
         || has_place(object)
         || runtime.lane_beside(lane).is_none()
-        || object.in_flight.swap(1, Ordering::AcqRel) != 0
     {
         return;
     }
     // One thread moves it.
-    if object.leg().is_some() {
+    let alone = InFlight::alone(object);
+    if alone.is_some() && object.leg().is_some() {
         udp::change_lanes(runtime, object);
         logger::debug!("fd {fd}: its datagrams go by the lane of the thread that uses it");
     }
-    object.in_flight.store(0, Ordering::Release);
 }
 
 /// The program asks for what only the wire has (extra/), or a rule for the wire at once.
