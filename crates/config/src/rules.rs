@@ -262,6 +262,11 @@ impl ProcessRules {
         find(&self.rules, self.sdp, role, local, remote).is_some_and(|rule| rule.transport == Transport::Vma)
     }
 
+    /// Whether there is a socket of this role, whatever its addresses, that [`ProcessRules::demands`] names.
+    pub fn may_demand(&self, role: Role) -> bool {
+        self.rules.iter().any(|rule| rule.role == role && rule.transport == Transport::Vma)
+    }
+
     /// Whether no TCP socket can be accelerated whatever its addresses, so that none need be looked at.
     pub fn leaves_all_tcp(&self) -> bool {
         self.leaves_all(Role::TcpServer) && self.leaves_all(Role::TcpClient)

@@ -163,6 +163,11 @@ impl Runtime {
         netlink.as_mut().map_or(Err(libc::EIO), ask)
     }
 
+    /// Whether a socket has said which network namespace is the one whose interfaces are accelerated here.
+    pub(crate) fn knows_namespace(&self) -> bool {
+        self.namespace.load(Ordering::Acquire) != 0
+    }
+
     /// Whether a socket belongs to the network namespace whose interfaces are accelerated here.
     pub(crate) fn is_in_namespace(&self, fd: i32) -> bool {
         let Ok(cookie) = sys::socket::network_namespace(fd) else { return true };

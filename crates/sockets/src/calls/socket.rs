@@ -49,7 +49,8 @@ pub unsafe fn socket(domain: c_int, kind: c_int, protocol: c_int) -> Answer<c_in
         Some(Why::Confined)
     } else if runtime.has_unseen_rings.load(Ordering::Relaxed) {
         Some(Why::IoUring)
-    } else if !runtime.is_in_namespace(fd) {
+    } else if (ours != Kind::Carried || !runtime.knows_namespace()) && !runtime.is_in_namespace(fd) {
+        // What the kernel carries is asked for when it moves.
         Some(Why::Namespace)
     } else {
         let rules = runtime.rules.lock();

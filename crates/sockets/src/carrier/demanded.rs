@@ -48,11 +48,11 @@ fn begins(
     remote: Option<SocketAddrV4>,
 ) -> bool {
     let has_to_stay = object.price.load(Ordering::Relaxed) == u32::MAX;
-    if has_to_stay || object.is_mapped.load(Ordering::Relaxed) {
+    if has_to_stay || object.is_mapped.load(Ordering::Relaxed) || !runtime.rules.lock().may_demand(role) {
         return false;
     }
     let Ok(local) = address::of_shadow(&runtime.os, fd) else { return false };
-    if !is_demanded(runtime, role, Some(local), remote) || !is_closed(fd) {
+    if !is_demanded(runtime, role, Some(local), remote) || !is_closed(fd) || !runtime.is_in_namespace(fd) {
         return false;
     }
     let Ok(options) = read_out::options(fd, &runtime.tcp_settings().options) else { return false };
