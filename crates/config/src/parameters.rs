@@ -192,7 +192,7 @@ parameters! {
     /// Where receive time stamps come from.
     hw_ts_conversion: TimestampConversion = TimestampConversion::Sync,
         env "VMA_HW_TS_CONVERSION", label "HW TS Conversion",
-        unused "time stamps are taken in software: each driver has its own way to tell an XDP program those of the hardware, and none is asked";
+        unused "time stamps are taken in software: the hardware's come to an XDP program only if it was loaded for one device and runs in that driver's own hook, as of Linux 6.3; ours is one for all interfaces, hooks and kernels";
     /// Polls between sched_yield(2); 0 never yields.
     rx_poll_yield: u32 = 0, env "VMA_RX_POLL_YIELD", label "Rx Poll Yield";
     /// Bytes prefetched after a receive.
