@@ -8,7 +8,7 @@ use wire::half_open::opening;
 pub(crate) const AT_ONCE: usize = 500;
 
 /// Makes the peers find out.
-pub(crate) fn tell(half_open: &xdp::HalfOpen) {
+pub(crate) fn probe(half_open: &xdp::HalfOpen) {
     let connections = half_open.connections();
     let mut failure = None;
     for (local, remote) in connections.iter().filter_map(|flow| Some((flow.local, flow.remote?))) {

@@ -84,7 +84,7 @@ pub(crate) fn attach(runtime: &Runtime, link: &Link) -> Result<Device, Option<St
 
 /// Now and then: the interface that a keeper handed out is handed over, where that one is gone and another one came.
 /// True: it has it.
-pub(crate) fn hand_over(interface: u32, what: &HandOver) -> bool {
+pub(crate) fn restore(interface: u32, what: &HandOver) -> bool {
     match client::restore(interface, &what.description, &what.descriptors) {
         Ok(()) => {
             logger::debug!("the keeper (sidestepd) took over from one that is gone");

@@ -315,9 +315,9 @@ impl Worker {
                 }
                 inner.device.half_open(half_open::AT_ONCE)
             });
-            half_open.iter().for_each(half_open::tell);
+            half_open.iter().for_each(half_open::probe);
             if bury {
-                hand_over(lane);
+                restore_keeper(lane);
             }
             let is_quiet = lane.try_lock().is_some_and(|inner| lane.is_quiet(&inner, now));
             if is_quiet && self.runtime.parameters.begins_in_kernel() {
@@ -430,10 +430,10 @@ impl Worker {
 }
 
 /// Gives a keeper that came after another one what that one handed out. It is asked without the lane's lock.
-fn hand_over(lane: &'static Lane) {
+fn restore_keeper(lane: &'static Lane) {
     let what = lane.try_lock().and_then(|inner| Some((inner.device.index(), inner.device.to_hand_over()?)));
     if let Some((index, what)) = what
-        && keeper::hand_over(index, &what)
+        && keeper::restore(index, &what)
     {
         lane.lock().device.handed_over();
     }

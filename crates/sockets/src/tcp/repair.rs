@@ -175,12 +175,13 @@ fn restore(runtime: &Runtime, fd: c_int, connection: &Handover, measured: &Measu
     if restored.is_err() {
         // In repair mode that tells the peer nothing.
         let _ = connect(fd, &libc::sockaddr { sa_family: libc::AF_UNSPEC as u16, sa_data: [0; 14] });
-        leave(fd, TCP_REPAIR_OFF_NO_WP, reuse);
+        end_repair(fd, TCP_REPAIR_OFF_NO_WP, reuse);
     }
     restored.map(|()| Before { reuse, send_buffer })
 }
 
-fn leave(fd: c_int, how: c_int, reuse: c_int) {
+/// Ends repair mode, in one of its ways.
+fn end_repair(fd: c_int, how: c_int, reuse: c_int) {
     let _ = keeper::set_repair(fd, how);
     let _ = set_option(fd, SOL_SOCKET, libc::SO_REUSEADDR, &reuse);
 }
@@ -261,7 +262,7 @@ fn fill(fd: c_int, connection: &Handover, measured: &Measured) -> sys::Result<()
 
 /// The kernel's from here: it asks the peer where it stands, and sends what waits.
 fn go_on(runtime: &Runtime, fd: c_int, connection: &Handover, before: Before) {
-    leave(fd, TCP_REPAIR_OFF, before.reuse);
+    end_repair(fd, TCP_REPAIR_OFF, before.reuse);
     send_unsent(fd, &connection.unsent);
     let most = before.send_buffer.max(bound(runtime.tcp_settings().wmem[2]));
     keep_bounds(fd, (libc::SO_SNDBUF, libc::SO_SNDBUFFORCE), most);

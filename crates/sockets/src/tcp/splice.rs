@@ -119,7 +119,7 @@ impl Splice {
                     total += sent;
                     continue;
                 }
-                let held = match between.look(pipe, count - total) {
+                let held = match between.peek(pipe, count - total) {
                     Ok(0) => break,
                     Ok(held) => held,
                     Err(_) if total > 0 => break,
@@ -239,7 +239,7 @@ impl Between {
     }
 
     /// The first bytes of the application's pipe, which stay there; how many.
-    fn look(&mut self, pipe: c_int, want: usize) -> sys::Result<usize> {
+    fn peek(&mut self, pipe: c_int, want: usize) -> sys::Result<usize> {
         let held = sys::pipe::tee(pipe, self.write.raw(), want.min(GLANCE))?;
         Ok(self.empty(held))
     }

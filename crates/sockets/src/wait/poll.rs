@@ -196,7 +196,7 @@ impl<'a> Poll<'a> {
         }
         if self.has_kernel || self.mask.is_some() {
             self.looked = now;
-            match self.look(fds, count) {
+            match self.ask_kernel(fds, count) {
                 Ok(total) => count = total,
                 Err(stop) if count == 0 => return Some(Err(stop)),
                 Err(_) => {}
@@ -208,7 +208,7 @@ impl<'a> Poll<'a> {
     }
 
     /// Asks the kernel without waiting, and merges; returns how many are ready in all.
-    fn look(&mut self, fds: &mut [pollfd], ours: i32) -> Answer<i32> {
+    fn ask_kernel(&mut self, fds: &mut [pollfd], ours: i32) -> Answer<i32> {
         for set in self.sets {
             set.refresh();
         }

@@ -213,7 +213,7 @@ impl Look {
             return (ours > 0).then_some(Ok(ours as i32));
         }
         self.set.looked.store(now, Ordering::Relaxed);
-        match self.look(ours) {
+        match self.ask_kernel(ours) {
             Ok(0) => {
                 // An edge since the harvest has signalled, and the look took the signal back: nobody else tells of it.
                 let late = self.harvest();
@@ -237,7 +237,7 @@ impl Look {
         for (from, to) in [(0, middle), (middle, end), (0, end)] {
             for i in 0..(to - from) / 2 {
                 let (one, other) = (self.events.wrapping_add(from + i), self.events.wrapping_add(to - 1 - i));
-                // SAFETY: both are among the `end` events that `harvest` and `look` wrote.
+                // SAFETY: both are among the `end` events that `harvest` and `ask_kernel` wrote.
                 unsafe {
                     let kept = one.read_unaligned();
                     one.write_unaligned(other.read_unaligned());
@@ -309,18 +309,18 @@ impl Look {
 
     /// Adds the kernel's events behind `ours` of ours, without waiting; how many in all. Where the private set had the
     /// only place, the kernel is asked once more: it begins with what it did not report then.
-    fn look(&mut self, ours: usize) -> Answer<usize> {
+    fn ask_kernel(&mut self, ours: usize) -> Answer<usize> {
         if ours >= self.max {
             return Ok(ours);
         }
-        match self.look_once(ours)? {
-            (_, true) if self.max - ours == 1 => self.look_once(ours).map(|(kept, _)| kept),
+        match self.ask_kernel_once(ours)? {
+            (_, true) if self.max - ours == 1 => self.ask_kernel_once(ours).map(|(kept, _)| kept),
             (kept, _) => Ok(kept),
         }
     }
 
     /// How many there are then, and whether the private set was among them.
-    fn look_once(&mut self, ours: usize) -> Answer<(usize, bool)> {
+    fn ask_kernel_once(&mut self, ours: usize) -> Answer<(usize, bool)> {
         self.set.refresh_inner();
         let os = &self.runtime.os;
         let set = self.mask.map(arguments::sigset);
@@ -400,7 +400,7 @@ impl Look {
         if from == to {
             return;
         }
-        // SAFETY: written by `look`.
+        // SAFETY: written by `ask_kernel`.
         let word = |i: usize| unsafe { self.events.add(i).read_unaligned().u64 };
         let items = self.set.items.lock();
         for item in items.merged().filter(|item| (from..to).any(|i| word(i) == item.data)) {
