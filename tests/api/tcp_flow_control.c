@@ -67,4 +67,6 @@ void client(struct place place)
     CHECK(shutdown(fd, SHUT_WR) == 0);
     CHECK(send(control, &total, sizeof total, 0) == sizeof total);
     await(fd);
+    /* The server's end is for this socket to hear, and not for the kernel behind a process that is gone. */
+    await_end(fd);
 }
