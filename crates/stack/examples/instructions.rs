@@ -1,6 +1,6 @@
 //! The fast paths without any device, for an instruction counter: `instructions PATH SIZE PACKETS`, where PATH is
-//! `udp-receive`, `udp-send`, `tcp-receive` or `tcp-send`. All packets are made before; only what `measured` calls is
-//! to be counted. `cargo x bench instructions` runs this under callgrind.
+//! `udp-receive`, `udp-send`, `tcp-receive`, `tcp-send`, `tcp-receive-apart` or `tcp-receive-joined`. All packets are
+//! made before; only what `measured` calls is to be counted. `cargo x bench instructions` runs this under callgrind.
 
 mod frames;
 
@@ -52,6 +52,8 @@ fn main() {
         "udp-receive" => udp_receive(size, packets),
         "udp-send" => udp_send(size, packets),
         "tcp-receive" => tcp_receive(size, packets),
+        "tcp-receive-apart" => tcp_receive_four(size, packets, false),
+        "tcp-receive-joined" => tcp_receive_four(size, packets, true),
         "tcp-send" => tcp_send(size, packets),
         other => panic!("no path {other}"),
     }
@@ -122,6 +124,48 @@ fn tcp_receive(size: usize, packets: usize) {
     };
     (0..WARM_UP).for_each(&mut each);
     measured(packets, |packet| each(WARM_UP + packet));
+}
+
+/// Four segments a turn, then one read; joined to one packet, as receive merging would, or not. (Counted by hand: what
+/// `VMA_GRO_STREAMS_MAX` could gain. A packet here is four segments.)
+fn tcp_receive_four(size: usize, packets: usize, is_joined: bool) {
+    const TURN: usize = 4;
+    let (mut host, id, iss, clock) = connection();
+    let data = vec![0x5a; size * TURN];
+    let pieces = |turn: usize| -> Vec<&'static [u8]> {
+        let at = |n: usize| (IRS + 1).wrapping_add(((turn * TURN + n) * size) as u32);
+        let make =
+            |n: usize, len: usize| segment(at(n), iss.wrapping_add(1), Flags::ACK, clock, &data[..len]);
+        match is_joined {
+            false => (0..TURN).map(|n| make(n, size)).collect(),
+            true => {
+                let whole = make(0, size * TURN);
+                let head = whole.len() - size * (TURN - 1);
+                let mut all = vec![&whole[..head]];
+                all.extend(whole[head..].chunks(size));
+                all
+            }
+        }
+    };
+    let turns: Vec<Vec<&'static [u8]>> = (0..WARM_UP + packets).map(pieces).collect();
+    let mut copy = vec![0; size * TURN];
+    let mut tail = Vec::with_capacity(8);
+    let mut each = |turn: usize| {
+        if is_joined {
+            tail.extend(turns[turn][1..].iter().map(|piece| Static(piece)));
+            host.stack.on_frame(NOW, Static(turns[turn][0]), &mut tail, &mut host.out);
+            tail.clear();
+        } else {
+            for piece in &turns[turn] {
+                host.stack.on_frame(NOW, Static(piece), &mut host.none, &mut host.out);
+            }
+        }
+        while black_box(host.stack.take_event()).is_some() {}
+        let got = host.stack.tcp_recv(NOW, id, &mut &mut copy[..], Take::Consume, &mut host.out);
+        assert_eq!(got, Ok(size * TURN));
+    };
+    (0..WARM_UP).for_each(&mut each);
+    measured(packets, |turn| each(WARM_UP + turn));
 }
 
 /// Every second segment is acknowledged, as peers do.
