@@ -3,13 +3,14 @@
 use super::whole::stays_if_carried;
 use super::{MESSAGES_MAX, kernel, ours_for};
 use crate::address::{self, Named};
-use crate::answer::{Answer, Stop};
+use crate::answer::{Answer, Stop, Why};
 use crate::carrier::{self, Call, Carried};
 use crate::counts;
 use crate::errno::fail;
 use crate::extra::{self, abi::SEND_DUMMY};
 use crate::message::{self, Buffers};
 use crate::object::{Kind, Object};
+use crate::offload;
 use crate::runtime::Runtime;
 use crate::udp::ancillary::Asked;
 use crate::{tcp, udp};
@@ -34,7 +35,7 @@ pub unsafe fn sendto(
     let data = unsafe { message::one(&piece) }.and_then(Buffers::readable);
     let mut data = data.or_else(|stop| nothing_to_send(runtime, object, stop, flags))?;
     // SAFETY: the application's address.
-    let to = unsafe { destination(object, address, len, flags) }?;
+    let to = unsafe { destination(runtime, object, address, len, flags) }?;
     transmit(runtime, object, fd, to, &mut data, flags, &Asked::default())
 }
 
@@ -71,21 +72,36 @@ fn sender(fd: c_int, flags: c_int) -> Answer<(&'static Runtime, &'static Object)
     }
 }
 
+/// A connect that is part of a send (MSG_FASTOPEN): the kernel's, data and all. One that it carries may move later.
+#[cold]
+fn opens(runtime: &'static Runtime, object: &'static Object) -> Stop {
+    match object.kind() {
+        Kind::TcpIdle => {
+            let left = offload::leave::<()>(runtime, object, Why::Unsupported, "MSG_FASTOPEN");
+            left.err().unwrap_or(Stop::Kernel(Why::NotOurs))
+        }
+        _ => Stop::Kernel(Why::NotOurs),
+    }
+}
+
 /// The address of a send: none, one of ours, or one that is the kernel's to judge.
 unsafe fn destination(
-    object: &Object,
+    runtime: &'static Runtime,
+    object: &'static Object,
     address: *const sockaddr,
     len: socklen_t,
     flags: c_int,
 ) -> Answer<Option<SocketAddrV4>> {
-    // A connection has one destination, whatever is said here.
-    let is_stream = match object.kind() {
-        Kind::Stream | Kind::Memory => true,
-        Kind::Carried | Kind::Moving => flags & libc::MSG_FASTOPEN == 0,
-        _ => false,
-    };
-    if address.is_null() || is_stream {
+    if address.is_null() {
         return Ok(None);
+    }
+    match object.kind() {
+        Kind::TcpIdle | Kind::Carried | Kind::Moving if flags & libc::MSG_FASTOPEN != 0 => {
+            return Err(opens(runtime, object));
+        }
+        // A connection has one destination, whatever is said here.
+        Kind::Stream | Kind::Memory | Kind::Carried | Kind::Moving => return Ok(None),
+        _ => {}
     }
     // SAFETY: the caller's contract.
     match unsafe { address::read(address, len) } {
@@ -149,7 +165,7 @@ pub unsafe fn sendmsg(fd: c_int, message: *const msghdr, flags: c_int) -> Answer
         let data = message::buffers(message.msg_iov, message.msg_iovlen, libc::EMSGSIZE);
         let data = data.and_then(Buffers::readable);
         let data = data.or_else(|stop| nothing_to_send(runtime, object, stop, flags))?;
-        (data, destination(object, message.msg_name.cast(), message.msg_namelen, flags)?)
+        (data, destination(runtime, object, message.msg_name.cast(), message.msg_namelen, flags)?)
     };
     transmit(runtime, object, fd, to, &mut data, flags, &asked)
 }
