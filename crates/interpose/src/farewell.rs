@@ -100,6 +100,9 @@ static SINCE: AtomicU64 = AtomicU64::new(0);
 
 /// The signal has come. Where it must wait, it comes once more when it has waited for long, and then waits no longer.
 pub(crate) fn come(signal: c_int) {
+    if start::is_guest() {
+        return sys::process::take_default(signal);
+    }
     let now = sys::clock::monotonic().max(1);
     let since = match SINCE.compare_exchange(0, now, Relaxed, Relaxed) {
         Ok(_) => now,

@@ -8,7 +8,7 @@
 //! All of this runs inside signal handlers too: no lock, no allocation, no thread-local that is made on first use.
 
 use crate::thread::thread;
-use crate::{crash, farewell, inside};
+use crate::{crash, farewell, inside, start};
 use core::sync::atomic::{AtomicU64, Ordering::SeqCst};
 use libc::{SA_RESETHAND, SA_RESTART, SA_SIGINFO, c_int, c_void, siginfo_t};
 use sockets::os::Handled;
@@ -59,7 +59,7 @@ pub(crate) fn own(signal: c_int, installed: usize) -> usize {
 ///
 /// The table is written first, so that the relay never runs without its handler; SIG_DFL (but for the signals of
 /// `farewell`) and SIG_IGN leave the table alone, for a delivery that is under way on another thread. A refusal puts
-/// the old handler back.
+/// the old handler back. A vfork child's actions are the kernel's alone: the table is its parent's.
 pub(crate) fn change(
     signal: c_int,
     action: usize,
@@ -71,7 +71,7 @@ pub(crate) fn change(
         _ if farewell::stands_for(signal, action) => FAREWELL,
         _ => 0,
     };
-    let Some(slot) = HANDLERS.get(signal as usize).filter(|_| word != 0) else {
+    let Some(slot) = HANDLERS.get(signal as usize).filter(|_| word != 0 && !start::is_guest()) else {
         let (_, previous) = install(action);
         return own(signal, previous);
     };
@@ -88,7 +88,7 @@ pub(crate) fn change(
 
 /// siginterrupt(3) changed whether the signal's handler restarts calls.
 pub(crate) fn set_restart(signal: c_int, restart: bool) {
-    if let Some(slot) = HANDLERS.get(signal as usize) {
+    if let Some(slot) = HANDLERS.get(signal as usize).filter(|_| !start::is_guest()) {
         if restart {
             slot.fetch_or(RESTART, SeqCst)
         } else {

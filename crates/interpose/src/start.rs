@@ -136,6 +136,12 @@ pub(crate) fn own_process() -> bool {
     unsafe { libc::getpid() == PROCESS.load(Relaxed) }
 }
 
+/// Whether what this memory says of signals is another process's: its parent's, in a vfork child. Holds before anything
+/// is started, too.
+pub(crate) fn is_guest() -> bool {
+    PROCESS.load(Relaxed) != 0 && !own_process()
+}
+
 /// Whether this is a vfork child, which runs in the memory of its parent.
 pub(crate) fn is_in_parents_memory() -> bool {
     running() && WIPES.load(Relaxed) && !own_process()

@@ -2,7 +2,7 @@
 //! application's own.
 
 use crate::handlers::{change, own, set_restart};
-use crate::start::enabled;
+use crate::start::{enabled, is_guest};
 use crate::table::hooks;
 use core::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use libc::{SA_RESETHAND, SA_RESTART, SIG_DFL, SIG_ERR, c_int, sigaction as Action};
@@ -111,7 +111,7 @@ hooks! { enabled:
 
     fn siginterrupt(signal: c_int, interrupt: c_int) -> c_int {
         let result = genuine::siginterrupt(signal, interrupt);
-        if result == 0 {
+        if result == 0 && !is_guest() {
             match interrupt {
                 0 => INTERRUPTING.fetch_and(!bit(signal), Relaxed),
                 _ => INTERRUPTING.fetch_or(bit(signal), Relaxed),
