@@ -91,6 +91,8 @@ reasons! {
     StandardStream "descriptor 0, 1 or 2" "duplicate the socket to another number"
     /// The kernel does what rings ask for.
     IoUring "used by io_uring" "let the program use epoll"
+    /// Who waits on it asks the kernel.
+    UnseenSet "in an epoll set that was made past the library" "let the program make the set by epoll_create1(3)"
     /// A rule of libsdp.conf, or that none of it fits.
     SdpRule "libsdp.conf says tcp" "see libsdp.conf (LIBSDP_CONFIG_FILE); log min-level 3 tells which line"
     /// Wanted as SDP, and TCP carries it.

@@ -91,6 +91,21 @@ unsafe fn routed(
     Some(c_long::from(result))
 }
 
+/// The same before anything is started: what makes the first socket or epoll set, as libc's functions do.
+unsafe fn routed_first(number: c_long, a: usize, b: usize, c: usize) -> Option<c_long> {
+    let first = a as c_int;
+    // SAFETY: as in `routed`.
+    let result = unsafe {
+        match number {
+            libc::SYS_socket => socket::first::socket(first, b as c_int, c as c_int),
+            libc::SYS_epoll_create1 => wait::first::epoll_create1(first),
+            libc::SYS_epoll_create => wait::first::epoll_create(first),
+            _ => return None,
+        }
+    };
+    Some(c_long::from(result))
+}
+
 /// What comes before system calls that end the process, or copy it past libc's fork.
 ///
 /// # Safety
@@ -153,11 +168,14 @@ unsafe fn routed_old(number: c_long, a: usize, b: usize, c: usize, d: usize, e: 
     Some(c_long::from(result))
 }
 
-hooks! { running:
+hooks! { enabled:
     // A C variadic; six words cover every system call.
     fn syscall(number: c_long, a: usize, b: usize, c: usize, d: usize, e: usize, f: usize) -> c_long {
         // The hooks count themselves in.
         let answer = || {
+            if !running() {
+                return routed_first(number, a, b, c);
+            }
             foresee(number, a);
             routed(number, a, b, c, d, e, f).or_else(|| confine::routed(number, [a, b, c, d, e, f]))
         };
@@ -167,6 +185,7 @@ hooks! { running:
         }
     }
 
+    ; running:
     // The destructors that `exit` runs are not run here; what was sent must leave all the same.
     fn _exit(status: c_int) {
         ending();

@@ -106,6 +106,11 @@ pub(super) fn is_close_on_exec(fd: c_int) -> bool {
 /// A ring of io_uring is given a request about `fd`: the kernel's socket does it, so that is what the socket is from
 /// now on.
 pub fn used_by_ring(fd: c_int) {
+    used_by(fd, Why::IoUring);
+}
+
+/// The socket is the kernel's from now on, for `why`: somebody uses it there of whom nothing is seen here.
+pub(super) fn used_by(fd: c_int, why: Why) {
     let (Some(object), Some(runtime)) = (fd_table::socket(fd), runtime::get()) else { return };
     match object.kind() {
         Kind::Udp => udp::leave(object),
@@ -115,9 +120,9 @@ pub fn used_by_ring(fd: c_int) {
             tcp::detach(object);
         }
         Kind::TcpIdle => {}
-        _ => return hand_on(fd, Why::IoUring),
+        _ => return hand_on(fd, why),
     }
-    let _ = offload::leave::<()>(runtime, object, Why::IoUring, "socket");
+    let _ = offload::leave::<()>(runtime, object, why, "socket");
 }
 
 /// The program has rings of io_uring whose requests are not seen: all sockets are the kernel's.

@@ -1,11 +1,12 @@
 //! Waiting for readiness.
 
+use super::passing::used_by;
 use super::{hearing, kernel};
 use crate::answer::{Answer, Stop, Why};
 use crate::errno::fail;
 use crate::fd_table;
 use crate::message;
-use crate::runtime;
+use crate::runtime::{self, Runtime};
 use crate::sdp;
 use crate::wait::epoll::{self, Set};
 use crate::wait::{arguments, poll, select};
@@ -54,10 +55,14 @@ pub unsafe fn pselect(
     unsafe { select::pselect(runtime, count, read, write, except, deadline, mask) }
 }
 
+/// Whether sets are ours: libsdp.so has some where it carries something.
+fn has_sets(runtime: &Runtime) -> bool {
+    runtime.sdp.is_none() || runtime.carries_in_memory()
+}
+
 /// epoll_create1(2).
 pub unsafe fn epoll_create1(flags: c_int) -> Answer<c_int> {
-    let has_sets = |runtime: &&runtime::Runtime| runtime.sdp.is_none() || runtime.carries_in_memory();
-    let Some(runtime) = runtime::get().filter(has_sets) else { return kernel() };
+    let Some(runtime) = runtime::get().filter(|runtime| has_sets(runtime)) else { return kernel() };
     // SAFETY: no pointers.
     let fd = unsafe { (runtime.os.epoll_create1)(flags) };
     if fd < 0 {
@@ -71,9 +76,16 @@ pub unsafe fn epoll_create1(flags: c_int) -> Answer<c_int> {
     Ok(fd)
 }
 
-/// epoll_ctl(2).
+/// epoll_ctl(2). Who waits on a set that was not seen made (an inline system call, another program before exec) asks
+/// the kernel alone, so what is put into one is the kernel's.
 pub unsafe fn epoll_ctl(epoll: c_int, operation: c_int, fd: c_int, event: *mut epoll_event) -> Answer<c_int> {
-    let (Some(runtime), Some(set)) = (runtime::get(), fd_table::epoll(epoll)) else { return kernel() };
+    let Some(runtime) = runtime::get() else { return kernel() };
+    let Some(set) = fd_table::epoll(epoll) else {
+        if operation == libc::EPOLL_CTL_ADD && fd_table::socket(fd).is_some() && has_sets(runtime) {
+            used_by(fd, Why::UnseenSet);
+        }
+        return kernel();
+    };
     if operation == libc::EPOLL_CTL_ADD {
         sdp::before_set(runtime, fd);
     }
