@@ -298,7 +298,7 @@ impl<'a> Suite<'a> {
         let is_local =
             (asked || only.is_some() || one_host::is_usual(&program)) && one_host::WAYS.iter().any(is_asked);
         if is_local && one_host::is_about_streams(&program) {
-            self.on_one_host(&program, executable.path());
+            self.on_one_host(&program, executable.path(), only);
         }
     }
 

@@ -69,6 +69,8 @@ impl World {
                     3 => self.theirs.leave(),
                     4 => self.theirs.abort(),
                     5 => self.ours.abort(),
+                    6 if input.u8() & 1 == 0 => self.ours.part(),
+                    6 => self.theirs.part(),
                     _ => self.ours.discard(0).1,
                 };
             }
@@ -120,7 +122,7 @@ impl World {
         let number = self.ours.arrived() + 1 + u64::from(input.u8() & 3);
         let at = self.ours.segment().slot_at(Side::Guest, number);
         let mut header = [0; 24];
-        header[0] = input.one_of(&[0xff, 0xff, 0x02, 0x03, 0x0d, 0x0e, 0xfe, 0x00]);
+        header[0] = input.one_of(&[0xff, 0xff, 0x02, 0x03, 0x0d, 0x0e, 0x7f, 0xfe]);
         header[1] = input.one_of(&[0, 0, 0, 0x80, 0x80, 1]);
         header[2..4].copy_from_slice(&input.u16().to_be_bytes());
         let payload = match input.u8() % 4 {

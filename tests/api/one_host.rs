@@ -16,9 +16,12 @@ const LOOPBACK: Way =
     Way { name: "loopback", client: false, server: false, move_every: 0, carrier: "auto", is_local: true };
 const MEMORY: Way =
     Way { name: "memory", client: true, server: true, move_every: 1, carrier: "auto", is_local: true };
-pub(crate) const WAYS: [Way; 2] = [LOOPBACK, MEMORY];
+/// They part after so many calls, and meet again.
+const PARTING: Way =
+    Way { name: "parting", client: true, server: true, move_every: 5, carrier: "auto", is_local: true };
+pub(crate) const WAYS: [Way; 3] = [LOOPBACK, MEMORY, PARTING];
 
-/// Goes this way only when it is asked for: it waits a minute for a reset that memory does not have
+/// Goes through memory only when it is asked for: it waits a minute for a reset that memory does not have
 /// (`differences.toml`).
 const UNUSUAL: &str = "tcp_rare_options";
 
@@ -71,7 +74,8 @@ pub(crate) fn is_about_streams(program: &str) -> bool {
 }
 
 impl Suite<'_> {
-    pub(crate) fn on_one_host(&mut self, program: &str, executable: &Path) {
+    /// In `only` this way or in all.
+    pub(crate) fn on_one_host(&mut self, program: &str, executable: &Path, only: Option<&str>) {
         if !self.declared.is_for_one_host(program) {
             return;
         }
@@ -82,6 +86,13 @@ impl Suite<'_> {
         let oracle = self.run(executable, LOOPBACK).and_then(|ended| ended.success().map(|()| ended.looped));
         let looped = oracle.as_ref().copied().unwrap_or(0);
         self.report.add(&format!("{program}::{}", LOOPBACK.name), oracle.map(drop));
+        let is_parting = is_usual(program) && self.declared.moves(program);
+        if !self.is_inert && is_parting && only.is_none_or(|only| only == PARTING.name) {
+            self.parting(program, executable);
+        }
+        if only == Some(PARTING.name) {
+            return;
+        }
         let claims = looped > 0 && self.declared.goes_by_loopback(program).is_none();
         let result = self.in_memory(program, executable, looped);
         let result = match (self.is_inert, claims, result) {
@@ -94,6 +105,12 @@ impl Suite<'_> {
             (false, _, result) => result,
         };
         self.report.add(&name, result);
+    }
+
+    /// What goes by which carrier is a question of time here.
+    fn parting(&mut self, program: &str, executable: &Path) {
+        let result = self.run(executable, PARTING).and_then(|ended| ended.success());
+        self.report.add(&format!("{program}::{}", PARTING.name), result);
     }
 
     fn in_memory(&mut self, program: &str, executable: &Path, looped: u64) -> Result<()> {

@@ -20,24 +20,29 @@ pub(crate) enum Kind {
     SuspComm,
     /// The answer: what comes behind it comes by the socket.
     SuspCommAck,
+    /// The rest of the sender's stream comes by the socket: its direction parts. SDP has no such message.
+    Parts,
     /// Bytes of the stream.
     Data,
 }
 
 impl Kind {
+    const ALL: [Kind; 6] =
+        [Kind::DisConn, Kind::AbortConn, Kind::SuspComm, Kind::SuspCommAck, Kind::Parts, Kind::Data];
+
     fn mid(self) -> u8 {
         match self {
             Kind::DisConn => 0x02,
             Kind::AbortConn => 0x03,
             Kind::SuspComm => 0x0d,
             Kind::SuspCommAck => 0x0e,
+            Kind::Parts => 0x7f,
             Kind::Data => 0xff,
         }
     }
 
     fn of(mid: u8) -> Option<Kind> {
-        let all = [Kind::DisConn, Kind::AbortConn, Kind::SuspComm, Kind::SuspCommAck, Kind::Data];
-        all.into_iter().find(|kind| kind.mid() == mid)
+        Kind::ALL.into_iter().find(|kind| kind.mid() == mid)
     }
 }
 
@@ -111,7 +116,7 @@ mod tests {
         let (front, behind) = Header { kind: Kind::Data, grows: false, payload: 0x70, credit }.to_bytes();
         assert_eq!(front, [0xff, 0, 5, 6, 0, 0, 0, 0x80]);
         assert_eq!(behind, [1, 2, 3, 4]);
-        for kind in [Kind::DisConn, Kind::AbortConn, Kind::SuspComm, Kind::SuspCommAck, Kind::Data] {
+        for kind in Kind::ALL {
             let header = Header { kind, grows: kind == Kind::Data, payload: 9, credit };
             let (front, behind) = header.to_bytes();
             assert_eq!(Header::parse(front, behind), Some(header));

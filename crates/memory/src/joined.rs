@@ -6,6 +6,7 @@
 use crate::connection::{Broken, Connection, Ring, Wants};
 use crate::meeting::{Heard, begins, hear};
 use crate::tcp;
+use core::cell::Cell;
 use sys::Fd;
 
 /// Packets that are taken from the bell at once: a peer that rings without end must not hold the thread.
@@ -39,12 +40,14 @@ pub struct Joined {
     by_socket: Option<u64>,
     /// The peer's end of the bell is closed: it has ended, or does not use the segment any more.
     hung_up: bool,
+    /// Rings that this side sent, and heard.
+    rings: Cell<u32>,
     broken: Option<&'static str>,
 }
 
 impl Joined {
     pub(crate) fn new(bell: Fd, connection: Connection, by_socket: Option<u64>) -> Joined {
-        Joined { bell, connection, by_socket, hung_up: false, broken: None }
+        Joined { bell, connection, by_socket, hung_up: false, rings: Cell::new(0), broken: None }
     }
 
     /// Nothing more goes by the segment from here.
@@ -69,9 +72,15 @@ impl Joined {
 
     fn ring(&self, ring: Ring) {
         if ring == Ring::Yes {
+            self.rings.set(self.rings.get().wrapping_add(1));
             // No room: it is rung already. Nobody there: the end is heard elsewhere.
             let _ = sys::socket::send(self.bell.raw(), &RING, libc::MSG_DONTWAIT | libc::MSG_NOSIGNAL);
         }
+    }
+
+    /// How often this side has rung, and heard a ring: each is a system call at both ends.
+    pub fn rings(&self) -> u32 {
+        self.rings.get()
     }
 
     /// Hears what the bell says: after each sleep. Nobody may read the TCP socket meanwhile, and [`Joined::take_in`]
@@ -84,7 +93,7 @@ impl Joined {
             any |= !matches!(heard, Heard::Nothing);
             match heard {
                 Heard::Nothing => break,
-                Heard::Ring => {}
+                Heard::Ring => self.rings.set(self.rings.get().wrapping_add(1)),
                 Heard::News(said, _) => self.news(tcp, said),
                 Heard::Nonsense => self.broken = Some("rings with nonsense"),
                 Heard::End => {
@@ -181,7 +190,7 @@ impl Joined {
     /// Whether the peer sends no more by the segment, whatever of it is unread.
     pub fn peer_has_ended(&self) -> bool {
         self.by_socket == Some(0)
-            && !self.connection.has_left()
+            && self.connection.receives_here()
             && (self.connection.is_ended() || self.hung_up || self.distrust().is_some())
     }
 
@@ -239,6 +248,19 @@ impl Joined {
         self.connection.want_no_more(wants);
     }
 
+    /// Sends by the socket from now on ([`Joined::has_left`]), if the peer has read all that went by the segment.
+    pub fn part(&mut self) {
+        if self.sends_by_segment() {
+            let ring = self.connection.part();
+            self.ring(ring);
+        }
+    }
+
+    /// Whether the peer's stream goes back to the socket.
+    pub fn has_peer_parted(&self) -> bool {
+        self.connection.has_peer_parted()
+    }
+
     /// Takes this end back to the socket. What is unread comes by the socket; before [`Joined::has_left`] nothing may
     /// be sent.
     pub fn leave(&mut self) {
@@ -256,9 +278,19 @@ impl Joined {
         self.connection.has_left()
     }
 
-    /// Whether the peer's bytes come by the socket again, too, all that went by the segment being read.
+    /// Whether the peer's bytes come by the socket again, all that went by the segment being read.
+    pub fn receives_by_socket(&self) -> bool {
+        self.by_socket == Some(0) && self.connection.receives_by_socket()
+    }
+
+    /// Whether this side's go there, too.
     pub fn is_back(&self) -> bool {
-        self.by_socket == Some(0) && self.connection.receives_by_socket() && self.has_left()
+        self.receives_by_socket() && self.has_left()
+    }
+
+    /// Whether a direction went back without need.
+    pub fn is_back_by_choice(&self) -> bool {
+        self.connection.has_parted() && !self.connection.is_needed_there()
     }
 
     /// Bytes that the peer did not read, to be sent by the socket first, from the `skip`th on.

@@ -28,7 +28,7 @@ use sys::socket::End;
 use sys::{Fd, Result};
 
 /// Both sides have the same version of the segment, or do not meet.
-const VERSION: u8 = 3;
+const VERSION: u8 = 4;
 /// Callers whom a meeting place keeps waiting: one is expected.
 const BACKLOG: i32 = 4;
 

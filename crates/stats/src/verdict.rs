@@ -69,6 +69,8 @@ verdicts! {
     MetPeer "its peer is on this host, and speaks SDP"
     /// The two ends share no segment any more.
     PartedFromPeer "went back from memory, for what only the kernel can do"
+    /// The judge of memory (`docs/design/memory.md`).
+    EachCallRings "both its ends sleep for each message, which loopback does for less than memory"
     /// Its calls are too few, or the peer has not come yet.
     LooksForPeer "its peer may speak SDP, too; they have not met yet"
     /// The meeting place was taken away again.

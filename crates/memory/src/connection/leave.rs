@@ -1,9 +1,13 @@
-//! The way back to the socket (SuspComm), at an exact byte of each direction.
+//! The way back to the socket, at an exact byte of each direction.
 //!
-//! Who leaves reads nothing from the segment any more, and tells how many bytes it has read. The other side sends what
-//! is behind those by the socket, before anything newer, and answers; it reads the segment until there, then the
-//! socket. Who left sends by the socket when the answer is there. If both leave at once, each message is the answer to
-//! the other.
+//! By choice, a direction at a time (Parts): its sender says that the rest comes by the socket, once the peer has read
+//! all that came here. So nothing is owed, whatever the peer says at the same time, nobody waits for an answer, and the
+//! other direction is not concerned.
+//!
+//! By need, both at once (SuspComm): who leaves reads nothing from the segment any more, and tells how many bytes it
+//! has read. The other side sends what is behind those by the socket, before anything newer, and answers; it reads the
+//! segment until there, then the socket. Who left sends by the socket when the answer is there. If both leave at once,
+//! each message is the answer to the other.
 
 use super::{Connection, Flow, Ring, Wants};
 use crate::SLOTS;
@@ -13,7 +17,9 @@ use crate::segment::IN_SLOT;
 /// How far a side is on its way out.
 #[derive(Debug, Default)]
 pub(super) struct Leaving {
-    /// The message of ours that said so.
+    /// This side's direction has parted.
+    parted: bool,
+    /// The message of ours that said that both leave.
     asked: Option<u64>,
     answered: bool,
     /// The last message that was read, when this side asked: from then on nothing more is granted, as the peer needs
@@ -45,6 +51,34 @@ impl Leaving {
 }
 
 impl Connection {
+    /// Sends by the socket from now on ([`Connection::has_left`]), if the peer has read all that was sent here, and
+    /// that was something: as long as it may not have heard where this stream came here, it may read anything there.
+    pub fn part(&mut self) -> Ring {
+        let has_sent = self.sending == Flow::Open && self.last_data > 0;
+        let may = has_sent && self.is_read_by_peer() && self.broken.is_none();
+        if !may || !self.put(Kind::Parts, &[]) {
+            return Ring::No;
+        }
+        self.leaving.parted = true;
+        self.stop_sending();
+        self.ring_for(Wants::DATA)
+    }
+
+    /// Whether this side's stream goes by the socket because of [`Connection::part`].
+    pub fn has_parted(&self) -> bool {
+        self.leaving.parted
+    }
+
+    /// Whether one of the two asked for the socket, for both directions.
+    pub fn is_needed_there(&self) -> bool {
+        self.leaving.asked.is_some() || self.leaving.peer_has_read.is_some()
+    }
+
+    /// Whether the peer's stream comes by the socket from some byte on, be it that this is not reached yet.
+    pub fn has_peer_parted(&self) -> bool {
+        self.receiving == Flow::Left
+    }
+
     /// Takes this end back to the socket. Before the answer ([`Connection::has_left`]) nothing may be sent there.
     pub fn leave(&mut self) -> Ring {
         if self.leaving.asked.is_some() || self.leaving.peer_has_read.is_some() || self.broken.is_some() {
@@ -71,14 +105,22 @@ impl Connection {
 
     /// Whether what is sent from now on goes by the socket, behind [`Connection::owed`].
     pub fn has_left(&self) -> bool {
-        self.leaving.peer_has_read.is_some() || self.leaving.answered
+        self.leaving.parted || self.leaving.peer_has_read.is_some() || self.leaving.answered
     }
 
     /// Whether what is received from now on comes by the socket.
     pub fn receives_by_socket(&self) -> bool {
-        self.unread == 0
-            && (self.leaving.asked.is_some()
-                || self.leaving.peer_has_read.is_some() && self.receiving != Flow::Open)
+        self.unread == 0 && !self.receives_here()
+    }
+
+    /// Whether the peer's stream, or its end, comes by the segment.
+    pub fn receives_here(&self) -> bool {
+        match self.receiving {
+            _ if self.leaving.asked.is_some() => false,
+            Flow::Open => true,
+            Flow::Ended => self.leaving.peer_has_read.is_none(),
+            Flow::Left => false,
+        }
     }
 
     fn stop_sending(&mut self) {

@@ -15,6 +15,9 @@
 //! Waking: who wants to sleep says what for ([`Connection::want`]), looks once more, and sleeps. Who sends or grants
 //! says so first, then looks what is wanted. With a full fence between the two steps on each side, one of them sees
 //! the other. The one who takes the wish away rings, so that there is one ring for each sleep at most.
+//!
+//! Back to the socket: a direction parts when its sender likes, as soon as the peer has read everything, or because its
+//! reader needs the rest there (`leave.rs`).
 
 #[cfg(test)]
 #[path = "tests/hostile.rs"]
@@ -119,6 +122,8 @@ pub struct Connection {
     free: Vec<u32>,
     /// The last message can be added to, unless its reader has closed it.
     grows: bool,
+    /// The last message with payload of the stream.
+    last_data: u64,
     bytes_sent: u64,
     bytes_freed: u64,
     sending: Flow,
@@ -148,6 +153,7 @@ impl Connection {
             on_the_way: Box::new([(0, 0); SLOTS as usize]),
             free: (0..SLOTS).rev().collect(),
             grows: false,
+            last_data: 0,
             bytes_sent: 0,
             bytes_freed: 0,
             sending: Flow::Open,
@@ -200,16 +206,17 @@ impl Connection {
         self.receiving == Flow::Ended || self.broken.is_some()
     }
 
-    /// Whether the peer has read all that was sent.
+    /// Whether the peer has read all of the stream that was sent.
     pub fn is_read_by_peer(&mut self) -> bool {
         self.look_for_grants();
-        self.freed == self.sent
+        self.freed >= self.last_data
     }
 
     /// The same, for when the peer says nothing more: what it granted last counts.
     pub fn was_read_by_peer(&self) -> bool {
         let credit = self.segment.credit(self.side.other());
-        credit.acknowledged.wrapping_add(u32::from(credit.buffers)).wrapping_sub(SLOTS) == self.sent as u32
+        let read = credit.acknowledged.wrapping_add(u32::from(credit.buffers)).wrapping_sub(SLOTS);
+        (self.sent as u32).wrapping_sub(read) <= (self.sent - self.last_data) as u32
     }
 
     /// Says what to be woken for. The caller then looks once more ([`Connection::take_in`]), and sleeps if nothing is

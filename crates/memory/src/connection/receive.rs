@@ -105,6 +105,7 @@ impl Connection {
             Kind::DisConn if len == 0 => self.receiving = Flow::Ended,
             Kind::SuspComm if len == 8 => self.peer_leaves(number),
             Kind::SuspCommAck if len == 0 => self.peer_answers(),
+            Kind::Parts if len == 0 => self.receiving = Flow::Left,
             _ => self.give_up("a message of the wrong length"),
         }
     }

@@ -15,6 +15,7 @@ impl Connection {
                 break;
             }
             self.bytes_sent += len as u64;
+            self.last_data = self.sent;
             done += len;
         }
         let ring = if done > 0 { self.ring_for(Wants::DATA) } else { Ring::No };

@@ -284,3 +284,52 @@ fn leaving_with_all_grants_used_is_possible_in_both_directions() {
     let _ = a.take_in();
     assert_eq!(a.broken(), Some(Broken::Reset));
 }
+
+/// Only what the peer has not read could be owed.
+#[test]
+fn a_direction_parts_alone_and_at_once_as_soon_as_everything_is_read() {
+    let (mut a, mut b) = pair();
+    assert_eq!((a.send(b"first").0, b.send(b"answer").0), (5, 6));
+    let _ = a.part();
+    assert!(!a.has_left(), "unread");
+    assert_eq!(all_of(&mut b), b"first");
+    b.want(Wants::DATA);
+    assert_eq!((a.part(), a.has_left(), a.send(b"late").0), (Ring::Yes, true, 0));
+    assert!(!b.receives_by_socket() && !b.has_peer_parted());
+    let _ = b.take_in();
+    assert!(b.receives_by_socket() && b.has_peer_parted() && !b.has_left());
+    // The other direction goes on here, and ends here.
+    assert_eq!(b.send(b", more").0, 6);
+    let _ = b.shut();
+    assert_eq!((all_of(&mut a), a.is_at_end()), (b"answer, more".to_vec(), true));
+    assert!(!a.receives_by_socket());
+    assert_eq!((a.owed(0, &mut [0]), a.broken(), b.broken()), (0, None, None));
+}
+
+#[test]
+fn who_parts_may_be_left_at_the_same_moment_and_owes_nothing() {
+    let (mut a, mut b) = pair();
+    let mut sockets = Sockets::default();
+    assert_eq!((a.send(b"read").0, b.send(b"unread").0), (4, 6));
+    assert_eq!(all_of(&mut b), b"read");
+    let _ = (a.part(), b.leave());
+    sockets.to_b.extend(b", by the socket");
+    let (_, _) = (a.take_in(), b.take_in());
+    assert!(a.has_left() && b.has_left() && b.receives_by_socket());
+    pay(&a, &mut sockets.to_b);
+    pay(&b, &mut sockets.to_a);
+    assert_eq!((&sockets.to_b[..], &sockets.to_a[..]), (&b", by the socket"[..], &b""[..]));
+    assert_eq!(all_of(&mut a), b"unread");
+    assert!(a.receives_by_socket());
+    assert_eq!((a.broken(), b.broken()), (None, None));
+}
+
+#[test]
+fn an_end_that_the_peer_has_not_seen_is_nothing_unread() {
+    let (mut a, mut b) = pair();
+    assert_eq!(a.send(b"all").0, 3);
+    assert!(!a.was_read_by_peer());
+    assert_eq!(all_of(&mut b), b"all");
+    let _ = a.shut();
+    assert!(a.was_read_by_peer() && a.is_read_by_peer());
+}

@@ -89,6 +89,12 @@ impl Side {
         };
     }
 
+    fn part(&mut self) {
+        if let State::Joined(joined) = &mut self.state {
+            joined.part();
+        }
+    }
+
     fn send(&mut self, count: usize) {
         let data: Vec<u8> = (self.sent..self.sent + count).map(byte).collect();
         let by_socket = match &mut self.state {
@@ -435,6 +441,7 @@ fn in_whatever_order_two_sides_meet_and_part_no_byte_is_lost_repeated_or_out_of_
                     call(&mut s);
                 }
                 _ if step >= part_at && below(4) == 0 => side.give_up(),
+                6 if below(8) == 0 => side.part(),
                 _ => side.go_on(),
             }
             was_met |= c.is_joined() && s.is_joined();

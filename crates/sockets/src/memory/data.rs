@@ -149,7 +149,9 @@ where
             let was_stuck = inner.is_stuck;
             let got = if news.is_over.is_some() { T::MOVED } else { attempt(&mut inner, tcp, &mut news) };
             news.is_unarmed |= inner.is_stuck && !was_stuck;
-            inner.served = inner.served.saturating_add(u32::from(got.moved_data()));
+            if got.moved_data() {
+                inner.judge(runtime.parameters.move_every);
+            }
             // What was read may have been the last of its way.
             let part = inner.part_of_kernel();
             if news.is_over.is_none() && part != inner.part {
@@ -246,6 +248,9 @@ fn take(inner: &mut Inner, tcp: c_int, into: &mut Buffers<'_>, flags: c_int, is_
         Some(more) => got += more,
         None if got == 0 => return Got::Error(libc::EFAULT),
         None => {}
+    }
+    if flags & libc::MSG_PEEK != 0 && got > 0 && into.left() > 0 && joined.has_peer_parted() {
+        got += from_socket(tcp, into, flags, u64::MAX).1;
     }
     if got > 0 {
         return Got::Bytes(got);
@@ -423,20 +428,21 @@ fn give(inner: &mut Inner, tcp: c_int, data: &mut Buffers<'_>, flags: c_int, is_
     if data.left() == 0 {
         return Put::Bytes(0);
     }
-    let count = by_segment(joined, data);
+    let count = as_one(data, |bytes| joined.send(bytes));
     inner.is_stuck |= data.left() > 0;
     if count > 0 { Put::Bytes(count) } else { Put::Nothing }
 }
 
-/// Pieces of one call that a message holds are one: as by the kernel, a reader finds all of them or none.
-fn by_segment(joined: &mut Joined, data: &mut Buffers<'_>) -> usize {
+/// Pieces of one call that are short together are sent as one: a reader finds all of them or none, as by the kernel's
+/// writev. How much was sent.
+fn as_one(data: &mut Buffers<'_>, mut send: impl FnMut(&[u8]) -> usize) -> usize {
     let left = data.left();
     if left > PIECE || !data.is_scattered() {
-        return data.drain(|bytes| joined.send(bytes));
+        return data.drain(send);
     }
     let mut whole = [0; PIECE];
     data.clone().copy_to(&mut whole[..left]);
-    let count = joined.send(&whole[..left]);
+    let count = send(&whole[..left]);
     data.pass(count);
     count
 }
@@ -461,7 +467,7 @@ fn in_vain(inner: &mut Inner, data: &mut Buffers<'_>) -> Put {
 fn to_socket(tcp: c_int, data: &mut Buffers<'_>, flags: c_int) -> Put {
     let flags = flags & (libc::MSG_MORE | libc::MSG_EOR) | libc::MSG_DONTWAIT | libc::MSG_NOSIGNAL;
     let mut failure = None;
-    let count = data.drain(|bytes| match sys::socket::send(tcp, bytes, flags) {
+    let count = as_one(data, |bytes| match sys::socket::send(tcp, bytes, flags) {
         Ok(count) => count,
         Err(errno) => {
             failure = Some(errno);
@@ -482,13 +488,13 @@ pub(crate) fn unread(runtime: &'static Runtime, object: &'static Object) -> Opti
     let room = room(object)?;
     let inner = room.inner.lock();
     let Way::Joined(joined) = &inner.way else { return None };
-    match joined.source() {
-        Source::Segment => Some(joined.unread()),
-        Source::Socket(u64::MAX) => None,
-        Source::Socket(most) => {
-            let tcp = object.fd.load(Ordering::Relaxed);
-            let queued = sys::socket::ask(tcp, libc::FIONREAD as u32).unwrap_or(0) as u64;
-            Some(queued.min(most) as usize + joined.unread())
-        }
-    }
+    let by_socket = match joined.source() {
+        Source::Segment if joined.has_peer_parted() => u64::MAX,
+        Source::Segment => return Some(joined.unread()),
+        Source::Socket(u64::MAX) => return None,
+        Source::Socket(most) => most,
+    };
+    let tcp = object.fd.load(Ordering::Relaxed);
+    let queued = sys::socket::ask(tcp, libc::FIONREAD as u32).unwrap_or(0) as u64;
+    Some(queued.min(by_socket) as usize + joined.unread())
 }

@@ -46,6 +46,21 @@ pub(super) fn is_repaid(joined: &Joined, done: u64) -> bool {
     joined.owed(done, &mut [0]) == 0
 }
 
+/// Tells the kernel's socket of the directions in `owed` that it carries; which those were. A FIN goes behind the last
+/// byte that the peer did not read here.
+pub(super) fn pass_on_shut(joined: &Joined, tcp: i32, owed: u8, repaid: u64) -> u8 {
+    let mut told = 0;
+    if owed & 1 != 0 && joined.receives_by_socket() {
+        let _ = sys::socket::shutdown(tcp, libc::SHUT_RD);
+        told |= 1;
+    }
+    if owed & 2 != 0 && joined.has_left() && is_repaid(joined, repaid) {
+        let _ = sys::socket::shutdown(tcp, libc::SHUT_WR);
+        told |= 2;
+    }
+    told
+}
+
 /// Whether the kernel carries both directions again: the two agree, or there is nobody to agree with any more.
 pub(super) fn is_over(joined: &Joined, repaid: u64) -> bool {
     joined.is_back() && is_repaid(joined, repaid) || joined.is_leaving() && joined.is_alone()
@@ -70,14 +85,19 @@ pub(super) fn finish(object: &'static Object, why: Verdict) {
             let _ = sys::socket::shutdown(fd, how);
         }
     }
-    if matches!(inner.way, Way::Joined(_)) {
-        meet::was_worth(inner.role, inner.served);
+    let before = core::mem::take(&mut *inner);
+    if matches!(before.way, Way::Joined(_)) {
+        meet::was_worth(before.role, if why == Verdict::EachCallRings { 0 } else { before.served });
     }
-    inner.role = None;
-    object.price.store(u32::MAX, Ordering::SeqCst);
+    if why == Verdict::Shaken {
+        meet::looks_again(room, &mut inner, before.role);
+    } else {
+        object.price.store(u32::MAX, Ordering::SeqCst);
+        room.looks.store(false, Ordering::Release);
+    }
     object.set_kind(Kind::Carried);
-    let way = core::mem::take(&mut inner.way);
     drop(inner);
+    let way = before.way;
     match &way {
         Way::Joined(joined) => drop_bell(object, joined.descriptor()),
         Way::Meeting(meeting) => drop_bell(object, meeting.descriptor()),
@@ -85,10 +105,9 @@ pub(super) fn finish(object: &'static Object, why: Verdict) {
     }
     drop(way);
     meet::one_less();
-    room.looks.store(false, Ordering::Release);
     counts::from_memory(object, why);
     match why {
-        Verdict::PartedFromPeer => logger::debug!("fd {fd}: the kernel carries it again"),
+        Verdict::PartedFromPeer | Verdict::Shaken => logger::debug!("fd {fd}: the kernel carries it again"),
         why => logger::info!("fd {fd}: TCP carries it: {}", why.text()),
     }
 }
@@ -227,10 +246,14 @@ pub(crate) fn shutdown(runtime: &'static Runtime, object: &'static Object, how: 
             inner = room.inner.lock();
         }
         object.shut.fetch_or(bits, Ordering::Relaxed);
-        if let Way::Joined(joined) = &mut inner.way
-            && bits & 2 != 0
-        {
-            joined.shut();
+        let owed = inner.shut_owed | bits;
+        let repaid = inner.repaid;
+        if let Way::Joined(joined) = &mut inner.way {
+            if bits & 2 != 0 {
+                joined.shut();
+            }
+            let told = pass_on_shut(joined, object.fd.load(Ordering::Relaxed), owed, repaid);
+            inner.shut_owed = owed & !told;
         }
     }
     object.watch.edge(object, Ready::IN | Ready::OUT | Ready::RDHUP | Ready::HUP);

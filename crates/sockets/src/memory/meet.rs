@@ -90,6 +90,14 @@ fn begins(object: &'static Object, role: Role) -> &'static Room {
     room
 }
 
+/// For tests: a connection that has parted from its peer meets it again, at the next calls.
+pub(super) fn looks_again(room: &Room, inner: &mut Inner, role: Option<Role>) {
+    inner.role = role;
+    inner.begun = sys::clock::now();
+    // Nobody waits for that as for the first time.
+    room.calls.store(HURRIES, Ordering::Relaxed);
+}
+
 /// connect(2) is over, or goes on. `offered`: the place is there already. Where connections meet at once, it is offered
 /// before the peer can look for it.
 pub(crate) fn connected(
@@ -335,14 +343,16 @@ pub(super) fn verdict(why: Apart) -> Verdict {
     }
 }
 
+/// For tests: calls that wait for the meeting.
+const HURRIES: u32 = 2;
+
 /// For tests: waits a little until the meeting is over, so that as many bytes as can be go by the segment.
 #[cold]
 fn hurry(runtime: &'static Runtime, object: &'static Object, fd: c_int, room: &'static Room, calls: u32) {
-    const CALLS: u32 = 2;
     const PATIENCE_NS: u64 = 20_000_000;
     const SLEEP_NS: u64 = 1_000_000;
     let until = sys::clock::now() + PATIENCE_NS;
-    while calls <= CALLS && sys::clock::now() < until {
+    while calls <= HURRIES && sys::clock::now() < until {
         let descriptor = {
             let inner = room.inner.lock();
             match &inner.way {

@@ -9,13 +9,14 @@
 //!
 //! `meet.rs` says when a connection looks for its other side, and makes it [`Kind::Memory`]; `data.rs` sends and
 //! receives; `ready.rs` tells readiness, and what those who sleep sleep on; `leave.rs` goes back to the kernel's
-//! socket, and ends.
+//! socket, and ends; `judge.rs` says who is better carried there.
 //!
 //! As long as the kernel's socket has a part in a connection ([`Part`]), the kernel tells that part's readiness: its
 //! socket stays in poll's array and in epoll sets, for just these events. Whenever the part changes, so does the count
 //! of moves, and all who wait look again from the start.
 
 mod data;
+mod judge;
 mod leave;
 mod meet;
 mod ready;
@@ -108,8 +109,15 @@ struct Inner {
     heard: u64,
     /// Bytes that the peer did not read here, and that went by the socket since.
     repaid: u64,
+    /// Directions that the application shut down (1: receiving, 2: sending) and of which the kernel's socket has not
+    /// heard: as soon as it carries them, behind what is owed there.
+    shut_owed: u8,
     /// Calls that moved data here.
     served: u32,
+    /// Rings that there had been when the judge looked last.
+    rings_judged: u32,
+    /// Goes back to the kernel as soon as that owes nothing, and why.
+    parts: Option<Verdict>,
     /// An error that the kernel's socket told, and that comes behind bytes of the segment; 0: none.
     untold: i32,
     /// Has told its error (ECONNRESET).
@@ -211,11 +219,18 @@ impl Inner {
                 self.is_stuck = false;
                 news.edges |= Ready::OUT;
             }
+            if self.parts.is_some() || joined.has_peer_parted() {
+                // One direction alone would cost system calls and keep a segment.
+                joined.part();
+            }
             if joined.has_left() {
                 self.repaid += leave::repay(joined, tcp, self.repaid);
             }
+            if self.shut_owed != 0 {
+                self.shut_owed &= !leave::pass_on_shut(joined, tcp, self.shut_owed, self.repaid);
+            }
             if leave::is_over(joined, self.repaid) {
-                news.is_over = Some(Verdict::PartedFromPeer);
+                news.is_over = Some(judge::why_over(joined, self.parts));
             }
         }
         let part = self.part_of_kernel();
@@ -229,7 +244,9 @@ impl Inner {
     fn part_of_kernel(&self) -> Part {
         match &self.way {
             Way::Joined(joined) => {
-                Part { receives: matches!(joined.source(), Source::Socket(_)), sends: joined.has_left() }
+                // Behind the segment's last bytes there may be others: a look at all of them (MSG_PEEK) goes on there.
+                let receives = matches!(joined.source(), Source::Socket(_)) || joined.has_peer_parted();
+                Part { receives, sends: joined.has_left() }
             }
             _ => Part { receives: true, sends: true },
         }

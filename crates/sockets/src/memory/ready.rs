@@ -4,7 +4,7 @@ use super::{Bell, Inner, Way, after, room};
 use crate::object::Object;
 use crate::runtime::Runtime;
 use crate::wait::epoll;
-use ::memory::{End, Wants};
+use ::memory::{End, Source, Wants};
 use core::sync::atomic::Ordering;
 use stack::Ready;
 
@@ -67,9 +67,12 @@ impl Inner {
         let Way::Joined(joined) = &mut self.way else { return ready };
         let end = joined.ended();
         let mut peer_ended = false;
+        if joined.source() == Source::Segment && joined.unread() > 0 {
+            ready |= Ready::IN;
+        }
         if !part.receives {
             peer_ended = joined.peer_has_ended();
-            if joined.unread() > 0 || end.is_some() || shut & 1 != 0 {
+            if end.is_some() || shut & 1 != 0 {
                 ready |= Ready::IN;
             }
             if peer_ended || shut & 1 != 0 {

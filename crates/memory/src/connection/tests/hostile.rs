@@ -52,6 +52,7 @@ fn a_header_that_cannot_be_ends_the_connection() {
         ("an end with payload", 0x02, 0, 17, 0),
         ("leaving without a number", 0x0d, 0, 16, 0),
         ("an answer that nobody asked for", 0x0e, 0, 16, 0),
+        ("parting with payload", 0x7f, 0, 17, 0),
     ] {
         let (mut a, _b) = pair();
         forge(&a, 1, mid, flags, len, NO_CREDIT, body);
@@ -144,7 +145,9 @@ fn grants_that_cannot_be_end_the_connection_and_old_ones_say_nothing() {
 
 #[test]
 fn nothing_comes_behind_an_end() {
-    for (first, then) in [(0x02, DATA), (0x02, 0x02)] {
+    const PARTS: u8 = 0x7f;
+    let ends = [(0x02, DATA), (0x02, 0x02), (0x02, PARTS), (PARTS, DATA), (PARTS, 0x02), (PARTS, PARTS)];
+    for (first, then) in ends {
         let (mut a, _b) = pair();
         forge(&a, 1, first, 0, 16, NO_CREDIT, 0);
         forge(&a, 2, then, 0, 16 + u32::from(then == DATA), NO_CREDIT, 0);
@@ -221,6 +224,7 @@ fn noise_everywhere_neither_kills_nor_holds_the_reader() {
                 0 => _ = a.send(&bytes(0, below(20_000) as usize)),
                 1 => _ = b.send(&bytes(0, below(20_000) as usize)),
                 2 => _ = all_of(&mut a),
+                3 if below(8) == 0 => _ = a.part(),
                 3 => _ = a.is_writable(),
                 4 => {
                     let (number, at) = (1 + below(300), below(24));
@@ -246,6 +250,8 @@ fn a_frozen_peer_stops_nothing_but_the_stream() {
     let (mut a, b) = pair();
     while a.send(&bytes(0, 8192)).0 > 0 {}
     assert!(!a.is_writable() && !a.is_readable());
+    let _ = a.part();
+    assert!(!a.has_left(), "it has not read all");
     let _ = (a.shut(), a.leave(), a.abort());
     assert_eq!(a.broken(), Some(Broken::Reset));
     drop(b);

@@ -1,0 +1,55 @@
+//! Which connections are better carried by the kernel.
+//!
+//! What memory saves is the system calls that move bytes; what it adds is the ring that wakes a sleeper, a system call
+//! of who rings and another one of who hears. Where both ends sleep for each message, and have nothing else to do
+//! meanwhile, a call costs a ring each time, and the kernel's loopback does both with one. Measured
+//! (`docs/design/memory.md`): from 0.9 rings for a call on, sent and heard together, loopback has more done.
+//!
+//! Each side judges by itself, and its direction parts when the peer has read everything; the peer follows. It is for
+//! good, so that nobody goes to and fro.
+
+use super::{Inner, Way};
+use crate::runtime;
+use ::memory::Joined;
+use stats::Verdict;
+
+/// Calls that are judged together.
+const WINDOW: u32 = 256;
+/// Rings among so many calls, from which on the kernel carries them.
+const RINGS: u32 = WINDOW * 9 / 10;
+
+impl Inner {
+    /// A call has moved data. `move_every`: for tests, calls after which a connection parts.
+    #[inline]
+    pub(super) fn judge(&mut self, move_every: u32) {
+        self.served = self.served.wrapping_add(1);
+        if self.served.is_multiple_of(WINDOW) || move_every > 1 {
+            self.judge_window(move_every);
+        }
+    }
+
+    #[cold]
+    fn judge_window(&mut self, move_every: u32) {
+        let Way::Joined(joined) = &self.way else { return };
+        if move_every > 1 {
+            self.parts = (self.served >= move_every).then_some(Verdict::Shaken);
+            return;
+        }
+        let rings = joined.rings();
+        if rings.wrapping_sub(self.rings_judged) >= RINGS {
+            self.parts = Some(Verdict::EachCallRings);
+        }
+        self.rings_judged = rings;
+    }
+}
+
+/// Why the kernel carries a connection again. `parts`: why this side wanted it, if it did.
+pub(super) fn why_over(joined: &Joined, parts: Option<Verdict>) -> Verdict {
+    match parts {
+        _ if !joined.is_back_by_choice() => Verdict::PartedFromPeer,
+        Some(why) => why,
+        // The peer did.
+        None if runtime::get().is_some_and(|runtime| runtime.parameters.move_every > 1) => Verdict::Shaken,
+        None => Verdict::EachCallRings,
+    }
+}
