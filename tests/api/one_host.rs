@@ -56,7 +56,7 @@ impl OneHost<'_> {
     }
 
     pub(crate) fn set_up(&self, role: Program) -> Program {
-        role.environment("SIDESTEP_LOCAL", "shm").environment("LIBSDP_CONFIG_FILE", &self.rules)
+        role.environment("LIBSDP_CONFIG_FILE", &self.rules)
     }
 
     /// Bytes by port, since the last call.

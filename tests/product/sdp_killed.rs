@@ -19,7 +19,6 @@ fn killed(library: Option<&Path>, rules: &Path, rounds: u32, seed: u32) -> Resul
     let program = hosts.left.program(program.path()).any_cpu().words(&words).preload(library).may_fall_back();
     let program = program
         .environment("LIBSDP_CONFIG_FILE", rules)
-        .environment("SIDESTEP_LOCAL", "shm")
         // The counters of who was killed stay in their file until vma_stats has looked at it.
         .environment("VMA_STATS_SHMEM_DIR", "");
     let done: Finished = program.run(DEADLINE + rig::PATIENCE * (rounds / 100))?.success()?;

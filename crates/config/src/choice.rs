@@ -273,7 +273,7 @@ choices! {
     /// Who carries connections inside this host.
     LocalTransport by name {
         /// The kernel.
-        Kernel = 0, "kernel";
+        Kernel = 0, "kernel", "off";
         /// Shared memory, where both sides agree.
         Shm = 1, "shm";
     }

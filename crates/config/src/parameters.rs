@@ -49,8 +49,9 @@ parameters! {
     /// Milliseconds that the process may live on at exit to get pending data acknowledged.
     exit_linger_msec: u32 = 1000, in 0..=600_000 or nearest,
         env "SIDESTEP_EXIT_LINGER_MSEC", label "Exit linger (msec)";
-    /// Who carries connections inside this host. Of libsdp.so; under libvma.so they are the kernel's.
-    local: LocalTransport = LocalTransport::Kernel, env "SIDESTEP_LOCAL", label "Local transport";
+    /// Who carries what is wanted as SDP inside this host: shared memory, where both ends have libsdp.so, or the
+    /// kernel. Under libvma.so such connections are the kernel's.
+    local: LocalTransport = LocalTransport::Shm, env "SIDESTEP_LOCAL", label "Local transport";
     /// A ready-made set of parameters, applied before the variables that are set explicitly (docs/profiles.md).
     spec: Spec = Spec::None, env "VMA_SPEC", label "VMA Spec";
     /// First parameter of the 29west and wombat_fh profiles: microseconds between real writes to a pipe.

@@ -144,7 +144,7 @@ impl Runtime {
         &self.engine.get(self).udp
     }
 
-    /// Whether connections inside the host may go through memory (SIDESTEP_LOCAL=shm, under libsdp.so).
+    /// Whether connections inside the host may go through memory (SIDESTEP_LOCAL, under libsdp.so).
     pub(crate) fn carries_in_memory(&self) -> bool {
         self.sdp.is_some() && self.parameters.local == config::LocalTransport::Shm
     }

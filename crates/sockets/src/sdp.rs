@@ -54,6 +54,9 @@ impl Sdp {
     }
 
     fn asked(&self, fd: i32) -> bool {
+        if self.next.load(Ordering::Relaxed) == 0 {
+            return false;
+        }
         let inode = sys::identity::identity(fd).map_or(0, |known| known.inode);
         inode != 0 && self.asked.iter().any(|asked| asked.load(Ordering::Relaxed) == inode)
     }
@@ -176,15 +179,15 @@ pub(crate) fn listens(fd: i32, wanted: Wanted) {
     }
 }
 
-/// A listener of ours accepted `fd`. Where its peer is not on this host it is the kernel's alone. False: the peer does
-/// not speak SDP, and the listener takes in nobody else.
+/// A listener of ours accepted `fd`. False: the peer does not speak SDP, and the listener takes in nobody else.
 pub(crate) fn accepted(runtime: &'static Runtime, listener: &Object, fd: i32) -> bool {
     let Some(object) = fd_table::socket(fd).filter(|_| runtime.sdp.is_some()) else { return true };
     if memory::takes(listener) == Some(Takes::SdpOnly) {
         return refusal::takes_in(runtime, object, fd);
     }
-    let is_ours = !runtime.has_unseen_rings.load(Ordering::Relaxed) && memory::accepted(runtime, object, fd);
-    if !is_ours && fd_table::take_out(fd, object) {
+    if !runtime.has_unseen_rings.load(Ordering::Relaxed) {
+        memory::accepted(runtime, object, fd);
+    } else if fd_table::take_out(fd, object) {
         object.release();
         left(fd, Why::NoSdp);
     }

@@ -75,6 +75,8 @@ verdicts! {
     LooksForPeer "its peer may speak SDP, too; they have not met yet"
     /// The meeting place was taken away again.
     NobodyCame "its peer does not come to meet it: it does not speak SDP, or says little"
+    /// No segment reaches there.
+    PeerElsewhere "its peer is not on this host"
     /// Memory between threads is their own already.
     PeerIsSelf "both its ends are this process's"
     /// SO_PEERCRED.

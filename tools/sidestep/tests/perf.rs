@@ -204,7 +204,7 @@ fn the_manuals_measurements_run_as_printed() {
         Path::new(env!("CARGO_BIN_EXE_sidestep")).parent().expect("its folder").display().to_string();
     let path = format!("{}:{sidestep}:{}", home.display(), std::env::var("PATH").unwrap_or_default());
     let mut shell = Command::new("sh");
-    shell.args(["-e", "-c", LISTINGS]).env("HOME", &home).env("PATH", path).env("SIDESTEP_LOCAL", "shm");
+    shell.args(["-e", "-c", LISTINGS]).env("HOME", &home).env("PATH", path);
     let done = shell.env("LD_LIBRARY_PATH", library.parent().expect("its folder")).output().expect("a shell");
     let _ = std::fs::remove_dir_all(&home);
     assert!(done.status.success(), "{}", text(&done));

@@ -1,7 +1,7 @@
 //! Readiness: poll, select and epoll. The relatives of each become its most exact form, with nanoseconds; the kernel,
 //! when it is the kernel's, gets the call as it was made.
 
-use crate::start::{cancellable, enabled, ensure, gave, is_sdp, own_process, running};
+use crate::start::{cancellable, enabled, ensure, gave, own_process, running};
 use crate::table::hooks;
 use core::ptr::null;
 use libc::{c_int, epoll_event, fd_set, nfds_t, pollfd, sigset_t, timespec, timeval};
@@ -170,10 +170,7 @@ pub(crate) mod first {
     use super::*;
 
     fn create(flags: c_int, genuine: impl FnOnce() -> c_int) -> Answer<c_int> {
-        // libsdp.so has sets of its own where it carries something; once it runs it knows that by itself, whatever the
-        // program has made of its environment.
-        let has_sets = !is_sdp() || running() || std::env::var_os("SIDESTEP_LOCAL").is_some();
-        let answer = match has_sets && ensure() && own_process() {
+        let answer = match ensure() && own_process() {
             // SAFETY: no pointers.
             true => unsafe { calls::epoll_create1(flags) },
             false => Err(Stop::Kernel(Why::NotOurs)),

@@ -19,22 +19,20 @@ const WINDOW: u32 = 256;
 const RINGS: u32 = WINDOW * 9 / 10;
 
 impl Inner {
-    /// A call has moved data. `move_every`: for tests, calls after which a connection parts.
+    /// A call has moved data. `move_every`: for tests, calls after which a connection parts; 1: it stays.
     #[inline]
     pub(super) fn judge(&mut self, move_every: u32) {
         self.served = self.served.wrapping_add(1);
-        if self.served.is_multiple_of(WINDOW) || move_every > 1 {
-            self.judge_window(move_every);
+        match move_every {
+            0 if self.served.is_multiple_of(WINDOW) => self.judge_window(),
+            2.. if self.served >= move_every => self.parts = Some(Verdict::Shaken),
+            _ => {}
         }
     }
 
     #[cold]
-    fn judge_window(&mut self, move_every: u32) {
+    fn judge_window(&mut self) {
         let Way::Joined(joined) = &self.way else { return };
-        if move_every > 1 {
-            self.parts = (self.served >= move_every).then_some(Verdict::Shaken);
-            return;
-        }
         let rings = joined.rings();
         if rings.wrapping_sub(self.rings_judged) >= RINGS {
             self.parts = Some(Verdict::EachCallRings);

@@ -95,15 +95,14 @@ pub(super) fn finish(object: &'static Object, why: Verdict) {
         object.price.store(u32::MAX, Ordering::SeqCst);
         room.looks.store(false, Ordering::Release);
     }
-    object.set_kind(Kind::Carried);
-    drop(inner);
-    let way = before.way;
-    match &way {
+    match &before.way {
         Way::Joined(joined) => drop_bell(object, joined.descriptor()),
         Way::Meeting(meeting) => drop_bell(object, meeting.descriptor()),
         _ => {}
     }
-    drop(way);
+    object.set_kind(Kind::Carried);
+    drop(inner);
+    drop(before);
     meet::one_less();
     counts::from_memory(object, why);
     match why {

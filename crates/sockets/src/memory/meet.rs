@@ -114,16 +114,13 @@ pub(crate) fn connected(
     }
 }
 
-/// The kernel accepted `fd` by a listener whose connections may: whether this one's peer is on this host.
-pub(crate) fn accepted(runtime: &'static Runtime, object: &'static Object, fd: c_int) -> bool {
-    let is_local = is_local(fd);
-    if is_local {
-        begins(object, Role::Accepted);
-        if is_eager(runtime) {
-            before_call(runtime, object, fd);
-        }
+/// The kernel accepted `fd` by a listener whose connections may. Whether its peer is on this host is asked when it is
+/// looked for: most connections end sooner.
+pub(crate) fn accepted(runtime: &'static Runtime, object: &'static Object, fd: c_int) {
+    begins(object, Role::Accepted);
+    if is_eager(runtime) {
+        before_call(runtime, object, fd);
     }
-    is_local
 }
 
 /// As [`accepted`], of a listener that takes in nobody but those who speak SDP. Why the peer is none of them.
@@ -140,7 +137,8 @@ pub(crate) fn accepted_sdp(
     if super::is_in(object) {
         return Ok(());
     }
-    match Verdict::from_number(object.counts().verdict.value()) {
+    let why = room.inner.lock().never;
+    match why {
         // What both ends of one process say to each other the kernel carries.
         Some(Verdict::PeerIsSelf) => Ok(()),
         Some(why @ Verdict::PeerOfOtherUser) => Err(why),
@@ -319,6 +317,7 @@ fn step(inner: &mut Inner, fd: c_int) -> Step {
             }
             None => Step::Never(Verdict::NoSegment),
         },
+        (_, Some(Role::Accepted)) if !is_local(fd) => Step::Never(Verdict::PeerElsewhere),
         (_, Some(Role::Accepted)) => match Meeting::call(fd) {
             Ok(meeting) if meeting.is_with_itself() => Step::Never(Verdict::PeerIsSelf),
             Ok(meeting) if one_more() => {
@@ -380,7 +379,10 @@ fn rest_of_meeting(runtime: &'static Runtime, object: &'static Object, fd: c_int
 /// The kernel carries it for good.
 fn never(object: &'static Object, fd: c_int, room: &Room, inner: &mut Inner, why: Verdict) {
     inner.role = None;
+    inner.never = Some(why);
     room.looks.store(false, Ordering::Release);
+    // Its calls go into the kernel whole.
+    object.price.store(u32::MAX, Ordering::SeqCst);
     counts::judged(object.counts(), why, (0, 0));
     counts::segment().left_to_kernel(Why::NoSdp);
     logger::info!("fd {fd}: TCP carries it: {}", why.text());

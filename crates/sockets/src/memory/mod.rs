@@ -27,7 +27,9 @@ pub(crate) use leave::{
 };
 use meet::Role;
 pub(crate) use meet::{accepted, accepted_sdp, before_call, connected, know_options, looks};
-pub(crate) use ready::{arm, bell, disarm, kernel_part, poll, poll_unheard, ready, rung, silent_bell};
+pub(crate) use ready::{
+    arm, bell, disarm, kernel_part, poll, poll_unheard, ready, rung, with_bell, with_silent_bell,
+};
 
 use crate::locks::Rank;
 use crate::object::{Kind, Object};
@@ -118,6 +120,8 @@ struct Inner {
     rings_judged: u32,
     /// Goes back to the kernel as soon as that owes nothing, and why.
     parts: Option<Verdict>,
+    /// Why the two ends do not meet, once that is known.
+    never: Option<Verdict>,
     /// An error that the kernel's socket told, and that comes behind bytes of the segment; 0: none.
     untold: i32,
     /// Has told its error (ECONNRESET).
@@ -301,10 +305,10 @@ pub(crate) fn is_strange_to(object: &Object) -> bool {
     })
 }
 
-/// The kernel's sets that hold a bell let go of it, which is about to be closed.
+/// The sets that hold a bell let go of it, which is about to be closed. Under the room's lock.
 fn drop_bell(object: &'static Object, bell: i32) {
-    for (set, _) in object.watch.sets() {
-        epoll::drop_bell(set, bell);
+    for (set, slot) in object.watch.sets() {
+        epoll::drop_bell(set, slot, bell);
     }
 }
 

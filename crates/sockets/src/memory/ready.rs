@@ -130,19 +130,28 @@ pub(crate) fn disarm(object: &Object) -> bool {
     true
 }
 
-/// The bell of a peer that has ended: readable for ever.
-pub(crate) fn silent_bell(object: &Object) -> Option<i32> {
-    match &room(object)?.inner.lock().way {
-        Way::Joined(joined) if joined.is_alone() => Some(joined.descriptor()),
-        _ => None,
-    }
-}
-
 /// The descriptor that ends such a sleep; `None`: there is nothing more to hear.
 pub(crate) fn bell(object: &Object) -> Option<i32> {
-    match &room(object)?.inner.lock().way {
-        Way::Meeting(meeting) => Some(meeting.descriptor()),
-        Way::Joined(joined) if !joined.is_alone() => Some(joined.descriptor()),
-        _ => None,
+    with_bell(object, |bell| bell)
+}
+
+/// Hangs the bell up somewhere, or takes it down: under the room's lock, so that it is not closed meanwhile, and its
+/// number another one's. `None`: there is nothing more to hear.
+pub(crate) fn with_bell<T>(object: &Object, act: impl FnOnce(i32) -> T) -> Option<T> {
+    let inner = room(object)?.inner.lock();
+    let bell = match &inner.way {
+        Way::Meeting(meeting) => meeting.descriptor(),
+        Way::Joined(joined) if !joined.is_alone() => joined.descriptor(),
+        _ => return None,
+    };
+    Some(act(bell))
+}
+
+/// As [`with_bell`], of a peer that has ended: its bell is readable for ever.
+pub(crate) fn with_silent_bell(object: &Object, act: impl FnOnce(i32)) {
+    let Some(room) = room(object) else { return };
+    match &room.inner.lock().way {
+        Way::Joined(joined) if joined.is_alone() => act(joined.descriptor()),
+        _ => {}
     }
 }

@@ -176,10 +176,7 @@ fn end(plan: &Plan, speaks_sdp: bool, cpu: Option<usize>, words: &[&str]) -> Com
     }
     if speaks_sdp {
         let preload: OsString = plan.library.clone().into();
-        command
-            .env("LD_PRELOAD", preload)
-            .env("LIBSDP_CONFIG_FILE", &plan.rules)
-            .env("SIDESTEP_LOCAL", "shm");
+        command.env("LD_PRELOAD", preload).env("LIBSDP_CONFIG_FILE", &plan.rules);
     }
     command
 }

@@ -162,8 +162,7 @@ impl World {
         let program = program
             .preload(Some(&self.library))
             .may_fall_back()
-            .environment("LIBSDP_CONFIG_FILE", &self.rules)
-            .environment("SIDESTEP_LOCAL", "shm");
+            .environment("LIBSDP_CONFIG_FILE", &self.rules);
         if way.waits == Waits::Sleeps { program.environment("VMA_RX_POLL", "0") } else { program }
     }
 

@@ -4,6 +4,9 @@
 //! their peers are told to ring, and from then on they are not looked at until the bell, which hangs in the private
 //! set, has rung. So many idle connections cost nothing, and busy ones no system call.
 //!
+//! A bell is hung up and taken down under its connection's lock: an item's mark that it hangs is about the bell that
+//! the connection has then, also where it parts from its peer and meets it again while threads wait.
+//!
 //! What must hold: each connection is awake here, or its wish stands in the segment, or its bell is readable. A ring
 //! takes the wish away, and any call on the connection, in any thread, may hear it before the set does. So whoever
 //! hears one, or wants more than was wished for, tells every set that holds the connection ([`look_at`]). The wish is
@@ -121,11 +124,25 @@ impl Set {
 
     /// The item's connection is in memory: its bell ends sleeps on this set.
     pub(super) fn hang_bell(&'static self, os: &Os, slot: u32, object: &'static Object) -> Answer<()> {
-        let Some(bell) = memory::is_in(object).then(|| memory::bell(object)).flatten() else { return Ok(()) };
-        if self.items.lock().get_mut(slot).is_some_and(|item| item.has_bell) {
-            // What is asked for may be another thing: the wish is said anew.
-            self.wake_up(slot);
+        if !memory::is_in(object) {
             return Ok(());
+        }
+        let is_first = match memory::with_bell(object, |bell| self.hang(os, slot, bell)) {
+            None => return Ok(()),
+            Some(hung) => hung?,
+        };
+        // Where it hung already, what is asked for may be another thing: the wish is said anew.
+        self.wake_up(slot);
+        if is_first {
+            self.moved();
+        }
+        Ok(())
+    }
+
+    /// See [`memory::with_bell`]. True: it is the first here, or in a new private set.
+    fn hang(&self, os: &Os, slot: u32, bell: i32) -> Answer<bool> {
+        if self.items.lock().get_mut(slot).is_none_or(|item| item.has_bell) {
+            return Ok(false);
         }
         let is_first = {
             let mut side = self.side.lock();
@@ -149,11 +166,7 @@ impl Set {
         if let Some(item) = self.items.lock().get_mut(slot) {
             item.has_bell = true;
         }
-        self.wake_up(slot);
-        if self.bells.hung.fetch_add(1, Ordering::SeqCst) == 0 || is_first {
-            self.moved();
-        }
-        Ok(())
+        Ok(self.bells.hung.fetch_add(1, Ordering::SeqCst) == 0 || is_first)
     }
 
     /// An item of this connection was removed: its bell is nobody's here, or that of another item of the connection.
@@ -168,8 +181,8 @@ impl Set {
                 item.has_bell = false;
             }
             let _ = self.hang_bell(os, slot, object);
-        } else if let Some(bell) = memory::bell(object) {
-            drop_bell(self, bell);
+        } else {
+            memory::with_bell(object, |bell| self.take_down(bell));
         }
     }
 
@@ -296,17 +309,14 @@ impl Set {
             let Some(slot) = event.u64.checked_sub(1) else { continue };
             if let Some(object) = self.object_in(slot as u32) {
                 memory::rung(runtime, object);
-                if memory::bell(object).is_none() {
-                    self.forget_rung(object);
-                }
+                memory::with_silent_bell(object, |bell| self.take_down(bell));
             }
         }
     }
 
-    /// The peer has ended: its end of the bell is readable for ever.
-    fn forget_rung(&self, object: &Object) {
-        if let Some(bell) = memory::silent_bell(object) {
-            drop_bell(self, bell);
+    fn take_down(&self, bell: i32) {
+        if let Some(side) = &*self.side.lock() {
+            let _ = sys::poll::epoll_control(side.epoll.raw(), libc::EPOLL_CTL_DEL, bell, 0, 0);
         }
     }
 }
@@ -320,9 +330,10 @@ pub(crate) fn look_at(object: &Object) {
     });
 }
 
-/// A bell is about to be closed, or has nothing more to say.
-pub(crate) fn drop_bell(set: &Set, bell: i32) {
-    if let Some(side) = &*set.side.lock() {
-        let _ = sys::poll::epoll_control(side.epoll.raw(), libc::EPOLL_CTL_DEL, bell, 0, 0);
+/// A bell is about to be closed: the connection in this item has none, or gets another one. See [`memory::with_bell`].
+pub(crate) fn drop_bell(set: &Set, slot: u32, bell: i32) {
+    if let Some(item) = set.items.lock().get_mut(slot) {
+        item.has_bell = false;
     }
+    set.take_down(bell);
 }

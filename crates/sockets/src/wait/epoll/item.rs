@@ -113,7 +113,6 @@ impl Items {
         let was = item.is_merged();
         let was_active = item.active;
         (item.in_kernel, item.registered, item.active) = (registered.is_some(), registered, active);
-        item.has_bell &= active;
         let is_merged = item.is_merged();
         self.active = self.active - u32::from(was_active) + u32::from(active);
         match (was, is_merged) {

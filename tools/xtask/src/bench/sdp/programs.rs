@@ -64,10 +64,7 @@ pub(in crate::bench) fn run(plan: &Plan, names: &[String]) -> Result<()> {
         cells.extend([false, true].map(cell));
     }
     let world = World::new(plan)?;
-    let everywhere = [
-        ("LIBSDP_CONFIG_FILE".to_owned(), world.rules.display().to_string()),
-        ("SIDESTEP_LOCAL".to_owned(), "shm".to_owned()),
-    ];
+    let everywhere = [("LIBSDP_CONFIG_FILE".to_owned(), world.rules.display().to_string())];
     let mut progress = Progress::new(cells.len() * plan.rounds as usize);
     for round in 1..=plan.rounds {
         for cell in cells.iter_mut().filter(|cell| cell.failure.is_none()) {
