@@ -56,7 +56,9 @@ fn bpf_charged<T>(command: i32, attributes: &mut T) -> Result<usize> {
 
 /// BPF_MAP_CREATE.
 pub(crate) fn map_create(kind: u32, key: usize, value: usize, entries: u32, flags: u32) -> Result<Fd> {
-    let mut attributes = [kind, key as u32, value as u32, entries, flags, 0, 0];
+    // With the name, and all before it that valgrind looks at.
+    let mut attributes = [0; 12];
+    attributes[..5].copy_from_slice(&[kind, key as u32, value as u32, entries, flags]);
     bpf_charged(0, &mut attributes).map(Fd::adopt)
 }
 
