@@ -82,6 +82,11 @@ pub fn read_to(path: &CStr, buffer: &mut [u8]) -> Result<usize> {
     fill(&file, buffer)
 }
 
+fn answers(file: &Fd) -> bool {
+    let mut one = [libc::pollfd { fd: file.raw(), events: libc::POLLIN, revents: 0 }];
+    crate::poll::poll(&mut one, Some(ANSWERS_NS), None).is_ok_and(|ready| ready > 0)
+}
+
 /// Reads on, to the end of the file or of the buffer.
 fn fill(file: &Fd, buffer: &mut [u8]) -> Result<usize> {
     let mut filled = 0;
@@ -90,17 +95,22 @@ fn fill(file: &Fd, buffer: &mut [u8]) -> Result<usize> {
             Ok(0) => break,
             Ok(got) => filled += got,
             Err(libc::EINTR) => {}
+            Err(libc::EAGAIN) if answers(file) => {}
             Err(errno) => return Err(errno),
         }
     }
     Ok(filled)
 }
 
-/// A whole file of at most `limit` bytes; a larger one is EFBIG.
+/// How long a pipe or a terminal that was named for a file may take for the next bytes, nanoseconds.
+const ANSWERS_NS: u64 = 1_000_000_000;
+
+/// A whole file of at most `limit` bytes; a larger one is EFBIG. What is no file holds nobody up: a pipe that nobody
+/// writes to is empty, and what says nothing for a second is EAGAIN.
 pub fn read_whole(path: &CStr, limit: usize) -> Result<Vec<u8>> {
     /// Most files are smaller: memory that nothing is read into costs time, too.
     const FIRST: usize = 16 << 10;
-    let file = open_briefly(path, libc::O_RDONLY, 0)?;
+    let file = open_briefly(path, libc::O_RDONLY | libc::O_NONBLOCK, 0)?;
     let mut bytes = vec![0; FIRST.min(limit + 1)];
     let mut filled = 0;
     loop {
@@ -167,5 +177,24 @@ mod tests {
         assert_eq!(own, std::fs::read("/proc/self/exe").unwrap());
         assert_eq!(read_whole(c"/proc/self/exe", own.len() - 1), Err(libc::EFBIG));
         assert_eq!(read_whole(c"/proc/self/exe", own.len()).unwrap().len(), own.len());
+    }
+
+    #[test]
+    fn a_pipe_that_is_named_for_a_file_holds_nobody_up() {
+        let path = std::env::temp_dir().join(format!("sidestep-pipe-{}", std::process::id()));
+        let name = std::ffi::CString::new(path.to_str().unwrap()).unwrap();
+        let _ = std::fs::remove_file(&path);
+        // SAFETY: the name is a C string.
+        assert_eq!(unsafe { libc::mkfifo(name.as_ptr(), 0o600) }, 0);
+        assert_eq!(read_whole(&name, 100).as_deref(), Ok(&[][..]));
+        // One that is written to by and by is read to its end.
+        let mut both = std::fs::OpenOptions::new().read(true).write(true).open(&path).unwrap();
+        let writer = std::thread::spawn(move || {
+            std::thread::sleep(std::time::Duration::from_millis(50));
+            std::io::Write::write_all(&mut both, b"text").unwrap();
+        });
+        assert_eq!(read_whole(&name, 100).as_deref(), Ok(&b"text"[..]));
+        writer.join().unwrap();
+        std::fs::remove_file(&path).unwrap();
     }
 }
