@@ -181,6 +181,8 @@ pub(super) fn follow_thread(runtime: &'static Runtime, object: &'static Object, 
         || object.extra().is_some()
         || udp::has_company(object)
         || has_place(object)
+        // What waits of a group would be lost on the way.
+        || object.control.lock().multicast.has_groups()
         || runtime.lane_beside(lane).is_none()
     {
         return;
