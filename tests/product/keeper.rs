@@ -67,11 +67,14 @@ fn moves_to_the_wire_and_back(port: u16) {
 }
 
 #[test]
-fn without_a_keeper_the_connections_of_such_a_worker_stay_in_the_kernel() {
+fn where_nobody_is_to_be_asked_the_connections_of_such_a_worker_stay_in_the_kernel() {
     let Some(world) = world(&Options::default()) else { return };
-    let server = serve(&world, PORT + 1);
+    let server = late(&world, &world.hosts.right, SERVER).environment("SIDESTEP_KEEPER", "none");
+    let words = format!("{} {} nobody", world.hosts.right.address, PORT + 1);
+    let mut server = server.environment("SIDESTEP_MOVE_EVERY", "50").words(&words).start().unwrap();
+    server.wait_for_port(Protocol::Tcp, PORT + 1, DEADLINE).unwrap();
     let mut client = client(&world, PORT + 1);
-    eventually("the worker asked in vain", || server.stderr().contains("no keeper"));
+    eventually("the worker asked in vain", || server.stderr().contains("no privilege"));
     assert!(!server.stderr().contains(MOVED));
     client.tell("enough\n").unwrap();
     client.finish(DEADLINE).and_then(Finished::success).unwrap();

@@ -356,7 +356,7 @@ extern "C" fn forked_child() {
     let _inside = match thread().forking.replace(false) {
         true => {
             let inside = Inside::resume();
-            crate::guard::run(sockets::calls::fork_done);
+            crate::guard::run(sockets::calls::fork_done_in_child);
             inside
         }
         false => Inside::enter(),

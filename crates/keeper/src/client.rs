@@ -2,6 +2,8 @@
 //! the program gives up the privileges by which the keeper admits it ([`prepare`]); children of a fork make one of
 //! their own out of their parent's.
 //!
+//! Where the keeper does not do it, processes are asked that forked this one, and do it for their children.
+//!
 //! Once a connection stands, a question allocates nothing and takes two system calls. It is bounded in time: a keeper
 //! that does not answer is given up, and takes back what it does after that.
 
@@ -40,6 +42,8 @@ pub enum Error {
     Full,
     /// It did not answer in time.
     Silent,
+    /// A process that forked this one did not.
+    Stopped,
     /// It tried, and this is what it was told.
     Errno(i32),
 }
@@ -55,7 +59,8 @@ impl fmt::Display for Error {
             }
             Error::Full => to.write_str("the keeper (sidestepd) has as many clients as it takes"),
             Error::Silent => to.write_str("the keeper (sidestepd) does not answer"),
-            Error::Errno(errno) => write!(to, "the keeper (sidestepd) was told errno {errno}"),
+            Error::Stopped => to.write_str("the process that forked this one does not answer"),
+            Error::Errno(errno) => write!(to, "who was asked for it was told errno {errno}"),
         }
     }
 }
@@ -77,6 +82,9 @@ pub struct Client {
 
 static CLIENT: Mutex<Client> = Mutex::new(Client::new(Place::Nowhere));
 
+/// Those that forked this process and those before it, the first of them first: who holds an interface is among them.
+static PARENTS: Mutex<Vec<Client>> = Mutex::new(Vec::new());
+
 /// Says where the keeper is; until then there is none.
 pub fn configure(place: Place) {
     *CLIENT.lock() = Client::new(place);
@@ -87,20 +95,45 @@ pub fn prepare() {
     let _ = CLIENT.lock().connected();
 }
 
+/// Asks the keeper, and where that cannot do it those that forked this process.
+fn ask_any(ask: impl Fn(&mut Client) -> Result<()>) -> Result<()> {
+    let mut outcome = ask(&mut CLIENT.lock());
+    if is_final(outcome) {
+        return outcome;
+    }
+    for parent in PARENTS.lock().iter_mut() {
+        match ask(parent) {
+            Err(Error::Absent) => {}
+            Err(error) if !is_final(Err(error)) => outcome = Err(error.of_parent()),
+            done => return done,
+        }
+    }
+    outcome
+}
+
+/// Whether it was done, or tried by somebody who may: what that one was told holds.
+fn is_final(outcome: Result<()>) -> bool {
+    match outcome {
+        Ok(()) => true,
+        Err(Error::Errno(errno)) => !matches!(errno, libc::EPERM | libc::EACCES),
+        Err(_) => false,
+    }
+}
+
 /// Sets TCP_REPAIR of a socket, for which the caller has no privilege.
 pub fn repair(fd: i32, value: i32) -> Result<()> {
-    CLIENT.lock().repair(fd, value)
+    ask_any(|client| client.repair(fd, value))
 }
 
 /// Attaches a filter to a TCP socket by which nothing comes in, which takes CAP_NET_ADMIN since Linux 6.18; anybody
 /// detaches it.
 pub fn deafen(fd: i32) -> Result<()> {
-    CLIENT.lock().deafen(fd)
+    ask_any(|client| client.deafen(fd))
 }
 
 /// Binds a socket in repair mode to where another one of the caller's listens, on a port that takes a privilege.
 pub fn bind(fd: i32, listener: i32, to: SocketAddrV4) -> Result<()> {
-    CLIENT.lock().bind(fd, listener, to)
+    ask_any(|client| client.bind(fd, listener, to))
 }
 
 /// What the keeper hands out of an interface.
@@ -121,9 +154,23 @@ pub fn attach(interface: u32, socket: i32) -> core::result::Result<Attached, Not
     CLIENT.lock().attach(interface, socket)
 }
 
+/// The same of those that forked this process.
+pub fn attach_by_parent(interface: u32, socket: i32) -> core::result::Result<Attached, NotAttached> {
+    let mut outcome = Err(Err(Error::Absent));
+    for parent in PARENTS.lock().iter_mut() {
+        match parent.attach(interface, socket) {
+            Err(Err(Error::Absent)) => {}
+            Err(Err(error)) => outcome = Err(Err(error.of_parent())),
+            Err(Ok(words)) => outcome = Err(Ok(words)),
+            Ok(attached) => return Ok(attached),
+        }
+    }
+    outcome
+}
+
 /// Has the kernel look for a neighbour, which takes CAP_NET_ADMIN.
 pub fn resolve(interface: u32, address: Ipv4Addr) -> Result<()> {
-    CLIENT.lock().resolve(interface, address)
+    ask_any(|client| client.resolve(interface, address))
 }
 
 /// Hands an interface over that another keeper had handed out, which is gone.
@@ -132,8 +179,36 @@ pub fn restore(interface: u32, description: &[u8], descriptors: &[i32]) -> Resul
 }
 
 /// Held while a process forks, so that the child finds no question half asked.
-pub fn fork_begins() -> MutexGuard<'static, Client> {
-    CLIENT.lock()
+pub struct Forking {
+    _client: MutexGuard<'static, Client>,
+    _parents: MutexGuard<'static, Vec<Client>>,
+}
+
+/// See [`Forking`].
+pub fn fork_begins() -> Forking {
+    Forking { _client: CLIENT.lock(), _parents: PARENTS.lock() }
+}
+
+/// For a process that forks: by what its children ask, and where it hears them.
+pub fn pair_for_children() -> Result<(Fd, Fd)> {
+    let (theirs, ours) = sys::socket::pair(libc::SOCK_SEQPACKET).map_err(|_| Error::Absent)?;
+    bound(&theirs)?;
+    Ok((theirs, ours))
+}
+
+/// In the child of a fork: all connections are its parent's. `parent`: by what that one is asked, if it answers.
+pub fn after_fork(parent: Option<Fd>) {
+    CLIENT.lock().process = 0;
+    let mut parents = PARENTS.lock();
+    parents.retain(Client::lives);
+    parents.iter_mut().for_each(|client| client.process = 0);
+    parents.extend(parent.map(|parent| Client { connection: Some(parent), ..Client::new(Place::Nowhere) }));
+}
+
+impl Error {
+    fn of_parent(self) -> Error {
+        if self == Error::Silent { Error::Stopped } else { self }
+    }
 }
 
 impl Client {
@@ -177,6 +252,14 @@ impl Client {
     pub fn over(connection: Fd) -> Client {
         let client = Client::new(Place::Nowhere);
         Client { connection: Some(connection), process: sys::process::pid(), ..client }
+    }
+
+    /// Whether somebody is at the other end.
+    fn lives(&self) -> bool {
+        self.connection.as_ref().is_some_and(|connection| {
+            let mut one = [sys::poll::pollfd { fd: connection.raw(), events: 0, revents: 0 }];
+            sys::poll::poll(&mut one, Some(0), None) == Ok(0)
+        })
     }
 
     /// A connection of this process', to which Hello was said.

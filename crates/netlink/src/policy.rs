@@ -125,14 +125,23 @@ impl PolicyMonitor {
         Ok(PolicyMonitor { socket })
     }
 
+    /// For a process that may not ask: what hears of changes, and then whether there are policies. Nothing is missed
+    /// between.
+    pub fn for_another() -> Result<(Fd, bool), i32> {
+        match PolicyMonitor::open() {
+            Ok(monitor) => {
+                let policies = Netlink::open_xfrm()?.policies()?;
+                Ok((monitor.socket, !policies.is_empty()))
+            }
+            // This kernel has no such policies, and nothing to hear of them.
+            Err(libc::EPROTONOSUPPORT) => sys::fd::eventfd().map(|nothing| (nothing, false)),
+            Err(errno) => Err(errno),
+        }
+    }
+
     /// One that somebody opened who may, and passed.
     pub fn received(socket: Fd) -> PolicyMonitor {
         PolicyMonitor { socket }
-    }
-
-    /// To be passed.
-    pub fn into_socket(self) -> Fd {
-        self.socket
     }
 
     /// Readable while something changed.

@@ -6,6 +6,7 @@ use crate::runtime::Runtime;
 use config::XdpMode;
 use config::interfaces::Choice;
 use netlink::Link;
+use xdp::caps::NotWorth;
 use xdp::{Device, Inherited, Mode, Options, Refusal};
 
 /// Opens the AF_XDP device of an interface, if it is chosen. What refuses is logged in the device's own words.
@@ -13,23 +14,19 @@ pub(crate) fn open(runtime: &Runtime, link: &Link) -> Result<Device, Why> {
     if link.loopback {
         return Err(Why::LocalAddress);
     }
-    match runtime.interfaces.choice(&link.name) {
-        Choice::No => return Err(Why::InterfaceNotChosen),
-        Choice::Yes => {}
-        Choice::Auto => {
-            if let Err(because) = xdp::caps::worth_it(&link.name) {
-                if crate::settings::is_wanted() && is_only_choice(runtime, link) {
-                    logger::once!(
-                        Info,
-                        "{}: left to the kernel: {because} (SIDESTEP_INTERFACES={})",
-                        link.name,
-                        link.name
-                    );
-                }
-                logger::debug!("{}: not chosen by itself: {because}", link.name);
-                return Err(Why::InterfaceNotChosen);
+    if let Err(because) = choice(runtime, link) {
+        if let Some(because) = because {
+            if crate::settings::is_wanted() && is_only_choice(runtime, link) {
+                logger::once!(
+                    Info,
+                    "{}: left to the kernel: {because} (SIDESTEP_INTERFACES={})",
+                    link.name,
+                    link.name
+                );
             }
+            logger::debug!("{}: not chosen by itself: {because}", link.name);
         }
+        return Err(Why::InterfaceNotChosen);
     }
     let options = Options {
         mode: match runtime.parameters.xdp_mode {
@@ -45,11 +42,7 @@ pub(crate) fn open(runtime: &Runtime, link: &Link) -> Result<Device, Why> {
         answer_mss: answer_mss(runtime, link),
     };
     let inherited = runtime.inherited(link.index);
-    let by_keeper = match &inherited {
-        Some(inherited) if !inherited.is_kept() => Err(None),
-        _ => keeper::attach(runtime, link),
-    };
-    let said = match by_keeper {
+    let said = match keeper::attach(runtime, link, inherited.as_ref()) {
         Ok(device) => return Ok(device),
         Err(said) => said,
     };
@@ -79,10 +72,27 @@ pub(crate) fn open(runtime: &Runtime, link: &Link) -> Result<Device, Why> {
     })
 }
 
-/// A further device on an interface that this process has open. Who has it by a keeper asks that for the next, too.
+/// Whether an interface is chosen; why not, unless somebody said so.
+fn choice(runtime: &Runtime, link: &Link) -> Result<(), Option<NotWorth>> {
+    match runtime.interfaces.choice(&link.name) {
+        Choice::No => Err(None),
+        Choice::Yes => Ok(()),
+        Choice::Auto => xdp::caps::worth_it(&link.name).map_err(Some),
+    }
+}
+
+/// Whether an interface would be opened if a socket needed it, as far as that is known before.
+pub(crate) fn is_chosen(runtime: &Runtime, link: &Link) -> bool {
+    !link.loopback && choice(runtime, link).is_ok()
+}
+
+/// A further device on an interface that this process has open. Who was handed it asks for the next, too.
 pub(crate) fn open_beside(runtime: &Runtime, link: &Link, beside: Inherited) -> Option<Device> {
+    if let Ok(device) = keeper::attach(runtime, link, Some(&beside)) {
+        return Some(device);
+    }
     if beside.is_kept() {
-        return keeper::attach(runtime, link).ok();
+        return None;
     }
     Device::attach(&beside).inspect_err(|refusal| logger::debug!("{}: {refusal}", link.name)).ok()
 }

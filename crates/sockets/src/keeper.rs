@@ -1,14 +1,15 @@
 //! What needs a privilege that this process may not have: it tries by itself, and asks the keeper (`docs/keeper.md`)
-//! where it may not. Why the keeper did not do it is told once.
+//! where it may not, or the process that forked it (`family/lending.rs`). Why they did not do it is told once.
 
 use crate::address;
 use crate::fd_table;
 use crate::object::Kind;
 use crate::runtime::Runtime;
 use core::net::{Ipv4Addr, Ipv6Addr, SocketAddrV4};
-use keeper::client::{self, Attached, Error};
+use keeper::client::{self, Attached, Error, NotAttached};
 use libc::{IPPROTO_TCP, c_int};
 use netlink::{Link, PolicyMonitor};
+use sys::Fd;
 use sys::socket::{attach_filter, option, set_option};
 use xdp::{Device, HandOver, Inherited};
 
@@ -57,28 +58,56 @@ fn listener_at(to: SocketAddrV4) -> Option<c_int> {
     (0..fd_table::end()).filter(may_listen).find(listens)
 }
 
-/// A lane on an interface that the keeper holds, or opens. `Err`: why not, unless there is no keeper.
-pub(crate) fn attach(runtime: &Runtime, link: &Link) -> Result<Device, Option<String>> {
+/// A lane on an interface by another process, beside that which was inherited, if it is to be had so: from the keeper,
+/// or one that forked this one. `Err`: why not, unless there is nobody.
+pub(crate) fn attach(
+    runtime: &Runtime,
+    link: &Link,
+    inherited: Option<&Inherited>,
+) -> Result<Device, Option<String>> {
+    match inherited {
+        Some(inherited) if !inherited.is_kept() && has_privilege() => Err(None),
+        Some(inherited) if !inherited.is_kept() => attach_by_parent(runtime, link),
+        _ => attach_by_keeper(runtime, link)
+            .or_else(|said| attach_by_parent(runtime, link).map_err(|by_parent| by_parent.or(said))),
+    }
+}
+
+fn attach_by_keeper(runtime: &Runtime, link: &Link) -> Result<Device, Option<String>> {
     if runtime.parameters.tcp_max_syn_rate > 0 {
         // Such a program must see all requests, which the program that all share answers some of.
         return Err(None);
     }
+    attached(runtime, link, "the keeper (sidestepd)", client::attach, Inherited::received)
+}
+
+fn attach_by_parent(runtime: &Runtime, link: &Link) -> Result<Device, Option<String>> {
+    let who = "the process that forked this one";
+    attached(runtime, link, who, client::attach_by_parent, Inherited::received_of_family)
+}
+
+fn attached(
+    runtime: &Runtime,
+    link: &Link,
+    who: &str,
+    ask: impl Fn(u32, c_int) -> Result<Attached, NotAttached>,
+    receive: impl Fn(&[u8], Vec<Fd>) -> Result<Inherited, xdp::Refusal>,
+) -> Result<Device, Option<String>> {
     let here = sys::socket::socket(libc::AF_INET, libc::SOCK_DGRAM, 0).map_err(|_| None)?;
-    let Attached { description, mut descriptors, has_policies } = client::attach(link.index, here.raw())
-        .map_err(|not| match not {
-            Ok(words) => Some(format!("the keeper (sidestepd): {words}")),
+    let Attached { description, mut descriptors, has_policies } =
+        ask(link.index, here.raw()).map_err(|not| match not {
+            Ok(words) => Some(format!("{who}: {words}")),
             Err(Error::Absent) => None,
             Err(error) => Some(error.to_string()),
         })?;
     if descriptors.is_empty() {
-        return Err(Some("the keeper (sidestepd) handed out nothing".to_owned()));
+        return Err(Some(format!("{who} handed out nothing")));
     }
     let monitor = PolicyMonitor::received(descriptors.remove(0));
-    let inherited = Inherited::received(&description, descriptors);
-    let device = inherited.and_then(|inherited| Device::attach(&inherited));
-    let device = device.map_err(|refusal| Some(format!("what the keeper handed out: {refusal}")))?;
+    let device = receive(&description, descriptors).and_then(|inherited| Device::attach(&inherited));
+    let device = device.map_err(|refusal| Some(format!("what {who} handed out: {refusal}")))?;
     runtime.policies.begin_by(monitor, has_policies);
-    logger::debug!("{}: by the keeper", link.name);
+    logger::debug!("{}: by {who}", link.name);
     Ok(device)
 }
 
@@ -117,10 +146,21 @@ pub(crate) fn resolve(runtime: &Runtime, link: u32, next_hop: Ipv4Addr) {
 
 /// A process that has the privilege may be about to give it up, with the user by which the keeper admits it.
 pub(crate) fn prepare() {
-    const CAP_NET_ADMIN: u64 = 1 << 12;
-    if sys::process::capabilities().unwrap_or(0) & CAP_NET_ADMIN != 0 {
+    if has(CAP_NET_ADMIN) {
         client::prepare();
     }
+}
+
+/// Whether this process does by itself what others ask for.
+pub(crate) fn has_privilege() -> bool {
+    has(CAP_NET_ADMIN | CAP_NET_RAW)
+}
+
+const CAP_NET_ADMIN: u64 = 1 << 12;
+const CAP_NET_RAW: u64 = 1 << 13;
+
+fn has(all: u64) -> bool {
+    sys::process::capabilities().unwrap_or(0) & all == all
 }
 
 /// That there is no keeper is the usual case, and no fault.

@@ -178,8 +178,16 @@ impl Runtime {
         }
     }
 
+    /// It, as SO_NETNS_COOKIE has it.
+    pub(crate) fn namespace(&self) -> u64 {
+        if self.namespace.load(Ordering::Acquire) == 0 {
+            self.is_here();
+        }
+        self.namespace.load(Ordering::Acquire)
+    }
+
     /// Whether the calling thread is in that namespace.
-    fn is_here(&self) -> bool {
+    pub(crate) fn is_here(&self) -> bool {
         sys::socket::socket(libc::AF_INET, libc::SOCK_DGRAM, 0).is_ok_and(|fd| self.is_in_namespace(fd.raw()))
     }
 

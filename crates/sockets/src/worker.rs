@@ -379,11 +379,14 @@ impl Worker {
     fn may_doze(&self, now: u64) -> bool {
         let wakes = |lane: &Lane| lane.sleepers.load(Ordering::Relaxed) > 0 || is_away(lane, now);
         now.saturating_sub(self.moved_at) >= CALM_NS
-            && !FAMILY.is_busy()
+            && !FAMILY.is_hurried()
             && self.runtime.lanes().all(|lane| lane.is_fenced() || wakes(lane))
     }
 
     fn dozing_interval(&self) -> u64 {
+        if self.runtime.lanes().next().is_none() {
+            return ATTEND_NS;
+        }
         (self.interval * DOZING_INTERVALS).min(SWEEP_NS).max(self.interval)
     }
 

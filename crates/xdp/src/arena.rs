@@ -62,7 +62,7 @@ struct Header {
     ended: AtomicU64,
     /// What the holder of the rings is about to post, or 0: see [`Posting`].
     posting: AtomicU64,
-    /// The keeper that looks after the arena, which may have ended; 0: none ever did.
+    /// The keeper that looks after the arena, which may have ended; 0: none does.
     keeper: AtomicU32,
 }
 
@@ -160,7 +160,7 @@ impl Arena {
         [self.file.raw(), self.maker.raw()]
     }
 
-    /// The keeper that looks after it, or did until its end.
+    /// The keeper that looks after it, or did until its end: sidestepd, or a process that forked the others.
     pub(crate) fn keeper(&self) -> i32 {
         self.header().keeper.load(Ordering::Acquire) as i32
     }
@@ -168,6 +168,17 @@ impl Arena {
     /// This process looks after it from now on.
     pub(crate) fn keep(&self) {
         self.header().keeper.store(this_process(), Ordering::Release);
+    }
+
+    /// Whether this process is the one that looks after it.
+    pub(crate) fn is_kept_here(&self) -> bool {
+        self.keeper() == sys::process::pid()
+    }
+
+    /// If this process looks after it, nobody does from now on.
+    pub(crate) fn stop_keeping(&self) {
+        let own = this_process();
+        let _ = self.header().keeper.compare_exchange(own, 0, Ordering::AcqRel, Ordering::Relaxed);
     }
 
     /// Whether a keeper looks after it.

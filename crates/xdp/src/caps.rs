@@ -1,6 +1,7 @@
 //! What this process, kernel and interface can do, and whether an interface is worth accelerating unasked.
 
 use core::fmt;
+use std::sync::OnceLock;
 
 use crate::flood::{Answers, Flood};
 use crate::interface::Interface;
@@ -8,6 +9,24 @@ use crate::privilege::Missing;
 use crate::query;
 use crate::steering::Steering;
 use crate::{Mode, Refusal};
+
+/// Whether an interface can be handed out to another process, which maps rings of bound sockets: since Linux 6.4.
+pub fn hands_out() -> bool {
+    static SINCE: OnceLock<bool> = OnceLock::new();
+    *SINCE.get_or_init(|| {
+        let release = sys::file::read_whole(c"/proc/sys/kernel/osrelease", 256).unwrap_or_default();
+        // Without /proc nobody knows, and most kernels are newer.
+        is_since_6_4(&String::from_utf8_lossy(&release))
+    })
+}
+
+fn is_since_6_4(release: &str) -> bool {
+    let mut numbers = release.split(|c: char| !c.is_ascii_digit()).map(str::parse::<u32>);
+    match (numbers.next(), numbers.next()) {
+        (Some(Ok(major)), Some(Ok(minor))) => (major, minor) >= (6, 4),
+        _ => true,
+    }
+}
 
 /// Why an interface is left to the kernel unless it is named explicitly.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -150,6 +169,12 @@ fn features(interface: &Interface) -> u64 {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_release_begins_with_two_numbers() {
+        assert!(["6.4", "6.12.1-amd64", "10.0-rc1", "?"].into_iter().all(is_since_6_4));
+        assert!(!["5.10.0-35-amd64", "6.3.9", "6.1.0"].into_iter().any(is_since_6_4));
+    }
 
     #[test]
     fn unasked_no_driver_but_veth_is_attached_to() {

@@ -119,7 +119,7 @@ impl Device {
         self.shared.large(&self.queues[0].socket.fd);
     }
 
-    /// What further devices of this process are opened from ([`Device::attach`]), as a child's is.
+    /// What further devices are opened from, of this process ([`Device::attach`]) as those of its children.
     pub fn beside(&self) -> Inherited {
         self.shared.make_anchors(&self.queues);
         Inherited { shared: self.shared.clone() }
@@ -159,7 +159,12 @@ impl Device {
 
     /// Does a keeper hold the interface?
     pub fn is_kept(&self) -> bool {
-        self.shared.is_kept
+        self.shared.is_kept && !self.shared.is_of_family
+    }
+
+    /// This process becomes another program, which looks after nobody.
+    pub fn leave_children(&self) {
+        self.shared.arena.stop_keeping();
     }
 
     /// What sends IP packets by way of the kernel's routes. EPERM: this process has not got the privilege (any more).

@@ -7,6 +7,7 @@ use crate::refusals::Refusals;
 use crate::session;
 use crate::status::Told;
 use keeper::protocol::{Kind, Packet};
+use keeper::session::{Session, let_look, say};
 use std::collections::{BTreeMap, HashMap};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
@@ -207,8 +208,12 @@ impl Keeper {
         let keeper = Arc::clone(self);
         // What does not start closes the connection, and gives the seat back.
         let body = move || {
-            session::serve(&keeper, &connection, &seat);
-            keeper.mourn(&connection);
+            let mut session = Session::new(connection);
+            session::serve(&keeper, &mut session, &seat);
+            let process = session.process();
+            // What it has in repair mode leaves that.
+            drop(session);
+            keeper.mourn(process);
         };
         if let Err(error) = start(body) {
             eprintln!("sidestepd: a client of user {user} is refused: {error}");
@@ -226,7 +231,7 @@ impl Keeper {
         }
         let keeper = Arc::clone(self);
         let body = move || {
-            session::let_look(&keeper, &connection);
+            let_look(&session::Client { keeper: &keeper, seat: None }, &connection);
             keeper.clients().strangers -= 1;
         };
         if start(body).is_err() {
@@ -235,8 +240,7 @@ impl Keeper {
     }
 
     /// A client has hung up. If its process ends, the peers of its connections are to know.
-    fn mourn(&self, connection: &Fd) {
-        let process = sys::socket::peer_process(connection.raw()).unwrap_or(0);
+    fn mourn(&self, process: i32) {
         if process == 0 || self.held.is_empty() {
             return;
         }
@@ -280,7 +284,7 @@ fn start(body: impl FnOnce() + Send + 'static) -> std::io::Result<()> {
 
 /// Says why, as the answer to the Hello that is coming or has come.
 fn refuse(connection: &Fd, errno: i32) {
-    session::say(connection, Packet::question(Kind::Hello, 1, 0).answered(errno));
+    say(connection, Packet::question(Kind::Hello, 1, 0).answered(errno));
 }
 
 /// Whether this process may switch repair mode here.

@@ -66,7 +66,8 @@ impl Held {
 
     /// A lane for a process on an interface, which is opened for it if need be. An error is for the program's log.
     pub(crate) fn attach(&self, index: u32, process: i32) -> Result<Given, String> {
-        let (monitor, has_policies) = policies().map_err(|errno| format!("IPsec policies: errno {errno}"))?;
+        let (monitor, has_policies) =
+            PolicyMonitor::for_another().map_err(|errno| format!("IPsec policies: errno {errno}"))?;
         let name = xdp::interface_name(index).map_err(|_| "no such interface".to_owned())?;
         self.await_predecessors(index);
         let kept = self.kept(index, &name, || self.open(&name))?;
@@ -220,19 +221,6 @@ impl Held {
 
     fn all(&self) -> MutexGuard<'_, HashMap<u32, One>> {
         self.all.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-}
-
-/// What hears of changes of IPsec policies, and then whether there are any: nothing is missed between.
-fn policies() -> sys::Result<(Fd, bool)> {
-    match PolicyMonitor::open() {
-        Ok(monitor) => {
-            let policies = Netlink::open_xfrm()?.policies()?;
-            Ok((monitor.into_socket(), !policies.is_empty()))
-        }
-        // This kernel has no such policies, and nothing to hear of them.
-        Err(libc::EPROTONOSUPPORT) => sys::fd::eventfd().map(|nothing| (nothing, false)),
-        Err(errno) => Err(errno),
     }
 }
 

@@ -4,8 +4,8 @@
 //! A thread for each client, so that whoever passes a descriptor on which a call never returns (a file of FUSE, a
 //! socket that somebody holds) stops only himself.
 //!
-//! Reading order: `clients.rs` (who is there, how many, until when), `session.rs` (one client), `repair.rs` (what is
-//! done for it), `policy.rs` (who may), `refusals.rs` (who was refused), `status.rs` (what is told of it all),
+//! Reading order: `clients.rs` (who is there, how many, until when), `session.rs` (one client; how it is answered is in
+//! `keeper::session`), `policy.rs` (who may), `refusals.rs` (who was refused), `status.rs` (what is told of it all),
 //! `listening.rs` (where it listens).
 
 mod clients;
@@ -13,7 +13,6 @@ mod interfaces;
 mod listening;
 mod policy;
 mod refusals;
-mod repair;
 mod session;
 mod status;
 mod telling;

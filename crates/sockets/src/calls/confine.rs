@@ -7,6 +7,7 @@ use crate::answer::Why;
 use crate::background::BACKGROUND;
 use crate::carrier::OPENING;
 use crate::ending;
+use crate::family::FAMILY;
 use crate::fd_table;
 use crate::offload;
 use crate::runtime::{self, Runtime};
@@ -44,6 +45,7 @@ pub fn filter(call: impl FnOnce() -> bool) -> bool {
     let was_confined = runtime.confined.swap(true, Ordering::AcqRel);
     OPENING.wait();
     let stopped = worker::stop();
+    FAMILY.stop_lending();
     let stay = expel_all(runtime);
     let is_needed = stopped && stay > 0;
     if is_needed {

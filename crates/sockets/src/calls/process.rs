@@ -2,6 +2,7 @@
 
 use super::passing::is_close_on_exec;
 use crate::answer::Why;
+use crate::background::BACKGROUND;
 use crate::carrier;
 use crate::counts;
 use crate::ending::{self, ENDING, LOCKS_WAIT_NS};
@@ -41,11 +42,11 @@ struct ForkLocks {
     _objects: MutexGuard<'static, Vec<&'static Object>>,
     _sets: MutexGuard<'static, Vec<&'static epoll::Set>>,
     _spares: MutexGuard<'static, Vec<tcp::Spare>>,
-    _keeper: MutexGuard<'static, keeper::client::Client>,
+    _keeper: keeper::client::Forking,
 }
 
-/// Held between `fork_begins` and `fork_done`, by the thread that forks and by its copy in the child; a box. Who has
-/// these locks is the only one that writes here.
+/// Held from `fork_begins` until the fork is done, by the thread that forks and by its copy in the child; a box. Who
+/// has these locks is the only one that writes here.
 static FORKING: AtomicPtr<ForkLocks> = AtomicPtr::new(core::ptr::null_mut());
 
 fn release_fork_locks() {
@@ -56,14 +57,14 @@ fn release_fork_locks() {
     }
 }
 
-/// Before fork, in the parent: takes our locks, so that the child finds them free. `fork_done` follows in both.
+/// Before fork, in the parent: takes our locks, so that the child finds them free. one of the next two follows.
 pub fn fork_begins() {
     if let Some(runtime) = runtime::get() {
         memory::before_fork(runtime);
         FAMILY.before_fork(runtime);
-        carrier::before_fork(runtime);
+        let lends = carrier::before_fork(runtime);
         let locks = ForkLocks {
-            _family: FAMILY.fork_begins(),
+            _family: FAMILY.fork_begins(lends),
             _runtime: runtime.fork_begins(),
             _objects: object::lock_free(),
             _sets: epoll::lock_free(),
@@ -74,32 +75,39 @@ pub fn fork_begins() {
     }
 }
 
-/// After fork, in parent and child: releases what `fork_begins` took.
-pub fn fork_done() {
+/// After fork, in the child: releases what `fork_begins` took, which this copy of its thread holds.
+pub fn fork_done_in_child() {
     release_fork_locks();
-    FAMILY.fork_done();
 }
 
-/// In the child of fork, right after `fork_done`, before anything else runs there: lanes and connections are the
-/// parent's. The child's copies of descriptors are the kernel's sockets, or shadows; a connection of an engine's is
+/// The same in the parent.
+pub fn fork_done() {
+    release_fork_locks();
+    if FAMILY.fork_done()
+        && let Some(runtime) = runtime::get()
+    {
+        worker::wake_or_start(runtime);
+        if !BACKGROUND.is_running() {
+            FAMILY.stop_lending();
+        }
+    }
+}
+
+/// In the child of fork, right after `fork_done_in_child`, before anything else runs there: lanes and connections are
+/// the parent's. The child's copies of descriptors are the kernel's sockets, or shadows; a connection of an engine's is
 /// claimed from the parent (`family/claim.rs`).
 pub fn forked_child() {
     let Some(runtime) = runtime::get() else { return };
-    // What `fork_begins` took in the parent is held by this copy of its thread, and is needed below.
-    fork_done();
     sys::clock::after_fork();
     waker::after_fork();
     // SAFETY: a fresh child has the one thread that forked, and it holds nothing any more.
     let child = &unsafe { sys::InChild::new() };
-    let mut listens = false;
     FAMILY.after_fork(child);
     ::memory::sign::after_fork(child);
     for fd in 0..fd_table::end() {
         match fd_table::entry(fd) {
             Some(Entry::Epoll(set)) => set.after_fork(child),
-            Some(Entry::Socket(object)) if carrier::after_fork(object, child) => {
-                listens |= object.control.lock().queue.is_some();
-            }
+            Some(Entry::Socket(object)) if carrier::after_fork(object, child) => {}
             // (A listener that another thread made since the fork began.)
             Some(Entry::Socket(object))
                 if matches!(object.kind(), Kind::Listener | Kind::Udp | Kind::Inherited) =>
@@ -117,7 +125,7 @@ pub fn forked_child() {
             None => {}
         }
     }
-    runtime.after_fork(listens, child);
+    runtime.after_fork(child);
     carrier::OPENING.after_fork();
     carrier::THREADS.after_fork(child);
     ENDING.after_fork();
@@ -179,6 +187,10 @@ pub fn executing() {
     }
     if is_awaited {
         lane::await_under_way(runtime);
+    }
+    let patience = sys::clock::now() + LOCKS_WAIT_NS;
+    for inner in runtime.lanes().filter_map(|lane| lane.lock_until(patience)) {
+        inner.device.leave_children();
     }
     // A child that only execs has nothing to end.
     if lost > 0 || runtime.lanes().next().is_some() {

@@ -5,17 +5,24 @@ use super::carried::{stays, wait_while_moving};
 use super::datagrams::waits;
 use super::holders;
 use crate::address;
+use crate::family::FAMILY;
 use crate::fd_table;
+use crate::keeper;
 use crate::memory;
 use crate::object::{Kind, Object};
 use crate::offload;
 use crate::runtime::Runtime;
-use core::sync::atomic::Ordering;
+use ::keeper::place::Place;
+use config::Carrier;
+use core::sync::atomic::{AtomicI32, Ordering};
 use stats::Verdict;
 
-/// Before a fork, in the parent. A process that forks and has a listener is a server, whose children will want lanes:
-/// they can have them beside its own only.
-pub(crate) fn before_fork(runtime: &'static Runtime) {
+/// Before a fork, in the parent. A process that forks and has a listener is a server, whose children may want lanes,
+/// beside its own. True: they ask it for them, and for what they have no privilege for.
+pub(crate) fn before_fork(runtime: &'static Runtime) -> bool {
+    let lends_already = FAMILY.lends();
+    let is_settled = lends_already || CAN_NOTHING.load(Ordering::Relaxed) == sys::process::pid();
+    let (mut listens, mut serves) = (false, false);
     for fd in 0..fd_table::end() {
         let Some(object) = fd_table::socket(fd) else { continue };
         // The first of its descriptors speaks for all.
@@ -31,22 +38,48 @@ pub(crate) fn before_fork(runtime: &'static Runtime) {
             continue;
         }
         if is_listener(object) {
-            if runtime.sdp.is_none() && runtime.lanes().next().is_none() && !runtime.has_asked_for_lanes() {
-                open_for_children(runtime, fd);
-            }
+            listens = true;
+            serves = serves || !is_settled && serves_others(runtime, fd);
         } else if !holders::share(object) {
             stays(object, Verdict::OthersHaveIt);
         }
     }
+    let lends = lends_already || (serves || runtime.lanes().next().is_some()) && may_lend(runtime);
+    if listens && !lends {
+        CAN_NOTHING.store(sys::process::pid(), Ordering::Relaxed);
+    }
+    lends
 }
 
-fn open_for_children(runtime: &'static Runtime, fd: i32) {
-    if let Ok(local) = address::of_shadow(&runtime.os, fd)
-        && !local.ip().is_loopback()
-    {
+/// The process that was found to have nothing for its children, when it forked with a listener.
+static CAN_NOTHING: AtomicI32 = AtomicI32::new(0);
+
+/// Whether clients of a listener come by an interface that is chosen. Where children can only inherit it, it is opened.
+fn serves_others(runtime: &'static Runtime, listener: i32) -> bool {
+    let Ok(local) = address::of_shadow(&runtime.os, listener) else { return false };
+    if runtime.sdp.is_some() || local.ip().is_loopback() {
+        return false;
+    }
+    let is_asked_for = runtime.lanes().next().is_some() || runtime.has_asked_for_lanes();
+    if !is_asked_for && (runtime.parameters.is_on_wire_at_once() || !may_ask(runtime)) {
         // A failure is told with the first connection that would move.
         let _ = offload::lanes_at(runtime, *local.ip());
     }
+    runtime.may_serve(*local.ip())
+}
+
+/// Whether children may ask for an interface: neither is nobody to be asked, nor a keeper to be started, which only
+/// this process can do.
+fn may_ask(runtime: &Runtime) -> bool {
+    matches!(Place::of(&runtime.parameters.keeper), Place::Default | Place::Path(_)) && xdp::caps::hands_out()
+}
+
+/// Whether this process can do something for its children.
+fn may_lend(runtime: &Runtime) -> bool {
+    runtime.sdp.is_none()
+        && runtime.parameters.carrier != Carrier::Kernel
+        && may_ask(runtime)
+        && keeper::has_privilege()
 }
 
 /// In the child of a fork. True: what the kernel carries is known here, too.

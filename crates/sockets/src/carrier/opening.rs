@@ -3,6 +3,7 @@
 //! kernel nothing meanwhile. Questions about routes and addresses wait for the lock that attaching a program holds
 //! (RTNL), which takes hundreds of milliseconds where others have the processors.
 
+use crate::background::BACKGROUND;
 use crate::lane::Lane;
 use crate::runtime::Runtime;
 use core::sync::atomic::{AtomicBool, AtomicI32, AtomicU32, Ordering};
@@ -80,6 +81,11 @@ impl Opening {
         links.is_empty()
     }
 
+    /// A child of this process wants a lane on an interface, which is opened now.
+    pub(crate) fn for_child(&self, runtime: &'static Runtime, link: u32) {
+        self.note(runtime, CALLS, &[link]);
+    }
+
     fn want(&self, links: &[u32]) {
         for link in links {
             for place in &self.wanted {
@@ -132,6 +138,8 @@ fn begin(runtime: &'static Runtime, links: Vec<u32>) {
             let _ = runtime.lane_for_link(link);
         }
         OPENING.end();
+        // Children may wait for it.
+        BACKGROUND.look();
     };
     if sys::thread::spawn("sidestep", open).is_err() {
         // It is tried again with the next calls.

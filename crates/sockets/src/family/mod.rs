@@ -6,9 +6,11 @@
 //! claim a connection the parent's close does not end it, nor does its exit: what children may claim then moves, too. A
 //! UDP socket that the child receives by is claimed in the same way, with what waits in the engine.
 //!
-//! A listener is the kernel's before the first child is there (`listeners.rs`).
+//! A listener is the kernel's before the first child is there (`listeners.rs`). What children have no privilege for,
+//! the parent does for them (`lending.rs`).
 
 mod claim;
+mod lending;
 mod listeners;
 
 pub(crate) use listeners::{accepted, is_shared_out, room_for_name, share};
@@ -48,14 +50,16 @@ pub(crate) struct Family {
 /// What the lock protects.
 #[derive(Default)]
 pub(crate) struct State {
-    /// Made before a fork: our end, the child's, and who we are.
-    pending: Option<(Channel, Fd, i32)>,
+    /// Made before a fork: our end, and the child's.
+    pending: Option<(Channel, Fd)>,
     channels: Vec<Channel>,
     /// Connections that this process closed and a child may use, with their shadows, which keep their ports reserved.
     kept: Vec<(&'static Object, Option<Fd>)>,
     /// Connections that moved into the kernel, until when the engine may still be given packets of theirs.
     moved: Vec<(u64, Moved)>,
     leaving: Vec<listeners::Leaving>,
+    /// What this process does for its children, from the first fork on that it may matter to.
+    lending: Option<lending::Lending>,
 }
 
 impl State {
@@ -66,6 +70,7 @@ impl State {
             kept: Vec::new(),
             moved: Vec::new(),
             leaving: Vec::new(),
+            lending: None,
         }
     }
 }
@@ -94,8 +99,9 @@ impl Family {
         }
     }
 
-    /// Before a fork: what the child may claim is held for it. The lock is kept until both processes are there.
-    pub(crate) fn fork_begins(&self) -> sys::MutexGuard<'_, State> {
+    /// Before a fork: what the child may claim is held for it. `lends`: it may want something of this process. The lock
+    /// is kept until both processes are there.
+    pub(crate) fn fork_begins(&self, lends: bool) -> sys::MutexGuard<'_, State> {
         self.is_shared.store(true, Ordering::Relaxed);
         let mut objects: Vec<&'static Object> = Vec::new();
         for fd in 0..fd_table::end() {
@@ -107,6 +113,9 @@ impl Family {
         }
         let mut state = self.state.lock();
         state.pending = None;
+        if lends {
+            state.lend();
+        }
         if objects.is_empty() {
             return state;
         }
@@ -115,22 +124,23 @@ impl Family {
             object.holders.fetch_add(1, Ordering::AcqRel);
         }
         let objects = objects.into_iter().map(Claimable::of).collect();
-        state.pending = Some((Channel { fd: ours, objects }, theirs, sys::process::pid()));
+        state.pending = Some((Channel { fd: ours, objects }, theirs));
         state
     }
 
-    /// After the fork, in the parent (in the child it does nothing).
-    pub(crate) fn fork_done(&self) {
+    /// After the fork, in the parent. True: there is to be a background thread.
+    pub(crate) fn fork_done(&self) -> bool {
         let mut state = self.state.lock();
-        if state.pending.as_ref().is_none_or(|(_, _, pid)| *pid != sys::process::pid()) {
-            return;
-        }
-        if let Some((channel, _, _)) = state.pending.take() {
-            state.channels.push(channel);
+        let lends = state.lends_anew();
+        let channel = state.pending.take().map(|(channel, _)| channel);
+        let is_new = lends || channel.is_some();
+        state.channels.extend(channel);
+        if is_new {
             self.busy.store(true, Ordering::Release);
             drop(state);
             BACKGROUND.look();
         }
+        lends
     }
 
     /// In the child: what was claimed of the parent is the parent's.
@@ -139,9 +149,9 @@ impl Family {
         self.claims.take_over(child);
         self.claims.lock().clear();
         // With the rest go our copies of the parent's descriptors.
-        let pending = core::mem::take(&mut *self.state.lock()).pending;
-        self.busy.store(false, Ordering::Relaxed);
-        if let Some((ours, theirs, _)) = pending {
+        let State { pending, lending, .. } = core::mem::take(&mut *self.state.lock());
+        self.has_parent(lending);
+        if let Some((ours, theirs)) = pending {
             drop(ours);
             let mut parents = self.parents.lock();
             // Nothing comes by them but the end: of those whose process has ended nothing can be claimed.
@@ -189,11 +199,12 @@ impl Family {
         self.state.lock().remember(moved);
     }
 
-    /// At the exit of the process: what children may claim goes to the kernel.
+    /// At the exit of the process: what children may claim goes to the kernel, and nothing is done for them any more.
     pub(crate) fn leave_to_children(&self, runtime: &'static Runtime, patience: u64) {
         if self.is_busy()
             && let Some(mut state) = self.state.lock_until(patience)
         {
+            state.lending = None;
             state.leave_to_children(runtime);
             drop(state);
             await_under_way(runtime);
@@ -214,6 +225,7 @@ impl Family {
             events: libc::POLLIN,
             revents: 0,
         }));
+        state.watch_children(fds);
     }
 
     /// Messages of children, and connections whose move is over. By the worker.
@@ -224,6 +236,7 @@ impl Family {
         let mut state = self.state.lock();
         let now = sys::clock::now();
         state.hear(runtime);
+        state.serve_children(runtime);
         state.moved.retain(|(until, moved)| {
             if now >= *until {
                 moved.end();
@@ -231,7 +244,10 @@ impl Family {
             now < *until
         });
         state.serve_leaving(runtime);
-        let is_busy = !state.channels.is_empty() || !state.moved.is_empty() || !state.leaving.is_empty();
+        let is_busy = !state.channels.is_empty()
+            || !state.moved.is_empty()
+            || !state.leaving.is_empty()
+            || state.lending.is_some();
         self.busy.store(is_busy, Ordering::Release);
     }
 }

@@ -40,9 +40,8 @@ impl Runtime {
         }
     }
 
-    /// In the child: engines and netlink are the parent's; lanes are opened anew when a socket needs one. `listens`: it
-    /// will, perhaps after it gave up the privilege for it.
-    pub(crate) fn after_fork(&self, listens: bool, child: &sys::InChild) {
+    /// In the child: engines and netlink are the parent's; lanes are opened anew when a socket needs one.
+    pub(crate) fn after_fork(&self, child: &sys::InChild) {
         {
             let mut all = self.inherited.lock();
             for inherited in all.iter() {
@@ -53,9 +52,6 @@ impl Runtime {
                 let inherited = lane.lock().device.inherit(child);
                 all.retain(|known| known.index() != inherited.index());
                 all.push(inherited);
-            }
-            if listens {
-                all.iter().for_each(xdp::Inherited::prepare);
             }
         }
         self.lane_count.store(0, Ordering::Release);

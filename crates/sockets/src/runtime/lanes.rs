@@ -218,6 +218,16 @@ impl Runtime {
         links.into_iter().map(|link| link.index).collect()
     }
 
+    /// Whether interfaces of a listener are chosen, which is asked before one is opened.
+    pub(crate) fn may_serve(&self, local: Ipv4Addr) -> bool {
+        let of_listener = match local.is_unspecified() {
+            true => self.links_for_any(),
+            false => self.link_of_address(local).into_iter().collect(),
+        };
+        let links = self.netlink(|netlink| netlink.links()).unwrap_or_default();
+        links.iter().any(|link| of_listener.contains(&link.index) && device::is_chosen(self, link))
+    }
+
     /// The lane whose interface owns `address`.
     pub(crate) fn lane_for_address(&'static self, address: Ipv4Addr) -> Result<&'static Lane, Why> {
         self.lane_for_link(self.link_of_address(address)?)

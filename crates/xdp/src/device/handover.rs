@@ -29,7 +29,7 @@ impl Device {
     pub fn to_hand_over(&self) -> Option<HandOver> {
         let (shared, arena) = (&self.shared, &self.shared.arena);
         let is_known = shared.known_to.load(Ordering::Relaxed) == arena.keeper() && arena.has_keeper();
-        if !shared.is_kept || is_known {
+        if !shared.is_kept || shared.is_of_family || is_known {
             return None;
         }
         let descriptors = [common(shared).as_slice(), &self.descriptors].concat();

@@ -70,6 +70,11 @@ impl Handout {
     pub fn descriptors(&self) -> Vec<i32> {
         self.common.iter().copied().chain(self.own.iter().map(Fd::raw)).collect()
     }
+
+    /// What is only the process' own, which is to stay open until the descriptors were sent.
+    pub fn into_own(self) -> Vec<Fd> {
+        self.own
+    }
 }
 
 /// The name of an interface of this network namespace.
@@ -77,6 +82,9 @@ pub fn interface_name(index: u32) -> sys::Result<String> {
     let socket = sys::socket::socket(libc::AF_INET, libc::SOCK_DGRAM, 0)?;
     name_of(&socket, index)
 }
+
+/// More than a message or a process may have.
+const TOO_MANY: Refusal = Refusal::System { call: "sendmsg", errno: libc::EMFILE };
 
 fn system(call: &'static str) -> impl Fn(i32) -> Refusal {
     move |errno| Refusal::System { call, errno }
@@ -106,31 +114,14 @@ impl Kept {
     /// What a process needs for a lane of its own. EMFILE: there are more queues than a message has room for, or it has
     /// asked too often.
     pub fn hand_out(&self, process: i32) -> Result<Handout, Refusal> {
-        let shared = &self.shared;
-        let many = Refusal::System { call: "sendmsg", errno: libc::EMFILE };
         if self.has_enough(process) {
-            return Err(many);
+            return Err(TOO_MANY);
         }
-        let mut own = Vec::new();
-        for (queue, anchor) in (0..).zip(shared.anchors()) {
-            let socket = af_xdp()?;
-            anchor.bind(&socket, shared.binding(queue))?;
-            own.push(socket);
-        }
-        let sockets = own.iter().map(Fd::duplicate).collect::<sys::Result<Vec<Fd>>>();
-        let sockets = sockets.map_err(system("fcntl(F_DUPFD)"))?;
-        if shared.may_cut()
-            && let Some(anchor) = shared.anchors().first()
-            && let Ok(large) = large::open(&shared.interface, &anchor.fd)
-        {
-            own.push(large);
-        }
-        let common = common(shared);
-        if common.len() + own.len() > sys::socket::DESCRIPTORS_MAX {
-            return Err(many);
-        }
+        let handout = hand_out(&self.shared)?;
+        let sockets = handout.own.iter().take(self.shared.anchors().len()).map(Fd::duplicate);
+        let sockets = sockets.collect::<sys::Result<Vec<Fd>>>().map_err(system("fcntl(F_DUPFD)"))?;
         self.has_handed(process, sockets);
-        Ok(Handout { description: describe(shared), own, common })
+        Ok(handout)
     }
 
     /// These sockets are a process'.
@@ -181,6 +172,27 @@ impl Kept {
         let unread = gone.iter().flat_map(|handed| handed.unread(&self.shared));
         self.shared.arena.take_back(unread);
     }
+}
+
+/// What a process needs for a lane beside those that there are.
+fn hand_out(shared: &Shared) -> Result<Handout, Refusal> {
+    let mut own = Vec::new();
+    for (queue, anchor) in (0..).zip(shared.anchors()) {
+        let socket = af_xdp()?;
+        anchor.bind(&socket, shared.binding(queue))?;
+        own.push(socket);
+    }
+    if shared.may_cut()
+        && let Some(anchor) = shared.anchors().first()
+        && let Ok(large) = large::open(&shared.interface, &anchor.fd)
+    {
+        own.push(large);
+    }
+    let common = common(shared);
+    if common.len() + own.len() > sys::socket::DESCRIPTORS_MAX {
+        return Err(TOO_MANY);
+    }
+    Ok(Handout { description: describe(shared), own, common })
 }
 
 /// Takes lanes of dead processes out of the steering, whose numbers are free then. Answers the connections of those
@@ -287,6 +299,21 @@ impl Inherited {
     pub fn received(description: &[u8], descriptors: Vec<Fd>) -> Result<Inherited, Refusal> {
         Shared::received(description, descriptors).map(|shared| Inherited { shared: Arc::new(shared) })
     }
+
+    /// The same of what a process that forked this one has.
+    pub fn received_of_family(description: &[u8], descriptors: Vec<Fd>) -> Result<Inherited, Refusal> {
+        let shared = Shared::received(description, descriptors)?;
+        Ok(Inherited { shared: Arc::new(Shared { is_of_family: true, ..shared }) })
+    }
+
+    /// What a child needs for a lane of its own. Needs Linux 6.4, and the privilege for AF_XDP sockets.
+    pub fn hand_out(&self) -> Result<Handout, Refusal> {
+        if self.shared.anchors().is_empty() {
+            return Err(Refusal::System { call: "bind(AF_XDP)", errno: libc::ENOBUFS });
+        }
+        self.shared.arena.keep();
+        hand_out(&self.shared)
+    }
 }
 
 impl Shared {
@@ -328,6 +355,7 @@ impl Shared {
             way,
             owner: Arc::new(Owner::nobody()),
             is_kept: true,
+            is_of_family: false,
             bound: Mutex::new(own),
             is_inherited: AtomicBool::new(true),
             large: OnceLock::from(large),
@@ -336,9 +364,9 @@ impl Shared {
         })
     }
 
-    /// Whether the keeper looks after lanes of the dead.
+    /// Whether the keeper, or the process that forked this one, looks after lanes of the dead.
     pub(super) fn is_tended(&self) -> bool {
-        self.is_kept && self.is_inherited.load(Ordering::Relaxed) && self.arena.has_keeper()
+        self.is_inherited.load(Ordering::Relaxed) && !self.arena.is_kept_here() && self.arena.has_keeper()
     }
 }
 

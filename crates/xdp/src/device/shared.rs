@@ -41,15 +41,17 @@ pub(crate) struct Shared {
     pub(crate) options: Options,
     pub(crate) way: Way,
     pub(super) owner: Arc<Owner>,
-    /// Another process than this one's family made it, and holds it for many: the keeper.
+    /// Another process handed it out: the keeper, which holds it for many, or one that forked this one.
     pub(super) is_kept: bool,
+    /// It was the latter.
+    pub(super) is_of_family: bool,
     /// Sockets that it has bound for a lane of this process, the first queue's last.
     pub(super) bound: Mutex<Vec<Fd>>,
     /// This process did not make it: it is a child of the one that did, or the keeper has it.
     pub(crate) is_inherited: AtomicBool,
     /// Sends what is to be cut; opened when that is needed, or before the privilege for it may go.
     pub(super) large: OnceLock<Option<Fd>>,
-    /// Sockets not bound yet, made while the process may make them: workers drop their privilege.
+    /// Sockets not bound yet, for the anchors, made while the process may make them.
     pub(super) spare: Mutex<Vec<Fd>>,
     /// The keeper that has the sockets of this process.
     pub(super) known_to: AtomicI32,
@@ -78,6 +80,7 @@ impl Shared {
             way,
             owner,
             is_kept: false,
+            is_of_family: false,
             bound: Mutex::new(Vec::new()),
             is_inherited: AtomicBool::new(false),
             large: OnceLock::new(),
@@ -100,9 +103,6 @@ impl Shared {
 
     /// Has an unbound socket for each queue at hand, as far as they can be made.
     pub(super) fn prepare(&self) {
-        if self.is_kept {
-            return;
-        }
         let mut spare = self.spare.lock();
         while spare.len() < self.interface.queues as usize
             && let Ok(fd) = af_xdp()
@@ -196,7 +196,7 @@ pub struct Inherited {
 }
 
 impl Inherited {
-    /// Whether the keeper holds it. A child asks that one for sockets of its own.
+    /// Whether it was handed out. A child asks for sockets of its own, too.
     pub fn is_kept(&self) -> bool {
         self.shared.is_kept
     }
@@ -218,11 +218,6 @@ impl Inherited {
         sys::thread::after_fork();
         self.shared.owner.after_fork(child);
         self.shared.is_inherited.store(true, Ordering::Relaxed);
-    }
-
-    /// Makes sockets now, for a process that may give up the privilege before it opens its device.
-    pub fn prepare(&self) {
-        self.shared.prepare();
     }
 
     /// The interface's index.

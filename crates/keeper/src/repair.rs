@@ -1,6 +1,6 @@
-//! Switches the repair mode of a TCP socket, and makes one deaf, which need CAP_NET_ADMIN, and binds one to a port that
-//! needs CAP_NET_BIND_SERVICE; the rest of a move its owner does. What is passed is looked at first: a TCP socket of
-//! this network namespace, and nothing else, has anything set on it.
+//! What a keeper lends: it switches the repair mode of a TCP socket, and makes one deaf, which need CAP_NET_ADMIN, and
+//! binds one to a port that needs CAP_NET_BIND_SERVICE; the rest of a move its owner does. What is passed is looked at
+//! first: a TCP socket of this network namespace, and nothing else, has anything set on it.
 
 use libc::{IPPROTO_TCP, SOL_SOCKET, c_int};
 use std::net::{Ipv6Addr, SocketAddrV4};
@@ -18,13 +18,13 @@ const OFF_NO_WP: c_int = -1;
 /// The sockets that a client has in repair mode: they leave it when the client does, as other processes may have them,
 /// who could neither send nor receive.
 #[derive(Default)]
-pub(crate) struct Repairs {
+pub struct Repairs {
     open: Vec<(u64, Fd)>,
 }
 
 impl Repairs {
     /// Sets TCP_REPAIR of what was passed, if `namespace` is its network namespace. Returns 0 or errno.
-    pub(crate) fn set(&mut self, namespace: u64, socket: Fd, value: i32) -> i32 {
+    pub fn set(&mut self, namespace: u64, socket: Fd, value: i32) -> i32 {
         self.try_set(namespace, socket, value).err().unwrap_or(0)
     }
 
@@ -50,7 +50,7 @@ impl Repairs {
 
     /// Binds what this client has in repair mode to where another socket of it listens: who listens on a port has it
     /// already, however it came by it. Returns 0 or errno.
-    pub(crate) fn bind(&self, namespace: u64, socket: &Fd, listener: &Fd, to: SocketAddrV4) -> i32 {
+    pub fn bind(&self, namespace: u64, socket: &Fd, listener: &Fd, to: SocketAddrV4) -> i32 {
         self.try_bind(namespace, socket, listener, to).err().unwrap_or(0)
     }
 
@@ -77,8 +77,13 @@ impl Repairs {
         sys::socket::bind(socket.raw(), &to)
     }
 
+    /// In the child of a fork: they are its parent's to switch back.
+    pub fn let_go(&mut self) {
+        self.open.clear();
+    }
+
     /// The client does not get to know that its last question was done: it is undone, if that was to begin.
-    pub(crate) fn take_back(&mut self) {
+    pub fn take_back(&mut self) {
         if let Some((_, socket)) = self.open.pop() {
             leave(&socket);
         }
@@ -92,7 +97,7 @@ impl Drop for Repairs {
 }
 
 /// Attaches a filter that lets nothing in. Returns 0 or errno.
-pub(crate) fn deafen(namespace: u64, socket: &Fd) -> i32 {
+pub fn deafen(namespace: u64, socket: &Fd) -> i32 {
     // BPF_RET | BPF_K: accept no byte.
     let program = [libc::sock_filter { code: 0x06, jt: 0, jf: 0, k: 0 }];
     let deafened = check(namespace, socket).and_then(|()| {
@@ -107,7 +112,7 @@ pub(crate) fn deafen(namespace: u64, socket: &Fd) -> i32 {
 }
 
 /// The client does not get to know that it was done.
-pub(crate) fn undo_deafen(socket: &Fd) {
+pub fn undo_deafen(socket: &Fd) {
     let _ = set_option(socket.raw(), SOL_SOCKET, libc::SO_DETACH_FILTER, &(0 as c_int));
 }
 
