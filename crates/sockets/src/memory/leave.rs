@@ -23,9 +23,11 @@ const LOOK_NS: u64 = 20_000;
 /// Bytes that go back to the socket at a time: on a caller's stack, which may be the smallest that there is.
 const PIECE: usize = 2048;
 
-/// Sends what the peer did not read here by the socket, from byte `done` of it on; how much.
+/// Sends what the peer did not read here by the socket, from byte `done` of it on; how much. `ends`: a FIN follows,
+/// which then comes with the last bytes: who sees them may count on it, as the end was there before the move.
 #[inline(never)]
-pub(super) fn repay(joined: &Joined, tcp: i32, done: u64) -> u64 {
+pub(super) fn repay(joined: &Joined, tcp: i32, done: u64, ends: bool) -> u64 {
+    let more = if ends { libc::MSG_MORE } else { 0 };
     let mut piece = [0; PIECE];
     let mut sent = 0;
     loop {
@@ -33,7 +35,7 @@ pub(super) fn repay(joined: &Joined, tcp: i32, done: u64) -> u64 {
         if count == 0 {
             return sent;
         }
-        let flags = libc::MSG_DONTWAIT | libc::MSG_NOSIGNAL;
+        let flags = libc::MSG_DONTWAIT | libc::MSG_NOSIGNAL | more;
         match sys::socket::send(tcp, &piece[..count], flags) {
             Ok(count @ 1..) => sent += count as u64,
             _ => return sent,
@@ -311,7 +313,7 @@ pub(crate) fn close(object: &'static Object, fd: c_int) {
             joined.hear(fd);
             joined.take_in();
             if joined.has_left() {
-                inner.repaid += repay(&joined, fd, inner.repaid);
+                inner.repaid += repay(&joined, fd, inner.repaid, true);
             }
             let lingers_not = object.control.lock().linger == Some(0);
             end(&mut joined, lingers_not);

@@ -228,7 +228,7 @@ impl Inner {
                 joined.part();
             }
             if joined.has_left() {
-                self.repaid += leave::repay(joined, tcp, self.repaid);
+                self.repaid += leave::repay(joined, tcp, self.repaid, self.shut_owed & 2 != 0);
             }
             if self.shut_owed != 0 {
                 self.shut_owed &= !leave::pass_on_shut(joined, tcp, self.shut_owed, self.repaid);
