@@ -212,8 +212,12 @@ impl Connection {
         self.freed >= self.last_data
     }
 
-    /// The same, for when the peer says nothing more: what it granted last counts.
+    /// The same, for when the peer says nothing more: what it granted last counts. One that died before it came has
+    /// granted nothing.
     pub fn was_read_by_peer(&self) -> bool {
+        if self.last_data == 0 {
+            return true;
+        }
         let credit = self.segment.credit(self.side.other());
         let read = credit.acknowledged.wrapping_add(u32::from(credit.buffers)).wrapping_sub(SLOTS);
         (self.sent as u32).wrapping_sub(read) <= (self.sent - self.last_data) as u32

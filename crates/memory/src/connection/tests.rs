@@ -324,6 +324,15 @@ fn who_parts_may_be_left_at_the_same_moment_and_owes_nothing() {
     assert_eq!((a.broken(), b.broken()), (None, None));
 }
 
+/// It has granted nothing yet, which is no word of what it read.
+#[test]
+fn a_peer_that_died_before_it_came_has_left_nothing_unread() {
+    let mut alone = Connection::new(Segment::make().unwrap().0, Side::Maker);
+    assert!(alone.was_read_by_peer());
+    assert_eq!(alone.send(b"to nobody").0, 9);
+    assert!(!alone.was_read_by_peer());
+}
+
 #[test]
 fn an_end_that_the_peer_has_not_seen_is_nothing_unread() {
     let (mut a, mut b) = pair();
