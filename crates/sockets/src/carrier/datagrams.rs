@@ -7,6 +7,7 @@ use super::holders;
 use super::in_flight::{InFlight, SLEEPS, has_sleepers, is_moved};
 use super::judge::{self, CALLS};
 use super::opening::OPENING;
+use super::same_port;
 use super::threads::THREADS;
 use super::to_wire::Refusal;
 use crate::address;
@@ -40,13 +41,16 @@ pub(crate) fn begin_datagrams(runtime: &Runtime, object: &Object) {
 /// A UDP socket got these ends, or others. True: it has no legs, and is the kernel's until it has shown that it gains.
 pub(crate) fn begins_late(
     runtime: &Runtime,
-    object: &Object,
+    object: &'static Object,
     role: Role,
     local: Option<SocketAddrV4>,
     remote: Option<SocketAddrV4>,
 ) -> bool {
-    let is_late = runtime.parameters.begins_in_kernel()
-        && !(is_demanded(runtime, role, local, remote) && leaves_at_once(object));
+    let is_due = || {
+        let listens_on_wire = |local| !same_port::listening_on_wire(object, local).is_empty();
+        is_demanded(runtime, role, local, remote) || remote.is_some() && local.is_some_and(listens_on_wire)
+    };
+    let is_late = runtime.parameters.begins_in_kernel() && !(is_due() && leaves_at_once(object));
     object.price.store(if is_late { 0 } else { u32::MAX }, Ordering::Relaxed);
     object.traffic.clear();
     if is_late {
@@ -164,6 +168,15 @@ fn to_kernel(runtime: &'static Runtime, object: &'static Object) -> bool {
     let Some(_alone) = InFlight::alone(object).filter(|_| !has_place(object)) else { return false };
     let stands = object.leg().is_some();
     if stands {
+        let (local, remote) = {
+            let control = object.control.lock();
+            (control.local, control.remote)
+        };
+        if let Some(local) = local.filter(|_| remote.is_some()) {
+            for other in same_port::listening_on_wire(object, local) {
+                to_kernel(runtime, other);
+            }
+        }
         udp::leave(object);
         object.traffic.clear();
         object.price.store(0, Ordering::Relaxed);
@@ -267,6 +280,14 @@ fn stand(
         }
         // What cannot be opened is found out, and told, where the socket would stand.
         let _ = runtime.lane_for_link(*link);
+    }
+    if remote.is_none() {
+        for other in same_port::connected_in_kernel(object, local) {
+            to_wire(runtime, other, other.fd.load(Ordering::Relaxed), None, opens);
+            if waits(other) {
+                return Err(Refusal::Later(Verdict::InCall));
+            }
+        }
     }
     object.control.lock().local = Some(local);
     counts::named(object.counts(), local, remote);

@@ -11,7 +11,8 @@
 //! move data, part by part if the connection moves under them, and `carried.rs` their parts on what the kernel
 //! carries, which are counted there (`in_flight.rs`); `judge.rs` says when a connection moves, and `demanded.rs` what
 //! does not wait for that. `threads.rs` tries both where several threads use connections, `trial.rs` compares.
-//! `holders.rs` and `forking.rs` know what several processes have, `opening.rs` opens interfaces beside the program.
+//! `holders.rs` and `forking.rs` know what several processes have, `same_port.rs` what several UDP sockets of one do,
+//! `opening.rs` opens interfaces beside the program.
 
 mod across;
 mod carried;
@@ -23,6 +24,7 @@ mod in_flight;
 mod judge;
 mod opening;
 mod read_out;
+mod same_port;
 mod threads;
 mod to_wire;
 mod trial;

@@ -1,0 +1,49 @@
+//! UDP sockets of one port, some of them connected: servers that give each client a socket of its own (TURN, DTLS) bind
+//! it to the port that they listen on. The kernel hands a datagram to the one that is connected to its sender, and so
+//! does the steering, where each has its entry. So a connected one may be on the wire while the one that listens is the
+//! kernel's, but not the other way round: the entry of the port would bring all to who listens.
+
+use super::datagrams::waits;
+use crate::fd_table;
+use crate::object::{Kind, Object};
+use crate::udp;
+use core::sync::atomic::Ordering;
+use std::net::SocketAddrV4;
+
+/// Those that listen on the wire where `object` is bound.
+pub(super) fn listening_on_wire(object: &'static Object, at: SocketAddrV4) -> Vec<&'static Object> {
+    others(object, at, |other, is_connected| !is_connected && other.leg().is_some())
+}
+
+/// Those that are connected where `object` is bound, and that the kernel carries.
+pub(super) fn connected_in_kernel(object: &'static Object, at: SocketAddrV4) -> Vec<&'static Object> {
+    others(object, at, |other, is_connected| is_connected && waits(other))
+}
+
+/// The process' other UDP sockets of that port and address, as `wanted`. Those that share nothing pay for a load.
+fn others(
+    object: &'static Object,
+    at: SocketAddrV4,
+    wanted: impl Fn(&'static Object, bool) -> bool,
+) -> Vec<&'static Object> {
+    if !udp::has_company(object) {
+        return Vec::new();
+    }
+    let hears = |local: &SocketAddrV4| {
+        let is_there = local.ip() == at.ip() || local.ip().is_unspecified() || at.ip().is_unspecified();
+        local.port() == at.port() && is_there
+    };
+    let of_socket = |fd| {
+        // One that has several numbers is met once.
+        let other = fd_table::socket(fd).filter(|other| other.fd.load(Ordering::Relaxed) == fd)?;
+        if other.kind() != Kind::Udp || core::ptr::eq(other, object) {
+            return None;
+        }
+        let (local, is_connected) = {
+            let control = other.control.lock();
+            (control.local, control.remote.is_some())
+        };
+        local.filter(hears).filter(|_| wanted(other, is_connected)).map(|_| other)
+    };
+    (0..fd_table::end()).filter_map(of_socket).collect()
+}
