@@ -272,6 +272,9 @@ fn stand(
         return Err(Refusal::Later(Verdict::NoPort));
     }
     let remote = object.control.lock().remote;
+    if remote.is_none() && same_port::is_one_of_several(object, fd, local) {
+        return Err(Refusal::Never(Verdict::OptionOfTheKernel));
+    }
     let links = links(runtime, object, local, remote, peer)?;
     for link in links.iter().filter(|link| runtime.known_lane(**link).is_none()) {
         if !opens {
