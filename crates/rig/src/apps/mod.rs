@@ -9,7 +9,7 @@ use std::time::Duration;
 
 use crate::requirements::installed;
 use crate::sockperf::Witness;
-use crate::{Context, Error, Finished, Host, Package, Program, Protocol, Result, Running, TwoHosts};
+use crate::{Context, Error, Finished, Host, Package, Program, Protocol, Result, Router, Running, TwoHosts};
 
 mod commands;
 pub mod company;
@@ -149,8 +149,17 @@ impl Stage<'_> {
         accelerated.iter().fold(program, |program, (name, value)| program.environment(name, value))
     }
 
+    /// A server on the host between the two.
+    fn middle(&self, router: &Router, name: &str) -> Program {
+        self.under(router.program(name), self.ends.server)
+    }
+
     fn at(&self, host: &Host, name: &str, accelerated: bool) -> Program {
-        let program = host.program(name).preload(accelerated.then_some(self.ends.library));
+        self.under(host.program(name), accelerated)
+    }
+
+    fn under(&self, program: Program, accelerated: bool) -> Program {
+        let program = program.preload(accelerated.then_some(self.ends.library));
         if self.ends.strict {
             return program;
         }

@@ -260,8 +260,7 @@ fn between(
     );
     let configuration = stage.file("haproxy.cfg");
     std::fs::write(&configuration, text).context(configuration.display())?;
-    let haproxy = router.program("haproxy").argument("-db").argument("-f").argument(&configuration);
-    let haproxy = haproxy.preload(stage.ends.server.then_some(stage.ends.library));
+    let haproxy = stage.middle(router, "haproxy").argument("-db").argument("-f").argument(&configuration);
     let haproxy = stage.serve(&haproxy, PORT)?;
     let figures = body(front)?;
     drop(haproxy);
