@@ -95,6 +95,17 @@ static inline int udp_bound(const char *address, int port)
     return fd;
 }
 
+/* On a port that others may be bound to as well: `option` is SO_REUSEADDR or SO_REUSEPORT. */
+static inline int udp_sharing(const char *address, int port, int option)
+{
+    struct sockaddr_in name = at(address, port);
+    int one = 1, fd = socket(AF_INET, SOCK_DGRAM, 0);
+    CHECK(fd >= 0);
+    CHECK(setsockopt(fd, SOL_SOCKET, option, &one, sizeof one) == 0);
+    CHECK(bind(fd, NAME(name)) == 0);
+    return fd;
+}
+
 static inline int udp_connected(const char *address, int port)
 {
     struct sockaddr_in name = at(address, port);

@@ -4,16 +4,6 @@
 
 #define ROUNDS 400
 
-static int shared(struct place place)
-{
-    struct sockaddr_in name = at(place.address, place.port);
-    int one = 1, fd = socket(AF_INET, SOCK_DGRAM, 0);
-    CHECK(fd >= 0);
-    CHECK(setsockopt(fd, SOL_SOCKET, SO_REUSEADDR, &one, sizeof one) == 0);
-    CHECK(bind(fd, NAME(name)) == 0);
-    return fd;
-}
-
 /* One datagram there, and one back that names the socket that heard it. */
 static void asks(int fd, char who, char by)
 {
@@ -46,7 +36,7 @@ void client(struct place place)
 
 void server(struct place place)
 {
-    struct pollfd fds[] = {{.fd = shared(place), .events = POLLIN}, {.fd = -1, .events = POLLIN}};
+    struct pollfd fds[] = {{.fd = udp_sharing(place.address, place.port, SO_REUSEADDR), .events = POLLIN}, {.fd = -1, .events = POLLIN}};
     ready();
     for (char what = 0; what != 'q';) {
         CHECK(poll(fds, 2, PATIENCE_MS) > 0);
@@ -55,7 +45,7 @@ void server(struct place place)
         socklen_t length = sizeof from;
         CHECK(recvfrom(fds[which].fd, &what, 1, 0, (struct sockaddr *)&from, &length) == 1);
         if (what == '+') {
-            fds[1].fd = shared(place);
+            fds[1].fd = udp_sharing(place.address, place.port, SO_REUSEADDR);
             CHECK(connect(fds[1].fd, NAME(from)) == 0);
         }
         if (what == '-') { /* before the answer: what comes after it is the listening one's */

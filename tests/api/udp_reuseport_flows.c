@@ -4,21 +4,11 @@
 
 enum { CLIENTS = 12, ROUNDS = 120, SOCKETS = 2 };
 
-static int shared(struct place place)
-{
-    struct sockaddr_in name = at(place.address, place.port);
-    int one = 1, fd = socket(AF_INET, SOCK_DGRAM, 0);
-    CHECK(fd >= 0);
-    CHECK(setsockopt(fd, SOL_SOCKET, SO_REUSEPORT, &one, sizeof one) == 0);
-    CHECK(bind(fd, NAME(name)) == 0);
-    return fd;
-}
-
 void server(struct place place)
 {
     struct pollfd fds[SOCKETS];
     for (int i = 0; i < SOCKETS; i++)
-        fds[i] = (struct pollfd){.fd = shared(place), .events = POLLIN};
+        fds[i] = (struct pollfd){.fd = udp_sharing(place.address, place.port, SO_REUSEPORT), .events = POLLIN};
     ready();
     for (int left = CLIENTS * ROUNDS; left > 0;) {
         CHECK(poll(fds, SOCKETS, PATIENCE_MS) > 0);
