@@ -5,7 +5,10 @@ use crate::genuine::{errno, genuine, set_errno};
 use crate::hooks::{data, descriptor, socket, uring, wait};
 use crate::inside::{opening, opening_masked};
 use crate::{farewell, handlers, unwind};
-use libc::{c_int, c_void, epoll_event, fd_set, msghdr, nfds_t, pollfd, sigset_t, size_t, ssize_t, timespec};
+use libc::{
+    c_int, c_void, epoll_event, fd_set, msghdr, nfds_t, pollfd, sigset_t, size_t, sockaddr, socklen_t,
+    ssize_t, timespec,
+};
 use sockets::os::Os;
 
 genuine! {
@@ -28,9 +31,16 @@ unsafe fn is_zero(timeout: *const timespec) -> bool {
     unsafe { timeout.as_ref() }.is_some_and(|timeout| timeout.tv_sec == 0 && timeout.tv_nsec == 0)
 }
 
-unsafe extern "C-unwind" fn recv(fd: c_int, buffer: *mut c_void, size: size_t, flags: c_int) -> ssize_t {
+unsafe extern "C-unwind" fn recvfrom(
+    fd: c_int,
+    buffer: *mut c_void,
+    size: size_t,
+    flags: c_int,
+    address: *mut sockaddr,
+    len: *mut socklen_t,
+) -> ssize_t {
     // SAFETY: the caller's promise.
-    let receive = || unsafe { data::genuine::recv(fd, buffer, size, flags) };
+    let receive = || unsafe { data::genuine::recvfrom(fd, buffer, size, flags, address, len) };
     if flags & libc::MSG_DONTWAIT != 0 { receive() } else { opening(receive) }
 }
 
@@ -147,7 +157,7 @@ pub(crate) const OS: Os = Os {
     ioctl: descriptor::genuine::ioctl,
     dup: descriptor::genuine::dup,
     dup3: descriptor::genuine::dup3,
-    recv,
+    recvfrom,
     send,
     recvmsg,
     sendmsg,

@@ -5,6 +5,7 @@
 use crate::address::{self, Given, Wanted};
 use crate::os::Os;
 use crate::wait::arguments::{sigset, timespec_of};
+use core::ptr::null_mut;
 use libc::{c_int, epoll_event, msghdr, nfds_t, pollfd, socklen_t, ssize_t};
 use std::net::SocketAddrV4;
 
@@ -42,11 +43,11 @@ impl Os {
         unsafe { (self.close)(fd) };
     }
 
-    /// recvmsg(2) of bytes and nothing beside them. One piece comes by recv(2), for which the kernel reads and writes
-    /// no header.
+    /// recvmsg(2) of bytes, and who sent them if the message has room for a name; flags are not told. One piece comes
+    /// by recvfrom(2), for which the kernel reads and writes no header.
     ///
     /// # Safety
-    /// The pieces are the application's, and writable.
+    /// The message is the application's, and writable.
     #[inline]
     pub(crate) unsafe fn receive_bytes(&self, fd: c_int, message: *mut msghdr, flags: c_int) -> ssize_t {
         // SAFETY: the caller's promise.
@@ -55,7 +56,11 @@ impl Os {
                 return (self.recvmsg)(fd, message, flags);
             }
             let piece = (*message).msg_iov.read_unaligned();
-            (self.recv)(fd, piece.iov_base, piece.iov_len, flags)
+            let (name, len) = match (*message).msg_name.is_null() {
+                true => (null_mut(), null_mut()),
+                false => ((*message).msg_name.cast(), &raw mut (*message).msg_namelen),
+            };
+            (self.recvfrom)(fd, piece.iov_base, piece.iov_len, flags, name, len)
         }
     }
 

@@ -4,6 +4,7 @@
 use crate::answer::Answer;
 use crate::errno::fail;
 use core::marker::PhantomData;
+use core::mem::MaybeUninit;
 use core::sync::atomic::{AtomicBool, Ordering};
 use libc::{c_void, iovec, msghdr};
 
@@ -80,8 +81,8 @@ fn check_buffer(piece: &iovec) -> Answer<()> {
 }
 
 /// Room for pieces of what is left of a call, for [`Buffers::message`].
-pub(crate) type Pieces = [iovec; 16];
-pub(crate) const NO_PIECES: Pieces = [iovec { iov_base: core::ptr::null_mut(), iov_len: 0 }; 16];
+pub(crate) type Pieces = [MaybeUninit<iovec>; 16];
+pub(crate) const NO_PIECES: Pieces = [const { MaybeUninit::uninit() }; 16];
 
 /// A cursor over buffers of the application.
 #[derive(Clone)]
@@ -204,11 +205,11 @@ impl Buffers<'_> {
             // SAFETY: within the array that `buffers` or `one` was given: `pieces` of it remain.
             let piece = unsafe { self.next.add(i).read_unaligned() };
             let len = (piece.iov_len - passed).min(most);
-            *slot = iovec { iov_base: piece.iov_base.wrapping_byte_add(passed), iov_len: len };
+            slot.write(iovec { iov_base: piece.iov_base.wrapping_byte_add(passed), iov_len: len });
             most -= len;
             passed = 0;
         }
-        (message.msg_iov, message.msg_iovlen) = (pieces.as_mut_ptr(), count as _);
+        (message.msg_iov, message.msg_iovlen) = (pieces.as_mut_ptr().cast(), count as _);
         message
     }
 

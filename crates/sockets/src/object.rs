@@ -366,7 +366,7 @@ impl Object {
     /// What it is now.
     #[inline]
     pub(crate) fn kind(&self) -> Kind {
-        match self.kind.load(Ordering::Acquire) {
+        match self.kind.load(Ordering::SeqCst) {
             1 => Kind::Udp,
             2 => Kind::TcpIdle,
             3 => Kind::Listener,

@@ -34,7 +34,9 @@ pub unsafe fn recvfrom(
                 _ => message::unfilled(&piece),
             };
             // SAFETY: there is no message.
-            unsafe { Call::begin(runtime, object, fd, flags).receive(&mut into, None) }
+            let got = unsafe { Call::begin(runtime, object, fd, flags).receive(&mut into, None) }?;
+            tell_no_name(address, len)?;
+            Ok(got)
         }
         Kind::Udp => {
             message::check_room(len, usize::from(!address.is_null()))?;
@@ -47,7 +49,7 @@ pub unsafe fn recvfrom(
             message.msg_name = address.cast();
             message.msg_namelen = room;
             // SAFETY: the header is ours, its buffers are the application's.
-            let result = unsafe { udp::recv(runtime, object, fd, &mut message, flags) };
+            let result = unsafe { udp::recv(runtime, object, fd, Target::Bytes(&raw mut message), flags) };
             let result = counts::receive(object, result);
             if result.is_ok() && !address.is_null() {
                 // SAFETY: as above.
@@ -57,29 +59,31 @@ pub unsafe fn recvfrom(
         }
         Kind::Carried | Kind::Moving => {
             let mut message = header(&mut piece, 1);
+            let target = Target::Bytes(&raw mut message);
             // SAFETY: the header is ours, its buffer is the application's.
-            unsafe { carried(runtime, object, fd, Target::Bytes(&raw mut message), flags) }
+            match unsafe { carrier::receive(runtime, object, fd, target, flags) } {
+                Carried::Done(answer) => {
+                    let got = answer?;
+                    tell_no_name(address, len)?;
+                    Ok(got)
+                }
+                // SAFETY: as above.
+                Carried::Moved => unsafe { recvfrom(fd, buffer, size, flags, address, len) },
+            }
         }
         _ => kernel(),
     }
 }
 
-/// Receives on what the kernel carries, as long as it does.
-#[cold]
-unsafe fn carried(
-    runtime: &'static Runtime,
-    object: &'static Object,
-    fd: c_int,
-    target: Target,
-    flags: c_int,
-) -> Answer<ssize_t> {
-    let (Target::Message(message) | Target::Bytes(message)) = target;
-    // SAFETY: the caller's message.
-    match unsafe { carrier::receive(runtime, object, fd, target, flags) } {
-        Carried::Done(answer) => answer,
-        // SAFETY: as above.
-        Carried::Moved => unsafe { receive_message(runtime, object, fd, message, flags) },
+/// Who sent them is not told with the bytes of a stream.
+#[inline]
+fn tell_no_name(address: *mut sockaddr, len: *mut socklen_t) -> Answer<()> {
+    if !address.is_null() {
+        message::check_room(len, 1)?;
+        // SAFETY: the application's, and there.
+        unsafe { len.write_unaligned(0) };
     }
+    Ok(())
 }
 
 fn header(pieces: *mut iovec, count: usize) -> msghdr {
@@ -117,11 +121,17 @@ unsafe fn receive_message(
             unsafe { call.receive(&mut into, Some(message)) }
         }
         // SAFETY: as above.
-        Kind::Udp => counts::receive(object, unsafe { udp::recv(runtime, object, fd, message, flags) }),
-        // SAFETY: as above.
-        Kind::Carried | Kind::Moving => unsafe {
-            carried(runtime, object, fd, Target::Message(message), flags)
-        },
+        Kind::Udp => counts::receive(object, unsafe {
+            udp::recv(runtime, object, fd, Target::Message(message), flags)
+        }),
+        Kind::Carried | Kind::Moving => {
+            // SAFETY: as above.
+            match unsafe { carrier::receive(runtime, object, fd, Target::Message(message), flags) } {
+                Carried::Done(answer) => answer,
+                // SAFETY: as above.
+                Carried::Moved => unsafe { receive_message(runtime, object, fd, message, flags) },
+            }
+        }
         _ => kernel(),
     }
 }
@@ -186,8 +196,9 @@ pub unsafe fn readv(fd: c_int, pieces: *const iovec, count: c_int) -> Answer<ssi
         }
         Kind::Udp => {
             let mut message = header(pieces.cast_mut(), count as usize);
-            // SAFETY: as above; receiving does not write to the iovecs themselves.
-            counts::receive(object, unsafe { udp::recv(runtime, object, fd, &mut message, 0) })
+            let target = Target::Bytes(&raw mut message);
+            // SAFETY: the application's iovecs; receiving does not write to them.
+            counts::receive(object, unsafe { udp::recv(runtime, object, fd, target, 0) })
         }
         Kind::Carried | Kind::Moving => {
             // SAFETY: the application's iovecs.

@@ -62,7 +62,7 @@ pub(crate) fn begins_late(
 /// The first datagram of a socket without a port goes to `to`. True: a rule demands that from the wire, where it is
 /// bound then.
 pub(crate) fn is_due_at_once(runtime: &Runtime, object: &Object, to: SocketAddrV4) -> bool {
-    let is_first = object.traffic.seen().0 == 0;
+    let is_first = object.traffic.seen().0 == 0 && object.control.lock().local.is_none();
     is_first && is_demanded(runtime, Role::UdpSender, None, Some(to)) && leaves_at_once(object)
 }
 
@@ -89,6 +89,7 @@ pub(crate) fn sleep_in_kernel<T>(
         return None;
     }
     let _in_flight = InFlight::begin(object, SLEEPS);
+    fence(Ordering::SeqCst);
     (!is_moved(object) && waits(object)).then(call)
 }
 
@@ -98,27 +99,36 @@ pub(crate) fn datagram(
     runtime: &'static Runtime,
     object: &'static Object,
     fd: c_int,
-    peer: Option<SocketAddrV4>,
     bytes: usize,
+    peer: impl FnOnce() -> Option<SocketAddrV4>,
 ) {
-    if peer.is_some_and(|peer| peer.ip().is_loopback()) {
-        return;
-    }
     THREADS.called(bytes);
     object.traffic.add(bytes);
-    let (calls, bytes) = object.traffic.seen();
-    let every = runtime.parameters.move_every;
-    if every != 0 {
-        if calls >= every && object.price.load(Ordering::Relaxed) != u32::MAX {
-            to_wire(runtime, object, fd, peer, true);
+    if is_due(runtime, object, 0) {
+        let peer = peer();
+        if peer.is_some_and(|peer| peer.ip().is_loopback()) {
+            // As if there had been none.
+            return object.traffic.clear();
         }
-        return;
+        if !judge::threads_keep(runtime, false) {
+            to_wire(runtime, object, fd, peer, runtime.parameters.move_every != 0);
+        }
     }
-    if calls >= object.price.load(Ordering::Relaxed).max(CALLS)
-        && judge::is_small(calls, bytes)
-        && !judge::threads_keep(runtime, false)
-    {
-        to_wire(runtime, object, fd, peer, false);
+}
+
+/// Whether the next datagram may move the socket.
+pub(crate) fn is_due_with_next(runtime: &Runtime, object: &Object) -> bool {
+    is_due(runtime, object, 1)
+}
+
+/// Whether what went through the kernel, and so many more, has shown that the socket gains.
+#[inline]
+fn is_due(runtime: &Runtime, object: &Object, more: u32) -> bool {
+    let (calls, bytes) = object.traffic.seen();
+    let price = object.price.load(Ordering::Relaxed);
+    match runtime.parameters.move_every {
+        0 => calls + more >= price.max(CALLS) && judge::is_small(calls + more, bytes),
+        every => calls + more >= every && price != u32::MAX,
     }
 }
 

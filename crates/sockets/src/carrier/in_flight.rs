@@ -2,10 +2,10 @@
 //! there would sleep on when the bytes come elsewhere.
 //!
 //! Whoever moves a socket says so first (its kind, its price), then looks at the count; a call counts itself first,
-//! then looks who carries the socket. So one of the two sees the other.
+//! then looks who carries the socket. Each step is SeqCst, so one of the two sees the other.
 
 use crate::object::Object;
-use core::sync::atomic::{Ordering, fence};
+use core::sync::atomic::Ordering;
 
 /// A call that looks, and one that may sleep there.
 pub(super) const LOOKS: u32 = 1;
@@ -16,11 +16,10 @@ pub(super) const SLEEPS: u32 = 1 << 16;
 pub(super) struct InFlight(&'static Object, u32);
 
 impl InFlight {
-    /// The caller looks behind it who carries the socket.
+    /// The caller looks behind it who carries the socket, by SeqCst loads.
     #[inline]
     pub(super) fn begin(object: &'static Object, how: u32) -> InFlight {
         object.in_flight.fetch_add(how, Ordering::SeqCst);
-        fence(Ordering::SeqCst);
         InFlight(object, how)
     }
 

@@ -31,11 +31,12 @@ mod trial;
 
 pub(crate) use across::{Call, raised};
 pub(crate) use carried::{
-    Carried, Target, accepted, begin, enter, may_wait, receive, send, stays, wait_while_moving,
+    Carried, Target, Tried, accepted, begin, enter, may_wait, receive, send, stays, try_to_send,
+    wait_while_moving,
 };
 pub(crate) use datagrams::{
     begin_datagrams, begins_late, datagram, datagram_on_wire, demand_datagrams, is_due_at_once,
-    sleep_in_kernel, waits,
+    is_due_with_next, sleep_in_kernel, waits,
 };
 pub(crate) use demanded::{connects_on_wire, is_demanded, listens_on_wire};
 pub(crate) use forking::{after_fork, before_fork, is_listener};

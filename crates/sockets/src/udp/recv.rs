@@ -3,7 +3,7 @@
 use super::ancillary;
 use crate::address::{self, Named};
 use crate::answer::{Answer, Stop, Why};
-use crate::carrier;
+use crate::carrier::{self, Target};
 use crate::counts;
 use crate::errno::fail;
 use crate::fd_table;
@@ -19,21 +19,21 @@ use libc::{c_int, msghdr, pollfd, ssize_t};
 use stack::udp::Datagram;
 use stack::{Frame as _, Ready, RecvError, Sink, SocketId};
 
-/// recvmsg(2).
+/// recvmsg(2), and what is less.
 ///
 /// # Safety
-/// `message` is the application's, valid as the call demands.
+/// `target` is the application's, valid as the call demands.
 pub(crate) unsafe fn recv(
     runtime: &'static Runtime,
     object: &'static Object,
     fd: c_int,
-    message: &mut msghdr,
+    target: Target,
     flags: c_int,
 ) -> Answer<ssize_t> {
     let may_wait = flags & libc::MSG_DONTWAIT == 0 && !object.nonblocking.load(Ordering::Relaxed);
     if carrier::waits(object) && flags & libc::MSG_ERRQUEUE == 0 {
         // SAFETY: the caller's promise.
-        return unsafe { late(runtime, object, fd, message, flags, may_wait) };
+        return unsafe { late(runtime, object, fd, target, flags, may_wait) };
     }
     if flags & libc::MSG_ERRQUEUE != 0 || object.leg().is_none() && !may_wait {
         return Err(Stop::Kernel(Why::NotOurs));
@@ -41,8 +41,9 @@ pub(crate) unsafe fn recv(
     if object.leg().is_some() {
         // SAFETY: the application's message and its iovecs.
         let done = unsafe {
+            let message = &mut *target.message();
             let mut into = message::buffers(message.msg_iov, message.msg_iovlen, libc::EMSGSIZE)?;
-            attempt(runtime, object, fd, message, &mut into, flags, sys::clock::now())
+            attempt(runtime, object, fd, target, &mut into, flags, sys::clock::now())
         };
         match done {
             Some(answer) => return answer,
@@ -51,24 +52,25 @@ pub(crate) unsafe fn recv(
         }
     }
     // SAFETY: as above.
-    unsafe { wait(runtime, object, fd, message, flags) }
+    unsafe { wait(runtime, object, fd, target, flags) }
 }
 
 /// Receives on a socket that begins in the kernel. It moves with what came, if it is time.
-#[cold]
 unsafe fn late(
     runtime: &'static Runtime,
     object: &'static Object,
     fd: c_int,
-    message: &mut msghdr,
+    target: Target,
     flags: c_int,
     may_wait: bool,
 ) -> Answer<ssize_t> {
-    // Who sent it is asked for in any case: what comes from this host is no reason to move.
+    // SAFETY: the caller's promise.
+    let message = unsafe { &mut *target.message() };
+    // Who sent it is asked for where it may move it: what comes from this host is no reason to.
     // SAFETY: all zeros is an address of no family.
     let mut from: libc::sockaddr_in = unsafe { core::mem::zeroed() };
-    let is_asked = !message.msg_name.is_null();
-    if !is_asked {
+    let is_asked_by_us = message.msg_name.is_null() && carrier::is_due_with_next(runtime, object);
+    if is_asked_by_us {
         message.msg_name = (&raw mut from).cast();
         message.msg_namelen = size_of_val(&from) as u32;
     }
@@ -76,24 +78,28 @@ unsafe fn late(
     // SAFETY: the caller's promise, and a name of ours where the application has none.
     let answer = unsafe {
         match may_wait {
-            true => match asleep(runtime, object, fd, message, flags) {
+            true => match asleep(runtime, object, fd, target, flags) {
                 Some(answer) => answer,
-                None => wait(runtime, object, fd, message, flags),
+                None => wait(runtime, object, fd, target, flags),
             },
-            false => look_at_shadow(runtime, object, fd, message, flags).unwrap_or(fail(libc::EAGAIN)),
+            false => look_at_shadow(runtime, object, fd, target, flags).unwrap_or(fail(libc::EAGAIN)),
         }
     };
-    // SAFETY: the application's room for a name, or ours.
-    let peer = unsafe { address::read(message.msg_name.cast(), message.msg_namelen.min(room)) };
-    if !is_asked {
-        message.msg_name = core::ptr::null_mut();
-        message.msg_namelen = 0;
-    }
+    let message = target.message();
     if let Ok(got) = answer
         && carrier::waits(object)
     {
-        let peer = if let Named::Inet(peer) = peer { Some(peer) } else { None };
-        carrier::datagram(runtime, object, fd, peer, got as usize);
+        let peer = || {
+            // SAFETY: the application's room for a name, or ours.
+            let name = unsafe { address::read((*message).msg_name.cast(), (*message).msg_namelen.min(room)) };
+            if let Named::Inet(peer) = name { Some(peer) } else { None }
+        };
+        carrier::datagram(runtime, object, fd, got as usize, peer);
+    }
+    if is_asked_by_us {
+        // SAFETY: the caller's message.
+        let message = unsafe { &mut *message };
+        (message.msg_name, message.msg_namelen) = (core::ptr::null_mut(), 0);
     }
     answer
 }
@@ -103,12 +109,12 @@ unsafe fn asleep(
     runtime: &'static Runtime,
     object: &'static Object,
     fd: c_int,
-    message: &mut msghdr,
+    target: Target,
     flags: c_int,
 ) -> Option<Answer<ssize_t>> {
     carrier::sleep_in_kernel(runtime, object, || {
-        // SAFETY: the application's message.
-        let got = unsafe { (runtime.os.recvmsg)(object.shadow(fd), message, flags) };
+        // SAFETY: the caller's promise.
+        let got = unsafe { target.fill(runtime, object.shadow(fd), flags) };
         of_shadow(runtime, object, flags, got)
     })
 }
@@ -118,7 +124,7 @@ unsafe fn wait(
     runtime: &'static Runtime,
     object: &'static Object,
     fd: c_int,
-    message: &mut msghdr,
+    target: Target,
     flags: c_int,
 ) -> Answer<ssize_t> {
     let one = [object];
@@ -128,17 +134,20 @@ unsafe fn wait(
         let wait = Wait { deadline, ..Wait::to_receive(runtime, &one, kernel) };
         let outcome = if object.leg().is_some() {
             // SAFETY: the application's message and its iovecs.
-            let mut into = unsafe { message::buffers(message.msg_iov, message.msg_iovlen, libc::EMSGSIZE) }?;
+            let mut into = unsafe {
+                let message = &*target.message();
+                message::buffers(message.msg_iov, message.msg_iovlen, libc::EMSGSIZE)
+            }?;
             block::until(runtime, &wait, |now| {
                 // SAFETY: as above.
-                unsafe { attempt(runtime, object, fd, message, &mut into, flags, now) }
+                unsafe { attempt(runtime, object, fd, target, &mut into, flags, now) }
             })
         } else if object.shut.load(Ordering::Relaxed) & 1 != 0 {
             return Err(Stop::Kernel(Why::NotOurs));
         } else {
             in_kernel::call(runtime, object, fd, libc::POLLIN, deadline, wait.moves, || {
                 // SAFETY: as above.
-                unsafe { look_at_shadow(runtime, object, fd, message, flags) }
+                unsafe { look_at_shadow(runtime, object, fd, target, flags) }
             })
         };
         match outcome {
@@ -155,14 +164,14 @@ unsafe fn attempt(
     runtime: &'static Runtime,
     object: &'static Object,
     fd: c_int,
-    message: &mut msghdr,
+    target: Target,
     into: &mut Buffers<'_>,
     flags: c_int,
     now: u64,
 ) -> Option<Answer<ssize_t>> {
     if object.shadow_first.load(Ordering::Relaxed) != 0 {
         // SAFETY: the application's message.
-        let waited = unsafe { first_of_shadow(runtime, object, fd, message, flags, now) };
+        let waited = unsafe { first_of_shadow(runtime, object, fd, target, flags, now) };
         if waited.is_some() {
             return waited;
         }
@@ -172,6 +181,8 @@ unsafe fn attempt(
         crate::extra::vet(object);
     }
     let mut behind = if flags & libc::MSG_PEEK != 0 { object.peek.behind() } else { None };
+    // SAFETY: the caller's promise.
+    let message = unsafe { &mut *target.message() };
     for (lane, id) in object.legs() {
         match take(object, lane, id, message, into, flags, &mut behind, now) {
             // Without a socket: it moves just now, and who moves it will say so.
@@ -195,7 +206,7 @@ unsafe fn attempt(
         let _ = runtime.os.set_option(object.shadow(fd), libc::SOL_SOCKET, libc::SO_PEEK_OFF, &place);
     }
     // SAFETY: the application's message.
-    unsafe { look_at_shadow(runtime, object, fd, message, flags) }
+    unsafe { look_at_shadow(runtime, object, fd, target, flags) }
 }
 
 /// The socket came from the kernel: what waits there is older than all that an engine has.
@@ -204,12 +215,12 @@ unsafe fn first_of_shadow(
     runtime: &'static Runtime,
     object: &'static Object,
     fd: c_int,
-    message: &mut msghdr,
+    target: Target,
     flags: c_int,
     now: u64,
 ) -> Option<Answer<ssize_t>> {
     // SAFETY: the caller's promise.
-    let waited = unsafe { look_at_shadow(runtime, object, fd, message, flags) };
+    let waited = unsafe { look_at_shadow(runtime, object, fd, target, flags) };
     if waited.is_none() && now >= object.shadow_first.load(Ordering::Relaxed) {
         object.shadow_first.store(0, Ordering::Relaxed);
     }
@@ -233,11 +244,11 @@ unsafe fn look_at_shadow(
     runtime: &'static Runtime,
     object: &'static Object,
     fd: c_int,
-    message: &mut msghdr,
+    target: Target,
     flags: c_int,
 ) -> Option<Answer<ssize_t>> {
-    // SAFETY: the application's message; MSG_DONTWAIT because this is a look.
-    let got = unsafe { (runtime.os.recvmsg)(object.shadow(fd), message, flags | libc::MSG_DONTWAIT) };
+    // SAFETY: the caller's promise; MSG_DONTWAIT because this is a look.
+    let got = unsafe { target.fill(runtime, object.shadow(fd), flags | libc::MSG_DONTWAIT) };
     match of_shadow(runtime, object, flags, got) {
         Err(Stop::Errno(libc::EAGAIN)) => None,
         answer => Some(answer),

@@ -81,7 +81,6 @@ pub(crate) fn send(
 
 /// The kernel sends for a socket that begins there, unless it moves now. What a rule demands moves with its first
 /// datagram.
-#[cold]
 fn late(
     runtime: &'static Runtime,
     object: &'static Object,
@@ -89,17 +88,9 @@ fn late(
     to: Option<SocketAddrV4>,
     bytes: usize,
 ) {
-    let (local, peer) = {
-        let control = object.control.lock();
-        (control.local, control.remote)
-    };
-    if let Some(to) = to
-        && local.is_none()
-        && carrier::is_due_at_once(runtime, object, to)
-    {
-        return;
+    if to.is_none_or(|to| !carrier::is_due_at_once(runtime, object, to)) {
+        carrier::datagram(runtime, object, fd, bytes, || to.or_else(|| object.control.lock().remote));
     }
-    carrier::datagram(runtime, object, fd, to.or(peer), bytes);
 }
 
 /// Whether a lane can do what control messages ask for.

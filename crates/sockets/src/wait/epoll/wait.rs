@@ -12,7 +12,7 @@ use crate::wait::block::{self, Polling, Stopped, Wait};
 use crate::wait::carrier::Watched;
 use crate::wait::presence::{Mark, Presence};
 use crate::wait::{LOOK_NS, Lanes};
-use core::sync::atomic::{Ordering, fence};
+use core::sync::atomic::Ordering;
 use libc::{epoll_event, pollfd, sigset_t, timespec};
 
 /// Waits for events of a set, for as long as `timeout`, null: for ever.
@@ -77,9 +77,8 @@ unsafe fn in_kernel(
     timeout: *const timespec,
     mask: *const sigset_t,
 ) -> Option<Answer<i32>> {
+    // Counted first, against who makes the private set, then looks for waiters.
     let _counted = Presence::begin([Mark::InKernel(set)]);
-    // Against who makes the private set, then looks for waiters.
-    fence(Ordering::SeqCst);
     if !set.is_kernels() {
         return None;
     }
