@@ -10,6 +10,7 @@ use crate::object::Object;
 use crate::runtime::Runtime;
 use crate::wait::block::{self, Stopped, Wait};
 use ::memory::{End, Joined, Source};
+use core::convert::Infallible;
 use core::sync::atomic::Ordering;
 use libc::{c_int, pollfd, ssize_t};
 use stack::{Ready, Sink, Source as _};
@@ -49,10 +50,12 @@ pub(crate) fn receive(
             // Each look begins anew.
             *into = begun;
         }
-        answer(object, got, &mut taken, least, flags)
+        let shows_too_little = matches!(got, Got::Bytes(_)) && flags & libc::MSG_PEEK != 0;
+        let done = answer(object, got, &mut taken, least, flags);
+        if shows_too_little && done.is_none() { Some(None) } else { done.map(Some) }
     };
     let moves = object.moves.load(Ordering::Acquire);
-    if let Some(done) = attempt(sys::clock::now()) {
+    if let Some(Some(done)) = attempt(sys::clock::now()) {
         return done;
     }
     if !may_wait(object, flags) {
@@ -61,10 +64,17 @@ pub(crate) fn receive(
     let one = [object];
     let kernel = [pollfd { fd, events: ready::kernel_part(object, libc::POLLIN), revents: 0 }];
     let kernel = if kernel[0].events != 0 { &kernel[..] } else { &[] };
-    let outcome = {
-        let mut wait = Wait::to_receive(runtime, &one, kernel);
-        wait.moves = moves;
-        block::until(runtime, &wait, &mut attempt)
+    let wait = Wait { moves, ..Wait::to_receive(runtime, &one, kernel) };
+    let outcome = loop {
+        match block::until(runtime, &wait, &mut attempt) {
+            // What was shown stays where it is, and would end each sleep: more is asked for now and then.
+            Ok(None) => match until_later(runtime, &one, &wait) {
+                Stopped::TimedOut if wait.deadline.is_none_or(|end| sys::clock::now() < end) => {}
+                stopped => break Err(stopped),
+            },
+            Ok(Some(done)) => break Ok(done),
+            Err(stopped) => break Err(stopped),
+        }
     };
     match outcome {
         Ok(done) => done,
@@ -72,6 +82,19 @@ pub(crate) fn receive(
         _ if taken > 0 => Carried::Done(Ok(taken as ssize_t)),
         Err(stopped) => Carried::Done(stopped.answer()),
     }
+}
+
+/// Between two looks (MSG_PEEK) that wait for more than there is, nanoseconds.
+const LOOKS_AGAIN_NS: u64 = 1_000_000;
+
+/// Sleeps for so long, or until something else than data ends the wait.
+#[cold]
+fn until_later(runtime: &'static Runtime, one: &[&'static Object; 1], wait: &Wait<'_>) -> Stopped {
+    let later = sys::clock::now() + LOOKS_AGAIN_NS;
+    let deadline = wait.deadline.map_or(later, |end| end.min(later));
+    let pause = Wait { deadline: Some(deadline), moves: wait.moves, ..Wait::to_receive(runtime, one, &[]) };
+    let Err(stopped) = block::until(runtime, &pause, |_| None::<Infallible>);
+    stopped
 }
 
 /// What an attempt means for a receive that wants `least` bytes, and has `taken` some.
