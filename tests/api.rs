@@ -262,7 +262,7 @@ impl<'a> Suite<'a> {
         let TwoHosts { left, right, .. } = &world.hosts;
         let mtu = Options::default().mtu;
         let watch = [KernelFlows::watch(left, mtu)?, KernelFlows::watch(right, mtu)?];
-        let local = OneHost::new(right)?;
+        let local = OneHost::new(right, world.library.clone())?;
         Ok(Suite { world, watch, local, declared, report: Report::default(), is_inert })
     }
 
@@ -376,16 +376,14 @@ impl<'a> Suite<'a> {
     fn run(&self, executable: &Path, way: Way) -> Result<Ended> {
         let TwoHosts { left, right, .. } = &self.world.hosts;
         let [_, _, _] = [self.watch[0].take()?, self.watch[1].take()?, self.local.take()?];
-        let library = if way.is_local { self.local.library() } else { &self.world.library };
+        let library = if way.is_local { self.local.library(way) } else { Some(&*self.world.library) };
         let program = |host: &Host, side: Side| {
-            let preload = way.accelerates(side).then_some(library);
+            let preload = library.filter(|_| way.accelerates(side));
             // Some are about what falls back; the kernels' counts tell.
             let role =
                 host.program(executable).any_cpu().argument(side.name()).preload(preload).may_fall_back();
-            let role = match way.is_local {
-                true => self.local.set_up(role),
-                false => role.environment("SIDESTEP_CARRIER", way.carrier),
-            };
+            let role = role.environment("SIDESTEP_CARRIER", way.carrier);
+            let role = if way.is_local { self.local.set_up(role) } else { role };
             match way.move_every {
                 0 => role,
                 every => role.environment("SIDESTEP_MOVE_EVERY", every.to_string()),

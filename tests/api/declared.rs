@@ -28,6 +28,8 @@ pub(crate) struct Declared {
 #[serde(deny_unknown_fields)]
 struct ByLoopback {
     program: String,
+    /// The only way in which it is so; else all on one host.
+    way: Option<String>,
     /// Whether they are most of its bytes is for the scheduler to say.
     #[serde(default)]
     sometimes: bool,
@@ -136,8 +138,9 @@ impl Declared {
     }
 
     /// On one host: whether the kernel must carry most bytes of this program, or may. `None`: it must not.
-    pub(crate) fn goes_by_loopback(&self, program: &str) -> Option<Sure> {
-        let row = self.by_loopback.iter().find(|row| row.program == program)?;
+    pub(crate) fn goes_by_loopback(&self, program: &str, way: Way) -> Option<Sure> {
+        let is_in = |row: &ByLoopback| row.way.as_ref().is_none_or(|name| name == way.name);
+        let row = self.by_loopback.iter().find(|row| row.program == program && is_in(row))?;
         Some(if row.sometimes { Sure::Sometimes } else { Sure::Always })
     }
 

@@ -1,5 +1,5 @@
-//! The programs about streams with both roles on one host: on the kernel's loopback first, then under libsdp.so, with
-//! connections that meet in memory before their first byte, as far as that can be.
+//! The programs about streams with both roles on one host: on the kernel's loopback first, then under libsdp.so and
+//! under libvma.so, with connections that meet in memory before their first byte, as far as that can be.
 //!
 //! The witness is the kernel's count of bytes on loopback: what travels through memory is not among them.
 
@@ -19,7 +19,12 @@ const MEMORY: Way =
 /// They part after so many calls, and meet again.
 const PARTING: Way =
     Way { name: "parting", client: true, server: true, move_every: 5, carrier: "auto", is_local: true };
-pub(crate) const WAYS: [Way; 3] = [LOOPBACK, MEMORY, PARTING];
+/// As `memory` and `parting`, under libvma.so.
+const LOCAL: Way =
+    Way { name: "local", client: true, server: true, move_every: 1, carrier: "auto", is_local: true };
+const LOCAL_PARTING: Way =
+    Way { name: "local_parting", client: true, server: true, move_every: 5, carrier: "auto", is_local: true };
+pub(crate) const WAYS: [Way; 5] = [LOOPBACK, MEMORY, LOCAL, PARTING, LOCAL_PARTING];
 
 /// Goes through memory only when it is asked for: it waits a minute for a reset that memory does not have
 /// (`differences.toml`).
@@ -32,8 +37,9 @@ const RULES: &str = "use both server * *:*\nuse both client * *:*\n";
 /// What runs on one host needs.
 pub(crate) struct OneHost<'a> {
     bytes: LoopbackBytes<'a>,
-    /// `None`: there is no libsdp.so.
-    library: Option<PathBuf>,
+    vma: PathBuf,
+    /// `None`: there is none.
+    sdp: Option<PathBuf>,
     rules: PathBuf,
 }
 
@@ -44,15 +50,16 @@ impl Drop for OneHost<'_> {
 }
 
 impl OneHost<'_> {
-    pub(crate) fn new(host: &Host) -> Result<OneHost<'_>> {
+    /// `vma`: libvma.so, or what stands in its place.
+    pub(crate) fn new(host: &Host, vma: PathBuf) -> Result<OneHost<'_>> {
         let rules = std::env::temp_dir().join(format!("api-{}.conf", std::process::id()));
         std::fs::write(&rules, RULES).map_err(|error| Error::new(format!("{}: {error}", rules.display())))?;
-        let library = tests::library().and_then(|vma| vma.with_file_name("libsdp.so").canonicalize().ok());
-        Ok(OneHost { bytes: LoopbackBytes::watch(host)?, library, rules })
+        let sdp = tests::library().and_then(|vma| vma.with_file_name("libsdp.so").canonicalize().ok());
+        Ok(OneHost { bytes: LoopbackBytes::watch(host)?, vma, sdp, rules })
     }
 
-    pub(crate) fn library(&self) -> &Path {
-        self.library.as_deref().unwrap_or(Path::new(""))
+    pub(crate) fn library(&self, way: Way) -> Option<&Path> {
+        if is_sdps(way) { self.sdp.as_deref() } else { Some(&self.vma) }
     }
 
     pub(crate) fn set_up(&self, role: Program) -> Program {
@@ -63,6 +70,10 @@ impl OneHost<'_> {
     pub(crate) fn take(&self) -> Result<BTreeMap<u16, u64>> {
         self.bytes.take()
     }
+}
+
+fn is_sdps(way: Way) -> bool {
+    [MEMORY.name, PARTING.name].contains(&way.name)
 }
 
 pub(crate) fn is_usual(program: &str) -> bool {
@@ -79,22 +90,36 @@ impl Suite<'_> {
         if !self.declared.is_for_one_host(program) {
             return;
         }
-        let name = format!("{program}::{}", MEMORY.name);
-        if self.local.library.is_none() {
-            return skipped(&name, "no target/release/libsdp.so: cargo build --release -p libsdp");
-        }
+        let is_asked = |way: &Way| only.is_none_or(|only| only == way.name);
         let oracle = self.run(executable, LOOPBACK).and_then(|ended| ended.success().map(|()| ended.looped));
         let looped = oracle.as_ref().copied().unwrap_or(0);
         self.report.add(&format!("{program}::{}", LOOPBACK.name), oracle.map(drop));
-        let is_parting = is_usual(program) && self.declared.moves(program);
-        if !self.is_inert && is_parting && only.is_none_or(|only| only == PARTING.name) {
-            self.parting(program, executable);
+        let is_parting = is_usual(program) && self.declared.moves(program) && !self.is_inert;
+        for way in [PARTING, LOCAL_PARTING].into_iter().filter(|way| is_parting && is_asked(way)) {
+            if self.has_library(program, way) {
+                self.parting(program, executable, way);
+            }
         }
-        if only == Some(PARTING.name) {
-            return;
+        for way in [MEMORY, LOCAL].into_iter().filter(is_asked) {
+            if self.has_library(program, way) {
+                self.meeting(program, executable, way, looped);
+            }
         }
-        let claims = looped > 0 && self.declared.goes_by_loopback(program).is_none();
-        let result = self.in_memory(program, executable, looped);
+    }
+
+    fn has_library(&self, program: &str, way: Way) -> bool {
+        let is_there = self.local.library(way).is_some();
+        if !is_there {
+            let name = format!("{program}::{}", way.name);
+            skipped(&name, "no target/release/libsdp.so: cargo build --release -p libsdp");
+        }
+        is_there
+    }
+
+    fn meeting(&mut self, program: &str, executable: &Path, way: Way, looped: u64) {
+        let name = format!("{program}::{}", way.name);
+        let claims = looped > 0 && self.declared.goes_by_loopback(program, way).is_none();
+        let result = self.in_memory(program, executable, way, looped);
         let result = match (self.is_inert, claims, result) {
             (true, true, Err(_)) => Ok(()),
             (true, true, Ok(())) => Err(Error::new("passes with a library that does nothing")),
@@ -108,21 +133,21 @@ impl Suite<'_> {
     }
 
     /// What goes by which carrier is a question of time here.
-    fn parting(&mut self, program: &str, executable: &Path) {
-        let result = self.run(executable, PARTING).and_then(|ended| ended.success());
-        self.report.add(&format!("{program}::{}", PARTING.name), result);
+    fn parting(&mut self, program: &str, executable: &Path, way: Way) {
+        let result = self.run(executable, way).and_then(|ended| ended.success());
+        self.report.add(&format!("{program}::{}", way.name), result);
     }
 
-    fn in_memory(&mut self, program: &str, executable: &Path, looped: u64) -> Result<()> {
-        let ended = self.run(executable, MEMORY)?;
-        if let Some(difference) = self.declared.difference(program, MEMORY) {
+    fn in_memory(&mut self, program: &str, executable: &Path, way: Way, looped: u64) -> Result<()> {
+        let ended = self.run(executable, way)?;
+        if let Some(difference) = self.declared.difference(program, way) {
             fails_as_declared(&ended, difference)?;
             let reason = &difference.reason;
-            self.report.remarks.push(format!("declared difference: {program}::{}: {reason}", MEMORY.name));
+            self.report.remarks.push(format!("declared difference: {program}::{}: {reason}", way.name));
             return Ok(());
         }
         ended.success()?;
-        went_through_memory(&ended, looped, self.declared.goes_by_loopback(program))
+        went_through_memory(&ended, looped, self.declared.goes_by_loopback(program, way))
     }
 }
 

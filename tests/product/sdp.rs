@@ -7,6 +7,8 @@ use std::process::{Command, Output};
 use rig::skip::{skipped, test_name, without_namespaces};
 use tests::{Executable, compile, folder, library};
 
+#[path = "sdp/by_itself.rs"]
+mod by_itself;
 #[path = "sdp/echo.rs"]
 mod echo;
 

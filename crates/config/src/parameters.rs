@@ -49,8 +49,8 @@ parameters! {
     /// Milliseconds that the process may live on at exit to get pending data acknowledged.
     exit_linger_msec: u32 = 1000, in 0..=600_000 or nearest,
         env "SIDESTEP_EXIT_LINGER_MSEC", label "Exit linger (msec)";
-    /// Who carries what is wanted as SDP inside this host: shared memory, where both ends have libsdp.so, or the
-    /// kernel. Under libvma.so such connections are the kernel's.
+    /// Who carries connections inside this host: shared memory, where both ends are one user's processes with libvma.so
+    /// or libsdp.so (there, what is wanted as SDP), or the kernel.
     local: LocalTransport = LocalTransport::Shm, env "SIDESTEP_LOCAL", label "Local transport";
     /// A ready-made set of parameters, applied before the variables that are set explicitly (docs/profiles.md).
     spec: Spec = Spec::None, env "VMA_SPEC", label "VMA Spec";

@@ -62,6 +62,11 @@ unsafe extern "C-unwind" fn sendmsg(fd: c_int, message: *const msghdr, flags: c_
     if flags & libc::MSG_DONTWAIT != 0 { send() } else { opening(send) }
 }
 
+unsafe extern "C-unwind" fn sendfile64(out: c_int, input: c_int, offset: *mut i64, count: size_t) -> ssize_t {
+    // SAFETY: the caller's promise.
+    opening(|| unsafe { data::genuine::sendfile64(out, input, offset, count) })
+}
+
 unsafe extern "C-unwind" fn ppoll(
     fds: *mut pollfd,
     count: nfds_t,
@@ -164,6 +169,7 @@ pub(crate) const OS: Os = Os {
     read: data::genuine::read,
     lseek64,
     pread64,
+    sendfile64,
     ppoll,
     pselect,
     epoll_create1: wait::first::genuine::epoll_create1,

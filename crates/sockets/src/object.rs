@@ -143,6 +143,8 @@ pub(crate) struct Object {
     pub in_flight: AtomicU32,
     /// What the judge knows of a connection that may move (carrier/judge.rs).
     pub traffic: Traffic,
+    /// Calls until it is asked whether its peer is on this host, which is known then (memory/place.rs).
+    pub unplaced: AtomicU32,
     /// Calls that its thread is asked for (runtime/allocation.rs).
     pub strangers: AtomicU32,
     /// Calls with little data after which it moves to the wire, beyond those that any connection needs; `u32::MAX`: it
@@ -244,6 +246,7 @@ impl Object {
             moves: AtomicU32::new(0),
             in_flight: AtomicU32::new(0),
             traffic: Traffic::new(),
+            unplaced: AtomicU32::new(0),
             strangers: AtomicU32::new(0),
             price: AtomicU32::new(0),
             holders_word: AtomicU32::new(0),
@@ -300,6 +303,7 @@ impl Object {
             atomic.store(0, Ordering::Relaxed);
         }
         self.traffic.clear();
+        self.unplaced.store(0, Ordering::Relaxed);
         self.strangers.store(0, Ordering::Relaxed);
         self.price.store(0, Ordering::Relaxed);
         self.holders_word.store(0, Ordering::Relaxed);

@@ -49,6 +49,7 @@ pub struct Os {
     pub read: unsafe extern "C-unwind" fn(c_int, *mut c_void, size_t) -> ssize_t,
     pub pread64: unsafe extern "C-unwind" fn(c_int, *mut c_void, size_t, i64) -> ssize_t,
     pub lseek64: unsafe extern "C-unwind" fn(c_int, i64, c_int) -> i64,
+    pub sendfile64: unsafe extern "C-unwind" fn(c_int, c_int, *mut i64, size_t) -> ssize_t,
     pub ppoll: unsafe extern "C-unwind" fn(*mut pollfd, nfds_t, *const timespec, *const sigset_t) -> c_int,
     pub pselect: unsafe extern "C-unwind" fn(
         c_int,

@@ -144,9 +144,12 @@ impl Runtime {
         &self.engine.get(self).udp
     }
 
-    /// Whether connections inside the host may go through memory (SIDESTEP_LOCAL, under libsdp.so).
+    /// Whether connections inside the host may go through memory (SIDESTEP_LOCAL). libsdp.so has no other carrier;
+    /// libvma.so leaves to the kernel what the user wants there, or on the wire alone.
     pub(crate) fn carries_in_memory(&self) -> bool {
-        self.sdp.is_some() && self.parameters.local == config::LocalTransport::Shm
+        let parameters = &self.parameters;
+        let is_open_to_it = parameters.carrier != config::Carrier::Kernel && !parameters.strict;
+        parameters.local == config::LocalTransport::Shm && (self.sdp.is_some() || is_open_to_it)
     }
 
     /// Asks the kernel over netlink; the socket is opened on first use. Fails with the errno of opening it.

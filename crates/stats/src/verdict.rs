@@ -66,15 +66,15 @@ verdicts! {
     /// Its first carrier was an engine.
     AtOnce "on the wire from its beginning"
     /// The other end is a process of this host, and has met this one.
-    MetPeer "its peer is on this host, and speaks SDP"
+    MetPeer "its peer is on this host, and has met it in memory"
     /// The two ends share no segment any more.
     PartedFromPeer "went back from memory, for what only the kernel can do"
     /// The judge of memory (`docs/design/memory.md`).
     EachCallRings "both its ends sleep for each message, which loopback does for less than memory"
     /// Its calls are too few, or the peer has not come yet.
-    LooksForPeer "its peer may speak SDP, too; they have not met yet"
+    LooksForPeer "its peer may come to meet it in memory; they have not met yet"
     /// The meeting place was taken away again.
-    NobodyCame "its peer does not come to meet it: it does not speak SDP, or says little"
+    NobodyCame "its peer does not come to meet it in memory: it has no library of ours, or says little"
     /// No segment reaches there.
     PeerElsewhere "its peer is not on this host"
     /// Memory between threads is their own already.

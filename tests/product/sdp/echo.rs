@@ -68,7 +68,7 @@ else:
 "#;
 
 /// A program in Python; `rules`: under libsdp.so with these.
-fn echo(words: &[&str], rules: Option<(&Path, &File)>) -> Command {
+pub(crate) fn echo(words: &[&str], rules: Option<(&Path, &File)>) -> Command {
     let mut command = match rules {
         Some((library, rules)) => preloaded(library, Path::new("python3"), rules),
         None => Command::new("python3"),
@@ -81,21 +81,26 @@ fn echo(words: &[&str], rules: Option<(&Path, &File)>) -> Command {
 }
 
 /// A server of [`ECHO`] that is killed when this goes.
-struct EchoServer {
+pub(crate) struct EchoServer {
     process: std::process::Child,
-    port: String,
+    pub(crate) port: String,
     log: File,
 }
 
 impl EchoServer {
-    fn start(count: usize, rules: Option<(&Path, &File)>) -> EchoServer {
+    pub(crate) fn start(count: usize, rules: Option<(&Path, &File)>) -> EchoServer {
         EchoServer::start_with(count, rules, &[])
     }
 
     fn start_with(count: usize, rules: Option<(&Path, &File)>, more: &[&str]) -> EchoServer {
         let port = free_port().to_string();
+        let command = echo(&[&["server", &port, &count.to_string()], more].concat(), rules);
+        EchoServer::spawn(port, command)
+    }
+
+    /// `command`: [`echo`]'s, of a server at `port`.
+    pub(crate) fn spawn(port: String, mut command: Command) -> EchoServer {
         let log = File::new(&format!("echo-{port}"), "");
-        let mut command = echo(&[&["server", &port, &count.to_string()], more].concat(), rules);
         command.stdout(std::process::Stdio::piped()).stderr(std::fs::File::create(&log.0).unwrap());
         let mut process = command.spawn().unwrap();
         let mut ready = [0; 6];
@@ -104,7 +109,7 @@ impl EchoServer {
     }
 
     /// What a client says at its end, and what it logs.
-    fn client(&self, rules: Option<(&Path, &File)>, more: &[&str]) -> (String, String) {
+    pub(crate) fn client(&self, rules: Option<(&Path, &File)>, more: &[&str]) -> (String, String) {
         let words = [&["client", &self.port], more].concat();
         let done = echo(&words, rules).output().unwrap();
         assert!(done.status.success(), "{}", text(&done.stderr));
@@ -123,7 +128,7 @@ impl Drop for EchoServer {
     }
 }
 
-fn rules_of(name: &str, wanted: &str) -> File {
+pub(crate) fn rules_of(name: &str, wanted: &str) -> File {
     let rules = format!("log min-level 8\nuse {wanted} server * *:*\nuse {wanted} client * *:*\n");
     File::new(&format!("{}-{name}", test_name().replace(':', "-")), &rules)
 }

@@ -224,7 +224,7 @@ const F_SETOWN_EX: c_int = 15;
 const F_OWNER_PGRP: c_int = 2;
 
 /// O_ASYNC: the signal that F_SETSIG chose, or SIGIO.
-fn set_notice(object: &Object, fd: c_int, on: bool) {
+fn set_notice(object: &'static Object, fd: c_int, on: bool) {
     let Some(runtime) = runtime::get().filter(|_| on || object.notice.load(Ordering::Relaxed) != 0) else {
         return;
     };
@@ -236,6 +236,9 @@ fn set_notice(object: &Object, fd: c_int, on: bool) {
         (true, _) => libc::SIGIO,
     };
     object.notice.store(signal, Ordering::Relaxed);
+    if signal != 0 && object.kind() == Kind::Memory {
+        memory::leave(runtime, object, "its owner is told by signals what comes");
+    }
 }
 
 /// `genuine` makes a further descriptor of what `fd` is.

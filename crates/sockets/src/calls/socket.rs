@@ -123,7 +123,9 @@ pub unsafe fn took_client(
 pub fn accepted(listener: c_int, fd: c_int, flags: c_int) -> bool {
     let Some(listener) = fd_table::socket(listener) else { return true };
     carrier::accepted(listener, fd, flags & libc::SOCK_NONBLOCK != 0);
-    runtime::get().is_none_or(|runtime| sdp::accepted(runtime, listener, fd))
+    let Some(runtime) = runtime::get() else { return true };
+    memory::before_first_call(runtime, fd);
+    sdp::accepted(runtime, listener, fd)
 }
 
 /// bind(2).
@@ -203,8 +205,14 @@ pub unsafe fn shutdown(fd: c_int, how: c_int) -> Answer<c_int> {
     match object.kind() {
         Kind::Memory => memory::shutdown(runtime, object, how),
         Kind::Carried | Kind::Moving => {
-            carrier::stays(object, Verdict::CallOfTheKernel);
-            if object.kind() == Kind::Stream { tcp::shutdown(object, how) } else { kernel() }
+            if matches!(how, libc::SHUT_RD | libc::SHUT_WR | libc::SHUT_RDWR) {
+                carrier::stays(object, Verdict::CallOfTheKernel);
+            }
+            match object.kind() {
+                Kind::Stream => tcp::shutdown(object, how),
+                Kind::Memory => memory::shutdown(runtime, object, how),
+                _ => kernel(),
+            }
         }
         Kind::Udp => udp::shutdown(object, how),
         _ => tcp::shutdown(object, how),

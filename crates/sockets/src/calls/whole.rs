@@ -3,7 +3,7 @@
 
 use super::{has_moved, kernel, ours};
 use crate::answer::{Answer, Stop};
-use crate::carrier;
+use crate::carrier::{self, Carried};
 use crate::counts;
 use crate::memory;
 use crate::message;
@@ -17,10 +17,17 @@ use stats::Verdict;
 /// sendfile(2).
 pub unsafe fn sendfile64(out: c_int, input: c_int, offset: *mut i64, count: size_t) -> Answer<ssize_t> {
     let (runtime, object) = ours(out)?;
-    if object.kind() != Kind::Memory && !memory::looks(object) {
+    message::check_room(offset, usize::from(!offset.is_null()))?;
+    if matches!(object.kind(), Kind::Carried | Kind::Moving) && memory::may_be_here(runtime, object) {
+        // SAFETY: the application's pointer.
+        let part = unsafe { carrier::send_file(runtime, object, out, input, offset, count) };
+        if let Carried::Done(answer) = part {
+            return answer;
+        }
+    }
+    if object.kind() != Kind::Memory {
         stays_if_carried(object);
     }
-    message::check_room(offset, usize::from(!offset.is_null()))?;
     // SAFETY: null or valid.
     let mut at = (!offset.is_null()).then(|| unsafe { offset.read_unaligned() });
     let result = where_it_is(object, out, || tcp::send_file(runtime, object, out, input, &mut at, count));

@@ -279,6 +279,33 @@ pub(crate) fn send(
     }
 }
 
+/// sendfile(2) on a connection whose peer may be on this host: the kernel's own call, as long as the two have not met.
+/// [`Carried::Moved`]: they have, or the peer is elsewhere.
+///
+/// # Safety
+/// The application's pointer.
+pub(crate) unsafe fn send_file(
+    runtime: &'static Runtime,
+    object: &'static Object,
+    fd: c_int,
+    input: c_int,
+    offset: *mut i64,
+    count: usize,
+) -> Carried {
+    memory::before_call(runtime, object, fd);
+    if !memory::may_be_here(runtime, object) {
+        return Carried::Moved;
+    }
+    let Some(_in_flight) = in_kernel(object, SLEEPS) else { return Carried::Moved };
+    // SAFETY: the application's pointer.
+    let sent = unsafe { (runtime.os.sendfile64)(object.shadow(fd), input, offset, count) };
+    if sent > 0 {
+        judge::in_kernel(object, sent as usize);
+        counts::in_kernel(object, sent as usize, false);
+    }
+    Carried::Done(told(runtime, sent))
+}
+
 fn has_to_stay(object: &Object) -> bool {
     object.price.load(Ordering::SeqCst) == u32::MAX
 }

@@ -31,7 +31,7 @@ mod trial;
 
 pub(crate) use across::{Call, raised};
 pub(crate) use carried::{
-    Carried, Target, Tried, accepted, begin, enter, may_wait, receive, send, stays, try_to_send,
+    Carried, Target, Tried, accepted, begin, enter, may_wait, receive, send, send_file, stays, try_to_send,
     wait_while_moving,
 };
 pub(crate) use datagrams::{

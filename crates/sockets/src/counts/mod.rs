@@ -202,6 +202,8 @@ pub(crate) fn in_memory(object: &'static Object) {
     if object.counts().fd.value() != 0 {
         set_carrier(object.counts(), Carrier::Memory);
         judged(object.counts(), Verdict::MetPeer, (0, 0));
+        // Readers may come before a worker has named its ends, if there ever is one.
+        describe::describe(object);
     }
 }
 

@@ -89,7 +89,8 @@ pub(super) fn finish(object: &'static Object, why: Verdict) {
     }
     let before = core::mem::take(&mut *inner);
     if matches!(before.way, Way::Joined(_)) {
-        meet::was_worth(before.role, if why == Verdict::EachCallRings { 0 } else { before.served });
+        let served = if why == Verdict::EachCallRings { 0 } else { before.served };
+        before.role.inspect(|role| role.was_worth(served));
     }
     if why == Verdict::Shaken {
         meet::looks_again(room, &mut inner, before.role);
@@ -109,7 +110,7 @@ pub(super) fn finish(object: &'static Object, why: Verdict) {
     counts::from_memory(object, why);
     match why {
         Verdict::PartedFromPeer | Verdict::Shaken => logger::debug!("fd {fd}: the kernel carries it again"),
-        why => logger::info!("fd {fd}: TCP carries it: {}", why.text()),
+        why => super::tell_kernels(fd, why),
     }
 }
 
@@ -298,7 +299,7 @@ pub(crate) fn close(object: &'static Object, fd: c_int) {
     let way = core::mem::take(&mut inner.way);
     let is_counted = !matches!(way, Way::Apart);
     if matches!(way, Way::Meeting(_) | Way::Joined(_)) {
-        meet::was_worth(inner.role, inner.served);
+        inner.role.inspect(|role| role.was_worth(inner.served));
     }
     inner.role = None;
     match way {

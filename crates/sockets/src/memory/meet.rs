@@ -7,55 +7,30 @@
 //! Where a listener takes in nobody but those who speak SDP, the place is offered before the connection is made
 //! (`crates/sockets/src/sdp/refusal.rs`), and who accepts looks at once.
 
-use super::{Bell, Inner, Room, Way, after, room};
+use super::price::{self, Role};
+use super::{Bell, Inner, Room, Way, after, place, room};
 use crate::answer::Why;
 use crate::carrier;
 use crate::counts;
 use crate::fd_table;
 use crate::object::{Kind, Object};
-use crate::runtime::Runtime;
+use crate::runtime::{self, Runtime};
 use crate::wait::LOOK_NS;
 use ::memory::{Apart, Meeting, Progress};
-use core::net::Ipv6Addr;
 use core::sync::atomic::{AtomicU32, Ordering};
 use libc::{c_int, pollfd};
 use stats::Verdict;
 
-/// Which end of a connection this is.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Role {
-    Connected,
-    Accepted,
-}
-
-/// Calls after which the side that connected offers a place.
-const OFFERS: u32 = 4;
-/// Calls after which the side that accepted looks for it first.
-const LOOKS: u32 = 8;
-/// A meeting costs what so many calls in memory gain.
-const WORTH: u32 = 64;
-/// Calls after which a place is offered by a process whose connections end too soon for that, at most.
-const OFFERS_MAX: u32 = 512;
-
-/// Calls after which this process offers a place: more, where the last ones that met were over before it was worth it.
-static PRICE: AtomicU32 = AtomicU32::new(OFFERS);
-
-/// A connection that this side offered is over, or has left the memory, after so many calls there.
-pub(super) fn was_worth(role: Option<Role>, calls: u32) {
-    if role == Some(Role::Connected) {
-        let price = PRICE.load(Ordering::Relaxed);
-        let next = if calls < WORTH { price * 2 } else { price / 2 };
-        PRICE.store(next.clamp(OFFERS, OFFERS_MAX), Ordering::Relaxed);
-    }
-}
 /// Calls, and time, after which nobody is expected any more. Calls alone tell nothing: who polls makes them in no time.
-const CALLS_MAX: u32 = 1024;
+const CALLS_MAX: u32 = 4096;
 const PATIENCE_NS: u64 = 1_000_000_000;
 
 /// Connections of this process in memory, or on their way: each holds one descriptor more than the program knows.
 static COUNT: AtomicU32 = AtomicU32::new(0);
 /// The part of RLIMIT_NOFILE that they may take.
 const PART_OF_LIMIT: u64 = 4;
+/// As many as there are at most where no rule asks for them: each takes memory, a hundred KiB and more.
+const MOST_BY_ITSELF: u64 = 1024;
 
 /// One of them is over.
 pub(super) fn one_less() {
@@ -64,6 +39,8 @@ pub(super) fn one_less() {
 
 fn one_more() -> bool {
     let limit = sys::process::limit(libc::RLIMIT_NOFILE as i32).map_or(0, |limit| limit.soft / PART_OF_LIMIT);
+    let is_asked_for = runtime::get().is_some_and(|runtime| runtime.sdp.is_some());
+    let limit = if is_asked_for { limit } else { limit.min(MOST_BY_ITSELF) };
     if u64::from(COUNT.fetch_add(1, Ordering::Relaxed)) < limit {
         return true;
     }
@@ -76,10 +53,11 @@ pub(super) fn forget_count() {
     COUNT.store(0, Ordering::Relaxed);
 }
 
-/// The kernel makes or made this connection, which may travel through memory.
-fn begins(object: &'static Object, role: Role) -> &'static Room {
+/// The kernel makes or made this connection, which may travel through memory, and has made so many calls.
+pub(super) fn begins(object: &'static Object, role: Role, calls: u32) -> &'static Room {
     let room = object.room_or_new();
     room.clear();
+    room.calls.store(calls, Ordering::Relaxed);
     {
         let mut inner = room.inner.lock();
         inner.role = Some(role);
@@ -106,7 +84,7 @@ pub(crate) fn connected(
     fd: c_int,
     offered: Option<Meeting>,
 ) {
-    let room = begins(object, Role::Connected);
+    let room = begins(object, Role::Connected, 0);
     if let Some(meeting) = offered.filter(|_| one_more()) {
         room.inner.lock().way = Way::Offered(meeting);
     } else if is_eager(runtime) {
@@ -117,7 +95,7 @@ pub(crate) fn connected(
 /// The kernel accepted `fd` by a listener whose connections may. Whether its peer is on this host is asked when it is
 /// looked for: most connections end sooner.
 pub(crate) fn accepted(runtime: &'static Runtime, object: &'static Object, fd: c_int) {
-    begins(object, Role::Accepted);
+    begins(object, Role::Accepted, 0);
     if is_eager(runtime) {
         before_call(runtime, object, fd);
     }
@@ -132,8 +110,8 @@ pub(crate) fn accepted_sdp(
     if !is_local(fd) {
         return Err(Verdict::NobodyCame);
     }
-    let room = begins(object, Role::Accepted);
-    look(runtime, object, fd, room, LOOKS);
+    let room = begins(object, Role::Accepted, 0);
+    look(runtime, object, fd, room, Role::Accepted.price());
     if super::is_in(object) {
         return Ok(());
     }
@@ -146,22 +124,17 @@ pub(crate) fn accepted_sdp(
     }
 }
 
-/// A connection within the host has one address of the host at both ends, or loopback's.
 fn is_local(fd: c_int) -> bool {
-    let is_loopback = |address: &[u8; 16]| match Ipv6Addr::from(*address).to_ipv4_mapped() {
-        Some(address) => address.is_loopback(),
-        None => Ipv6Addr::from(*address).is_loopback(),
-    };
-    sys::socket::ends(fd)
-        .is_ok_and(|((own, _), (other, _))| own == other || is_loopback(&own) && is_loopback(&other))
+    sys::socket::ends(fd).is_ok_and(place::are_of_one_host)
 }
 
 /// A call that moves data is about to be made on a connection that the kernel carries.
 #[inline]
 pub(crate) fn before_call(runtime: &'static Runtime, object: &'static Object, fd: c_int) {
+    place::before_call(runtime, object, fd);
     if let Some(room) = room(object).filter(|room| room.looks.load(Ordering::Acquire)) {
         let calls = room.calls.fetch_add(1, Ordering::Relaxed) + 1;
-        if calls >= PRICE.load(Ordering::Relaxed).min(LOOKS) || is_eager(runtime) {
+        if calls >= price::least() || is_eager(runtime) {
             look(runtime, object, fd, room, calls);
             if is_eager(runtime) {
                 hurry(runtime, object, fd, room, calls);
@@ -176,8 +149,19 @@ pub(crate) fn looks(object: &Object) -> bool {
     room(object).is_some_and(|room| room.looks.load(Ordering::Acquire))
 }
 
+/// Whether a connection that has made so many calls may look for its other side now, whichever of the two it is.
+#[inline]
+pub(super) fn may_be_due(runtime: &Runtime, calls: u32) -> bool {
+    calls >= price::least() && calls.is_power_of_two() || is_eager(runtime)
+}
+
+/// Whether it does.
+pub(super) fn is_due(runtime: &Runtime, role: Role, calls: u32) -> bool {
+    calls >= role.price() && calls.is_power_of_two() || is_eager(runtime)
+}
+
 /// For tests (SIDESTEP_MOVE_EVERY): connections meet as soon as they can.
-fn is_eager(runtime: &Runtime) -> bool {
+pub(super) fn is_eager(runtime: &Runtime) -> bool {
     runtime.parameters.move_every != 0
 }
 
@@ -186,10 +170,8 @@ fn look(runtime: &'static Runtime, object: &'static Object, fd: c_int, room: &'s
     let now = sys::clock::now();
     let (is_due, is_late) = {
         let mut inner = room.inner.lock();
-        let price = PRICE.load(Ordering::Relaxed);
-        let first = if inner.role == Some(Role::Connected) { price } else { LOOKS };
         let is_due = match (inner.role, &inner.way) {
-            (Some(_), Way::Apart) => calls >= first && calls.is_power_of_two(),
+            (Some(role), Way::Apart) => calls >= role.price() && calls.is_power_of_two(),
             (Some(Role::Connected), Way::Offered(_)) => now.saturating_sub(inner.heard) >= LOOK_NS,
             _ => false,
         };
@@ -209,6 +191,7 @@ fn look(runtime: &'static Runtime, object: &'static Object, fd: c_int, room: &'s
         object.control.lock().linger.is_some()
             || object.price.load(Ordering::SeqCst) == u32::MAX
             || is_paced(fd)
+            || is_told_by_signals(fd)
     };
     if !is_due || stays() || !carrier::is_alone(object) || !object.begin_move() {
         return;
@@ -272,6 +255,11 @@ fn options_of(object: &Object, fd: c_int) {
 /// Whether the kernel holds its sends to a rate (SO_MAX_PACING_RATE).
 fn is_paced(fd: c_int) -> bool {
     sys::socket::option(fd, libc::SOL_SOCKET, libc::SO_MAX_PACING_RATE, u32::MAX) != Ok(u32::MAX)
+}
+
+/// Whether the kernel tells its owner by a signal what comes (O_ASYNC).
+fn is_told_by_signals(fd: c_int) -> bool {
+    sys::fd::fcntl(fd, libc::F_GETFL, 0).is_ok_and(|flags| flags as c_int & libc::O_ASYNC != 0)
 }
 
 /// What came of looking.
@@ -378,14 +366,17 @@ fn rest_of_meeting(runtime: &'static Runtime, object: &'static Object, fd: c_int
 
 /// The kernel carries it for good.
 fn never(object: &'static Object, fd: c_int, room: &Room, inner: &mut Inner, why: Verdict) {
-    inner.role = None;
+    if let Some(role) = inner.role.take() {
+        role.was_worth(0);
+    }
     inner.never = Some(why);
     room.looks.store(false, Ordering::Release);
     // Its calls go into the kernel whole.
     object.price.store(u32::MAX, Ordering::SeqCst);
     counts::judged(object.counts(), why, (0, 0));
-    counts::segment().left_to_kernel(Why::NoSdp);
-    logger::info!("fd {fd}: TCP carries it: {}", why.text());
+    let is_asked_for = runtime::get().is_some_and(|runtime| runtime.sdp.is_some());
+    counts::segment().left_to_kernel(if is_asked_for { Why::NoSdp } else { Why::LocalAddress });
+    super::tell_kernels(fd, why);
 }
 
 /// Nobody has come.
@@ -398,23 +389,5 @@ fn alone(object: &'static Object, fd: c_int, room: &Room) {
         if fd_table::names(fd, object) {
             never(object, fd, room, &mut inner, Verdict::NobodyCame);
         }
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn connections_that_end_soon_make_the_next_wait_and_one_that_lasts_less_so() {
-        let after = |calls| {
-            was_worth(Some(Role::Connected), calls);
-            PRICE.load(Ordering::Relaxed)
-        };
-        assert_eq!([after(WORTH - 1), after(0), after(0)], [8, 16, 32]);
-        assert_eq!([(); 10].map(|()| after(0))[9], OFFERS_MAX);
-        was_worth(Some(Role::Accepted), WORTH);
-        assert_eq!(after(WORTH), OFFERS_MAX / 2, "who accepted offers nothing");
-        assert_eq!([(); 10].map(|()| after(WORTH))[9], OFFERS);
     }
 }

@@ -7,7 +7,8 @@
 //!   `Kind::Memory`     a joined connection      by the segment; by the socket before and after it
 //! ```
 //!
-//! `meet.rs` says when a connection looks for its other side, and makes it [`Kind::Memory`]; `data.rs` sends and
+//! `meet.rs` says when a connection looks for its other side, and makes it [`Kind::Memory`]: after how many calls
+//! (`price.rs`), and which connections do so that no rule names (`place.rs`); `data.rs` sends and
 //! receives; `ready.rs` tells readiness, and what those who sleep sleep on; `leave.rs` goes back to the kernel's
 //! socket, and ends; `judge.rs` says who is better carried there.
 //!
@@ -19,21 +20,24 @@ mod data;
 mod judge;
 mod leave;
 mod meet;
+mod place;
+mod price;
 mod ready;
 
 pub(crate) use data::{receive, send, unread};
 pub(crate) use leave::{
     after_fork, before_fork, close, is_closed, leave, leave_to_next, shutdown, take_error,
 };
-use meet::Role;
 pub(crate) use meet::{accepted, accepted_sdp, before_call, connected, know_options, looks};
+pub(crate) use place::{before_first_call, may_be_here};
+use price::Role;
 pub(crate) use ready::{
     arm, bell, disarm, kernel_part, poll, poll_unheard, ready, rung, with_bell, with_silent_bell,
 };
 
 use crate::locks::Rank;
 use crate::object::{Kind, Object};
-use crate::runtime::Runtime;
+use crate::runtime::{self, Runtime};
 use crate::wait::{LOOK_NS, carrier, epoll};
 use ::memory::sign::{self, Takes};
 use ::memory::{Joined, Meeting, Progress, Source};
@@ -166,6 +170,13 @@ impl Room {
         let before = core::mem::take(&mut *self.inner.lock());
         if !matches!(before.way, Way::Apart) {
             meet::one_less();
+        }
+        let has_looked = |role: &Role| match before.way {
+            Way::Apart => self.calls.load(Ordering::Relaxed) >= role.price(),
+            _ => matches!(before.way, Way::Offered(_)),
+        };
+        if let Some(role) = before.role.filter(has_looked) {
+            role.was_worth(0);
         }
         self.calls.store(0, Ordering::Relaxed);
         self.looks.store(false, Ordering::Release);
@@ -303,6 +314,15 @@ pub(crate) fn is_strange_to(object: &Object) -> bool {
         let inner = room.inner.lock();
         inner.role.is_none() && inner.sign.is_none() && matches!(inner.way, Way::Apart)
     })
+}
+
+/// The kernel carries a connection, for good. Where a rule asked for something else that is worth reading.
+fn tell_kernels(fd: i32, why: Verdict) {
+    if runtime::get().is_some_and(|runtime| runtime.sdp.is_some()) {
+        logger::info!("fd {fd}: TCP carries it: {}", why.text());
+    } else {
+        logger::debug!("fd {fd}: the kernel carries it: {}", why.text());
+    }
 }
 
 /// The sets that hold a bell let go of it, which is about to be closed. Under the room's lock.

@@ -5,7 +5,6 @@ use crate::carrier::{Call, Carried, may_wait};
 use crate::counts;
 use crate::errno::fail;
 use crate::lane::{Inner, Lane, Tx};
-use crate::memory;
 use crate::message;
 use crate::object::{Kind, Object};
 use crate::runtime::Runtime;
@@ -153,8 +152,7 @@ pub(crate) fn send_file(
     at: &mut Option<i64>,
     count: usize,
 ) -> Answer<ssize_t> {
-    // What may still meet its peer is copied, too: the kernel's own call would be in the way of that.
-    if !matches!(object.kind(), Kind::Stream | Kind::Memory) && !memory::looks(object) {
+    if !matches!(object.kind(), Kind::Stream | Kind::Memory) {
         return Err(Stop::Kernel(Why::NotOurs));
     }
     if at.is_some_and(|at| at < 0) {

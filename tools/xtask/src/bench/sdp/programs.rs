@@ -1,5 +1,6 @@
 //! `cargo x bench sdp --programs [NAME..]`: servers and clients that people run, on 127.0.0.1, by the kernel's
-//! loopback and under libsdp.so, interleaved; every answer is checked.
+//! loopback, under libsdp.so, and under libvma.so at both ends and at the server's alone, interleaved; every answer is
+//! checked.
 
 use rig::apps::{App, Ends};
 use rig::{Error, Result};
@@ -8,6 +9,7 @@ use serde_json::{Value, json};
 use super::World;
 use crate::bench::rounds::Rounds;
 use crate::bench::{Plan, save};
+use crate::build;
 use crate::progress::Progress;
 use crate::table::{Table, thousands};
 
@@ -37,18 +39,37 @@ const PROGRAMS: [(&str, f64); 22] = [
     ("iperf3-8", 0.95),
 ];
 
+/// What one of the servers owes that alone has libvma.so: its peer never comes.
+const ALONE: f64 = 0.95;
+
+/// Who has which library.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Way {
+    Loopback,
+    Sdp,
+    Vma,
+    ServersVma,
+}
+
+const WAYS: [Way; 4] = [Way::Loopback, Way::Sdp, Way::Vma, Way::ServersVma];
+
 /// A program one way.
 struct Cell {
     app: &'static App,
     goal: f64,
-    speaks_sdp: bool,
+    way: Way,
     rounds: Rounds,
     failure: Option<String>,
 }
 
 impl Cell {
     fn name(&self) -> &'static str {
-        if self.speaks_sdp { "SDP" } else { "loopback" }
+        match self.way {
+            Way::Loopback => "loopback",
+            Way::Sdp => "libsdp.so",
+            Way::Vma => "libvma.so",
+            Way::ServersVma => "libvma.so, server alone",
+        }
     }
 }
 
@@ -60,20 +81,23 @@ pub(in crate::bench) fn run(plan: &Plan, names: &[String]) -> Result<()> {
             eprintln!("{name} is left out: {missing}");
             continue;
         }
-        let cell = |speaks_sdp| Cell { app, goal, speaks_sdp, rounds: Rounds::default(), failure: None };
-        cells.extend([false, true].map(cell));
+        let cell = |way| {
+            let goal = if way == Way::ServersVma { ALONE } else { goal };
+            Cell { app, goal, way, rounds: Rounds::default(), failure: None }
+        };
+        cells.extend(WAYS.map(cell));
     }
+    let vma = build::library(None)?;
     let world = World::new(plan)?;
     let everywhere = [("LIBSDP_CONFIG_FILE".to_owned(), world.rules.display().to_string())];
     let mut progress = Progress::new(cells.len() * plan.rounds as usize);
     for round in 1..=plan.rounds {
         for cell in cells.iter_mut().filter(|cell| cell.failure.is_none()) {
             progress.step(&format!("round {round}, {}, {}", cell.app.name, cell.name()));
-            let (client, server) = (cell.speaks_sdp, cell.speaks_sdp);
             let ends = Ends {
-                library: &world.library,
-                client,
-                server,
+                library: if cell.way == Way::Sdp { &world.library } else { &vma },
+                client: matches!(cell.way, Way::Sdp | Way::Vma),
+                server: cell.way != Way::Loopback,
                 strict: false,
                 environment: &[],
                 everywhere: &everywhere,
@@ -110,10 +134,10 @@ fn show(plan: &Plan, cells: &[Cell]) {
     );
     let shown = |value: f64| if value.is_nan() { "-".to_owned() } else { format!("{value:.0}") };
     let mut table = Table::new(&["", "rate", "p50 µs", "p99 µs", "× loopback", "best round", "× loopback"]);
-    for pair in cells.chunks(2) {
-        let [loopback, sdp] = pair else { continue };
+    for rows in cells.chunks(WAYS.len()) {
+        let loopback = &rows[0];
         table.row(vec![format!("{}: {}, {}", loopback.app.name, loopback.app.what, loopback.app.unit)]);
-        for cell in [loopback, sdp] {
+        for cell in rows {
             table.row(vec![
                 format!("  {}", cell.name()),
                 thousands(cell.rounds.rate() as u64),
@@ -127,18 +151,22 @@ fn show(plan: &Plan, cells: &[Cell]) {
         table.rule();
     }
     table.print();
-    for pair in cells.chunks(2) {
-        let [loopback, sdp] = pair else { continue };
-        for failure in [loopback, sdp].into_iter().filter_map(|cell| cell.failure.as_ref()) {
+    for rows in cells.chunks(WAYS.len()) {
+        for failure in rows.iter().filter_map(|cell| cell.failure.as_ref()) {
             println!("\nFAILED {failure}");
         }
-        let ratio = sdp.rounds.rate() / loopback.rounds.rate();
-        let verdict = if ratio >= sdp.goal { "reached" } else { "missed" };
-        let best = sdp.rounds.best() / loopback.rounds.best();
-        println!(
-            "goal {verdict}: {} {ratio:.2} times loopback, wanted {} (best rounds {best:.2})",
-            sdp.app.name, sdp.goal
-        );
+        let loopback = &rows[0];
+        for cell in &rows[1..] {
+            let ratio = cell.rounds.rate() / loopback.rounds.rate();
+            let verdict = if ratio >= cell.goal { "reached" } else { "missed" };
+            let best = cell.rounds.best() / loopback.rounds.best();
+            println!(
+                "goal {verdict}: {}, {} {ratio:.2} times loopback, wanted {} (best rounds {best:.2})",
+                cell.app.name,
+                cell.name(),
+                cell.goal
+            );
+        }
     }
 }
 
