@@ -3,11 +3,13 @@
 /// Turns rows into exported symbols, the genuine functions behind them (`genuine::name`) and the list `SYMBOLS`.
 ///
 /// The gate comes first: a function without arguments that says whether bodies run at all. While it says no, a hook is
-/// a load, a branch and a jump. Rows with another gate follow after a semicolon.
+/// a load, a branch and a jump. Rows with another gate follow after a semicolon. A row may say by which function of
+/// `sockets::calls` it is made straight, where nothing is to be done but the genuine call (`sockets::calls::Straight`).
 macro_rules! hooks {
     ($($gate:path: $(
         $(#[$meta:meta])*
-        fn $name:ident ( $($argument:ident : $kind:ty),* $(,)? ) $(-> $result:ty)? $body:block
+        fn $name:ident ( $($argument:ident : $kind:ty),* $(,)? ) $(-> $result:ty)?
+        $(where $way:ident ($($what:expr),*))? $body:block
     )*);+) => {
         /// The next definitions in line.
         pub(crate) mod genuine {
@@ -25,6 +27,20 @@ macro_rules! hooks {
             // The names are C's.
             #[allow(clippy::too_many_arguments, non_snake_case)]
             pub(crate) unsafe extern "C-unwind" fn $name ( $($argument : $kind),* ) $(-> $result)? {
+                // SAFETY: the application's arguments.
+                let genuinely = || unsafe { genuine::$name($($argument),*) };
+                $(if $crate::start::running() {
+                    use sockets::calls::Straight;
+                    match sockets::calls::$way($($what),*) {
+                        Straight::Foreign => return genuinely(),
+                        Straight::Kernel(call) => {
+                            if let Some(answer) = call.over(genuinely()) {
+                                return answer;
+                            }
+                        }
+                        Straight::Ours => {}
+                    }
+                })?
                 if $gate() {
                     // SAFETY: the application's arguments, as the function's manual page demands.
                     #[allow(unused_unsafe)]
@@ -38,8 +54,7 @@ macro_rules! hooks {
                         return value;
                     }
                 }
-                // SAFETY: the same arguments.
-                unsafe { genuine::$name($($argument),*) }
+                genuinely()
             }
         )*)+
     };

@@ -124,32 +124,38 @@ pub(crate) struct Control {
     pub told: bool,
 }
 
-/// One socket. Everything a data call needs is an atomic; the rest is under `control`.
+/// One socket. Everything a data call needs is an atomic; the rest is under `control`. What calls need that are made
+/// straight (carrier/straight.rs) is in one line of the cache.
+#[repr(C, align(64))]
 pub(crate) struct Object {
+    /// Its statistics, see [`Object::counts`].
+    counts: AtomicPtr<stats::Socket>,
+    /// What the judge knows of a connection that may move (carrier/judge.rs).
+    pub traffic: Traffic,
     kind: AtomicU8,
+    /// O_NONBLOCK as the application set it.
+    pub nonblocking: AtomicBool,
+    /// Calls to come that are made straight (carrier/straight.rs).
+    pub settled: AtomicU32,
+    /// Calls that are in the kernel with a connection that it carries (carrier/carried.rs).
+    pub in_flight: AtomicU32,
+    /// Calls with little data after which it moves to the wire, beyond those that any connection needs; `u32::MAX`: it
+    /// stays on its carrier.
+    pub price: AtomicU32,
     /// Descriptors that name it (dup).
     pub fds: AtomicU32,
     /// One of them, for the shadow.
     pub fd: AtomicI32,
-    /// O_NONBLOCK as the application set it.
-    pub nonblocking: AtomicBool,
     /// SO_RCVTIMEO and SO_SNDTIMEO in nanoseconds; 0: none.
     pub receive_timeout: AtomicU64,
     /// See `receive_timeout`.
     pub send_timeout: AtomicU64,
     /// How often its carrier changed (wait/carrier.rs). Never reset: a wait may outlive what the object was.
     pub moves: AtomicU32,
-    /// Calls that are in the kernel with a connection that it carries (carrier/carried.rs).
-    pub in_flight: AtomicU32,
-    /// What the judge knows of a connection that may move (carrier/judge.rs).
-    pub traffic: Traffic,
     /// Calls until it is asked whether its peer is on this host, which is known then (memory/place.rs).
     pub unplaced: AtomicU32,
     /// Calls that its thread is asked for (runtime/allocation.rs).
     pub strangers: AtomicU32,
-    /// Calls with little data after which it moves to the wire, beyond those that any connection needs; `u32::MAX`: it
-    /// stays on its carrier.
-    pub price: AtomicU32,
     /// Where processes that have it are counted (carrier/holders.rs); 0: nowhere, this one has it alone.
     pub holders_word: AtomicU32,
     /// The kernel carries it, and the wire is demanded: it moves at its first call. Of a listener:
@@ -194,8 +200,6 @@ pub(crate) struct Object {
     room: AtomicPtr<Room>,
     /// What the extra API knows of it; null: it was never used on this socket.
     extra: AtomicPtr<crate::extra::Extra>,
-    /// Its statistics, see [`Object::counts`].
-    counts: AtomicPtr<stats::Socket>,
     /// Whether it is counted among the accelerated: [`NEVER`], [`WAS`], [`IS`].
     accelerated: AtomicU8,
     /// The application did something to the shadow (options, flags), or another process has it too.
@@ -245,6 +249,7 @@ impl Object {
             send_timeout: AtomicU64::new(0),
             moves: AtomicU32::new(0),
             in_flight: AtomicU32::new(0),
+            settled: AtomicU32::new(0),
             traffic: Traffic::new(),
             unplaced: AtomicU32::new(0),
             strangers: AtomicU32::new(0),
@@ -304,6 +309,7 @@ impl Object {
         }
         self.traffic.clear();
         self.unplaced.store(0, Ordering::Relaxed);
+        self.settled.store(0, Ordering::Relaxed);
         self.strangers.store(0, Ordering::Relaxed);
         self.price.store(0, Ordering::Relaxed);
         self.holders_word.store(0, Ordering::Relaxed);

@@ -102,11 +102,11 @@ hooks! { running:
 
     ; cancellable:
 
-    fn read(fd: c_int, buffer: *mut c_void, size: size_t) -> ssize_t {
+    fn read(fd: c_int, buffer: *mut c_void, size: size_t) -> ssize_t where received(fd, 0) {
         plain_read(fd, buffer, size)
     }
 
-    fn readv(fd: c_int, pieces: *const iovec, count: c_int) -> ssize_t {
+    fn readv(fd: c_int, pieces: *const iovec, count: c_int) -> ssize_t where received(fd, 0) {
         calls::readv(fd, pieces, count)
     }
 
@@ -118,7 +118,7 @@ hooks! { running:
         placeless_read(fd, pieces, count, offset, flags)
     }
 
-    fn recv(fd: c_int, buffer: *mut c_void, size: size_t, flags: c_int) -> ssize_t {
+    fn recv(fd: c_int, buffer: *mut c_void, size: size_t, flags: c_int) -> ssize_t where received(fd, flags) {
         calls::recvfrom(fd, buffer, size, flags, null_mut(), null_mut())
     }
 
@@ -129,7 +129,7 @@ hooks! { running:
         flags: c_int,
         address: *mut sockaddr,
         len: *mut socklen_t,
-    ) -> ssize_t {
+    ) -> ssize_t where received(fd, flags) {
         calls::recvfrom(fd, buffer, size, flags, address, len)
     }
 
@@ -165,11 +165,11 @@ hooks! { running:
         }
     }
 
-    fn write(fd: c_int, buffer: *const c_void, size: size_t) -> ssize_t {
+    fn write(fd: c_int, buffer: *const c_void, size: size_t) -> ssize_t where sent(fd, 0) {
         calls::sendto(fd, buffer, size, 0, null(), 0)
     }
 
-    fn writev(fd: c_int, pieces: *const iovec, count: c_int) -> ssize_t {
+    fn writev(fd: c_int, pieces: *const iovec, count: c_int) -> ssize_t where sent(fd, 0) {
         calls::writev(fd, pieces, count)
     }
 
@@ -181,7 +181,7 @@ hooks! { running:
         placeless_write(fd, pieces, count, offset, flags)
     }
 
-    fn send(fd: c_int, buffer: *const c_void, size: size_t, flags: c_int) -> ssize_t {
+    fn send(fd: c_int, buffer: *const c_void, size: size_t, flags: c_int) -> ssize_t where sent(fd, flags) {
         calls::sendto(fd, buffer, size, flags, null(), 0)
     }
 
@@ -192,7 +192,7 @@ hooks! { running:
         flags: c_int,
         address: *const sockaddr,
         len: socklen_t,
-    ) -> ssize_t {
+    ) -> ssize_t where sent(fd, flags) {
         calls::sendto(fd, buffer, size, flags, address, len)
     }
 

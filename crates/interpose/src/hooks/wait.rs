@@ -89,7 +89,8 @@ hooks! { running:
         calls::pselect(count, read, write, except, timeout, mask)
     }
 
-    fn epoll_wait(epoll: c_int, events: *mut epoll_event, max: c_int, timeout: c_int) -> c_int {
+    fn epoll_wait(epoll: c_int, events: *mut epoll_event, max: c_int, timeout: c_int) -> c_int
+    where waited(epoll, events, timeout <= 0) {
         calls::epoll_pwait2(epoll, events, max, pointer(&milliseconds(timeout)), null())
     }
 
@@ -99,7 +100,7 @@ hooks! { running:
         max: c_int,
         timeout: c_int,
         mask: *const sigset_t,
-    ) -> c_int {
+    ) -> c_int where waited(epoll, events, timeout <= 0) {
         calls::epoll_pwait2(epoll, events, max, pointer(&milliseconds(timeout)), mask)
     }
 
@@ -109,7 +110,7 @@ hooks! { running:
         max: c_int,
         timeout: *const timespec,
         mask: *const sigset_t,
-    ) -> c_int {
+    ) -> c_int where waited(epoll, events, timeout.is_null()) {
         calls::epoll_pwait2(epoll, events, max, timeout, mask)
     }
 }

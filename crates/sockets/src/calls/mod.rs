@@ -16,8 +16,10 @@ mod socket;
 mod wait;
 mod whole;
 
+pub use crate::carrier::{Settled, Straight, received, sent};
 pub use crate::ending::exiting;
 pub use crate::message::{can_be_read, faults_are_caught};
+pub use crate::wait::epoll::{InKernel, waited};
 pub use crate::wait::presence::leave;
 pub use confine::{confine, confine_ports, filter, leaving_files};
 pub(crate) use descriptor::end_deferred;

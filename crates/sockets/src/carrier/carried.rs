@@ -306,7 +306,7 @@ pub(crate) unsafe fn send_file(
     Carried::Done(told(runtime, sent))
 }
 
-fn has_to_stay(object: &Object) -> bool {
+pub(super) fn has_to_stay(object: &Object) -> bool {
     object.price.load(Ordering::SeqCst) == u32::MAX
 }
 

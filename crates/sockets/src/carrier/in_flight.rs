@@ -23,6 +23,10 @@ impl InFlight {
         InFlight(object, how)
     }
 
+    pub(super) fn object(&self) -> &'static Object {
+        self.0
+    }
+
     /// `None`: calls are in the kernel with the socket, or another thread moves it.
     pub(super) fn alone(object: &'static Object) -> Option<InFlight> {
         let first = object.in_flight.compare_exchange(0, LOOKS, Ordering::SeqCst, Ordering::SeqCst);

@@ -9,6 +9,7 @@ use super::carried::{calls_are_over, wait_while_moving};
 use super::demanded::is_demanded;
 use super::holders;
 use super::opening::OPENING;
+use super::straight;
 use super::threads::THREADS;
 use super::to_wire::{self, Refusal};
 use super::trial::Side;
@@ -186,6 +187,12 @@ fn is_bulk(calls: u32, bytes: u64) -> bool {
     bytes >= u64::from(calls) * BULK
 }
 
+/// Whether what a connection has shown by now is more than moves to the wire.
+pub(super) fn is_more_than_small(object: &Object) -> bool {
+    let (calls, bytes) = object.traffic.seen();
+    calls >= CALLS && !is_small(calls, bytes)
+}
+
 pub(super) fn is_small(calls: u32, bytes: u64) -> bool {
     bytes <= u64::from(calls) * SMALL
 }
@@ -219,17 +226,18 @@ pub(super) fn before_call(runtime: &'static Runtime, object: &'static Object, fd
         // Whatever an earlier try came to.
         every => calls >= every && price != u32::MAX,
     };
-    if is_due
-        && runtime.parameters.carrier != Carrier::Kernel
-        && !threads_keep(runtime, is_demanded)
-        && holders::is_alone(object)
-    {
+    let is_kept = is_due
+        && (runtime.parameters.carrier == Carrier::Kernel
+            || threads_keep(runtime, is_demanded)
+            || !holders::is_alone(object));
+    if is_due && !is_kept {
         let opens =
             is_demanded || runtime.parameters.is_on_wire_at_once() || runtime.parameters.move_every != 0;
         let verdict = if is_demanded { Verdict::Demanded } else { Verdict::SmallCalls };
         to_wire(runtime, object, fd, verdict, opens);
     }
     wait_while_moving(object);
+    straight::settle(runtime, object, is_kept);
 }
 
 /// What is due stays in the kernel all the same, which the trial says, or is to be tried first.

@@ -11,7 +11,7 @@
 //! move data, part by part if the connection moves under them, and `carried.rs` their parts on what the kernel
 //! carries, which are counted there (`in_flight.rs`); `judge.rs` says when a connection moves, and `demanded.rs` what
 //! does not wait for that. `threads.rs` tries both where several threads use connections, `trial.rs` compares.
-//! `holders.rs` and `forking.rs` know what several processes have, `same_port.rs` what several UDP sockets of one do,
+//! `straight.rs` has calls on what stays in the kernel. `holders.rs` and `forking.rs` know what several processes have, `same_port.rs` what several UDP sockets of one do,
 //! `opening.rs` opens interfaces beside the program.
 
 mod across;
@@ -25,6 +25,7 @@ mod judge;
 mod opening;
 mod read_out;
 mod same_port;
+mod straight;
 mod threads;
 mod to_wire;
 mod trial;
@@ -43,4 +44,5 @@ pub(crate) use forking::{after_fork, before_fork, is_listener};
 pub(crate) use holders::{is_alone, leave};
 pub(crate) use judge::{Traffic, before_any_call, demand, on_wire, standing};
 pub(crate) use opening::OPENING;
+pub use straight::{Settled, Straight, received, sent};
 pub(crate) use threads::THREADS;

@@ -26,6 +26,7 @@ const WIRE: u8 = 2;
 pub(crate) static THREADS: Threads = Threads {
     count: AtomicU32::new(0),
     stand: AtomicU8::new(FREE),
+    is_trying: AtomicBool::new(false),
     is_counting: AtomicBool::new(false),
     until: AtomicU64::new(u64::MAX),
     work: AtomicU64::new(0),
@@ -37,6 +38,7 @@ pub(crate) struct Threads {
     count: AtomicU32,
     /// Who carries, as the trial says.
     stand: AtomicU8,
+    is_trying: AtomicBool,
     is_counting: AtomicBool,
     /// When the trial goes on.
     until: AtomicU64,
@@ -73,12 +75,19 @@ impl Threads {
         *self.trial.lock() = Trial::new();
         self.count.store(0, Ordering::Relaxed);
         self.stand.store(FREE, Ordering::Relaxed);
+        self.is_trying.store(false, Ordering::Relaxed);
     }
 
     /// Whether connections are the kernel's, by the trial.
     #[inline]
     pub(super) fn is_kernels(&self) -> bool {
         self.stand.load(Ordering::Relaxed) == KERNEL
+    }
+
+    /// A trial is under way.
+    #[inline]
+    pub(super) fn is_trying(&self) -> bool {
+        self.is_trying.load(Ordering::Relaxed)
     }
 
     /// Whether it is time for a first trial.
@@ -133,6 +142,7 @@ impl Threads {
     fn show(&self, trial: &Trial) {
         self.work.store(0, Ordering::Relaxed);
         self.until.store(trial.until(), Ordering::Relaxed);
+        self.is_trying.store(!trial.is_resting(), Ordering::Relaxed);
         self.is_counting.store(trial.is_counting(), Ordering::Relaxed);
         let stand = if trial.side() == Side::Kernel { KERNEL } else { WIRE };
         self.stand.store(stand, Ordering::Relaxed);

@@ -29,6 +29,7 @@ impl Object {
         self.accelerated.store(NEVER, Ordering::Relaxed);
         self.users.store(0, Ordering::Relaxed);
         self.in_flight.store(0, Ordering::Relaxed);
+        self.settled.store(0, Ordering::Relaxed);
         self.ending.store(false, Ordering::Relaxed);
     }
 

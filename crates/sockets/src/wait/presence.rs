@@ -29,8 +29,6 @@ pub(super) enum Mark {
     SleepsOn(&'static Lane),
     /// A thread sleeps on the set.
     SleepsIn(&'static Set),
-    /// A thread is in the kernel's own wait of the set.
-    InKernel(&'static Set),
 }
 
 impl Mark {
@@ -41,7 +39,6 @@ impl Mark {
             Mark::Polls(set, eventfd) => set.add_poller(eventfd),
             Mark::SleepsOn(lane) => drop(lane.sleepers.fetch_add(1, Ordering::SeqCst)),
             Mark::SleepsIn(set) => set.falls_asleep(),
-            Mark::InKernel(set) => set.enters_kernel(),
         }
     }
 
@@ -57,7 +54,6 @@ impl Mark {
             Mark::Polls(set, eventfd) => set.remove_poller(eventfd),
             Mark::SleepsOn(lane) => drop(lane.sleepers.fetch_sub(1, Ordering::Relaxed)),
             Mark::SleepsIn(set) => set.awake(),
-            Mark::InKernel(set) => set.leaves_kernel(),
         }
     }
 }

@@ -20,11 +20,13 @@ mod control;
 mod fork;
 mod item;
 mod owed;
+mod straight;
 mod wait;
 
 use control::Because;
 
 pub(crate) use bells::{drop_bell, look_at};
+pub use straight::{InKernel, waited};
 pub(crate) use wait::wait;
 
 use crate::answer::{Answer, Stop};
@@ -40,32 +42,40 @@ use item::Items;
 use owed::Owed;
 use stack::Ready;
 
-/// One epoll set. Type-stable like objects: made once, reused, never freed.
+/// One epoll set. Type-stable like objects: made once, reused, never freed. What a wait needs that is the kernel's own
+/// is in one line of the cache (`straight.rs`).
+#[repr(C, align(64))]
 pub(crate) struct Set {
+    /// The word under which the private set is registered; 0 before.
+    secret: AtomicU64,
     /// The application's descriptor.
     pub fd: AtomicI32,
+    /// Lanes whose descriptors are in the private set.
+    lanes: AtomicU32,
+    /// Threads in the kernel's own wait, begun while none of ours was active in the set.
+    in_kernel: AtomicU32,
+    /// Somebody polls this set through another one: readiness must show in the kernel.
+    nested: AtomicBool,
+    /// There are sets in this one.
+    has_inner: AtomicBool,
+    /// The kernel owes something.
+    owes: AtomicBool,
+    /// In the child of a fork, until it parts from the parent's set (see `fork.rs`): the sockets that it held.
+    has_held: AtomicBool,
+    /// The kernel's set is the parent's.
+    is_parents: AtomicBool,
     /// Descriptors that name it (dup).
     pub fds: AtomicU32,
     /// The private set and its eventfd, once one of our sockets was active in it.
     side: sys::Mutex<Option<Side>>,
     /// The eventfd of `side`; -1 before.
     wake: AtomicI32,
-    /// The word under which the private set is registered; 0 before.
-    secret: AtomicU64,
-    /// Lanes whose descriptors are in the private set.
-    lanes: AtomicU32,
     /// Threads asleep in the kernel on this set.
     asleep: AtomicU32,
-    /// Threads in the kernel's own wait, begun while none of ours was active in the set.
-    in_kernel: AtomicU32,
     /// How often the lanes changed by which packets for this set come (wait/carrier.rs). Never reset.
     pub moves: AtomicU32,
-    /// Somebody polls this set through another one: readiness must show in the kernel.
-    nested: AtomicBool,
     /// Sets that this one is in, and those that are in this one.
     relations: sys::Mutex<Relations>,
-    /// There are sets in this one.
-    has_inner: AtomicBool,
     /// Adaptive spin budget.
     spin: AtomicU32,
     /// Waits in a row that found none of ours active.
@@ -77,20 +87,19 @@ pub(crate) struct Set {
     items: sys::Mutex<Items>,
     /// Held while an item is brought into another form: what the kernel is told of it has an order.
     settling: sys::Mutex<Owed>,
-    /// The kernel owes something.
-    owes: AtomicBool,
     /// Connections in memory among them.
     bells: bells::Bells,
     /// In the child of a fork, until it parts from the parent's set (see `fork.rs`): the sockets that it held.
     held: sys::Mutex<Vec<fork::Held>>,
-    has_held: AtomicBool,
-    /// The kernel's set is the parent's.
-    is_parents: AtomicBool,
 }
 
 /// Waits in a row, of all threads, without anything of ours, after which a set is the kernel's again: to let go of
 /// lanes and take them back costs a few system calls each.
 const WAITS_WITHOUT: u32 = 64;
+
+/// Threads in the kernel's own wait that are woken at once when the set moves; each wakes another one when it leaves.
+/// Some of those that are counted may have left by siglongjmp.
+const WOKEN_MOST: u32 = 16;
 
 #[derive(Default)]
 struct Relations {
@@ -291,7 +300,7 @@ impl Set {
         if self.asleep.load(Ordering::SeqCst) > 0 {
             self.wake();
         }
-        for _ in 0..self.in_kernel.load(Ordering::SeqCst) {
+        for _ in 0..self.in_kernel.load(Ordering::SeqCst).min(WOKEN_MOST) {
             self.wake();
         }
         for eventfd in &self.relations.lock().pollers {
@@ -307,18 +316,6 @@ impl Set {
     /// It is awake again.
     pub(crate) fn awake(&self) {
         self.asleep.fetch_sub(1, Ordering::SeqCst);
-    }
-
-    /// A thread goes into the kernel's own wait.
-    pub(crate) fn enters_kernel(&self) {
-        self.in_kernel.fetch_add(1, Ordering::SeqCst);
-    }
-
-    /// It has left it, and wakes the next, if the wait is ours from now on.
-    pub(crate) fn leaves_kernel(&self) {
-        if self.in_kernel.fetch_sub(1, Ordering::SeqCst) > 1 && !self.is_kernels() {
-            self.wake();
-        }
     }
 
     /// A wait is the kernel's own: nothing of ours is active.

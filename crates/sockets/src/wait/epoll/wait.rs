@@ -2,6 +2,7 @@
 
 use super::Set;
 use super::item::{Candidate, epoll_bits};
+use super::straight::InKernel;
 use crate::answer::{Answer, Stop, Why};
 use crate::counts;
 use crate::errno::fail;
@@ -10,7 +11,6 @@ use crate::runtime::Runtime;
 use crate::wait::arguments;
 use crate::wait::block::{self, Polling, Stopped, Wait};
 use crate::wait::carrier::Watched;
-use crate::wait::presence::{Mark, Presence};
 use crate::wait::{LOOK_NS, Lanes};
 use core::sync::atomic::Ordering;
 use libc::{epoll_event, pollfd, sigset_t, timespec};
@@ -77,11 +77,7 @@ unsafe fn in_kernel(
     timeout: *const timespec,
     mask: *const sigset_t,
 ) -> Option<Answer<i32>> {
-    // Counted first, against who makes the private set, then looks for waiters.
-    let _counted = Presence::begin([Mark::InKernel(set)]);
-    if !set.is_kernels() {
-        return None;
-    }
+    let counted = InKernel::begin(set, events)?;
     let (os, fd) = (&runtime.os, set.fd.load(Ordering::Relaxed));
     let sleep = |timeout: Option<&timespec>| {
         let timeout = timeout.map_or(core::ptr::null(), core::ptr::from_ref);
@@ -108,22 +104,7 @@ unsafe fn in_kernel(
     if found < 0 {
         return Some(fail(os.errno()));
     }
-    let secret = set.secret.load(Ordering::Acquire);
-    let mut kept = 0;
-    for i in 0..found as usize {
-        // SAFETY: the kernel filled these in, and kept <= i.
-        unsafe {
-            let event = events.add(i).read_unaligned();
-            if secret == 0 || event.u64 != secret {
-                events.add(kept).write_unaligned(event);
-                kept += 1;
-            }
-        }
-    }
-    if kept < found as usize {
-        set.hush();
-    }
-    (kept > 0 || found == 0).then_some(Ok(kept as i32))
+    counted.over(found).map(Ok)
 }
 
 /// One wait for ours and the kernel's together.
