@@ -11,8 +11,8 @@
 //! move data, part by part if the connection moves under them, and `carried.rs` their parts on what the kernel
 //! carries, which are counted there (`in_flight.rs`); `judge.rs` says when a connection moves, and `demanded.rs` what
 //! does not wait for that. `threads.rs` tries both where several threads use connections, `trial.rs` compares.
-//! `straight.rs` has calls on what stays in the kernel. `holders.rs` and `forking.rs` know what several processes have, `same_port.rs` what several UDP sockets of one do,
-//! `opening.rs` opens interfaces beside the program.
+//! `straight.rs` has calls on what stays in the kernel. `holders.rs` and `forking.rs` know what several processes have,
+//! `same_port.rs` what several UDP sockets of one do, `opening.rs` opens interfaces beside the program.
 
 mod across;
 mod carried;
