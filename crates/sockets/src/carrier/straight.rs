@@ -98,3 +98,42 @@ pub(super) fn settle(runtime: &Runtime, object: &Object, is_kept: bool) {
         object.settled.store(CALLS, Ordering::Relaxed);
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// No descriptor of the test's process.
+    const NUMBER: c_int = 900_000;
+
+    fn is_kernels(flags: c_int) -> bool {
+        matches!(received(NUMBER, flags), Straight::Kernel(_))
+    }
+
+    #[test]
+    fn what_has_settled_is_called_straight_until_the_judge_is_to_look() {
+        assert!(matches!(sent(NUMBER, 0), Straight::Foreign));
+        assert!(matches!(sent(NUMBER, SEND_DUMMY), Straight::Ours), "a dummy send is not the kernel's");
+        let object = Object::new(Kind::Carried, NUMBER, true);
+        assert!(fd_table::enter_socket(NUMBER, object));
+        assert!(!is_kernels(0), "it has not settled");
+        object.settled.store(2, Ordering::Relaxed);
+        assert!(!is_kernels(libc::MSG_WAITALL), "that call decides where it stays");
+        let Straight::Kernel(call) = sent(NUMBER, 0) else { panic!("it has settled") };
+        assert_eq!(object.in_flight.load(Ordering::SeqCst), LOOKS);
+        assert_eq!((call.over(7), object.traffic.seen()), (Some(7), (1, 7)));
+        assert_eq!(object.in_flight.load(Ordering::SeqCst), 0);
+        assert!(object.begin_move() && !is_kernels(0), "who moves it finds no call in flight");
+        assert_eq!(object.in_flight.load(Ordering::SeqCst), 0);
+        object.set_kind(Kind::Carried);
+        object.settled.store(1, Ordering::Relaxed);
+        object.nonblocking.store(false, Ordering::Relaxed);
+        let Straight::Kernel(call) = received(NUMBER, 0) else { panic!("it has settled") };
+        assert_eq!(object.in_flight.load(Ordering::SeqCst), SLEEPS, "it may wait there");
+        assert_eq!((call.over(-1), object.traffic.seen()), (Some(-1), (1, 7)));
+        assert!(!is_kernels(0), "the judge is to look");
+        assert!(fd_table::entry(NUMBER).is_some());
+        fd_table::remove(NUMBER);
+        object.release();
+    }
+}
