@@ -350,10 +350,15 @@ extern "C" fn after_fork() {
 extern "C" fn forked_child() {
     // SAFETY: no arguments.
     PROCESS.store(unsafe { libc::getpid() }, Relaxed);
-    become_state(KEPT.load(Relaxed));
+    let is_prepared = thread().forking.replace(false);
+    become_state(match KEPT.load(Relaxed) {
+        // Another thread started us since the first half: it, or a third one, may have held locks of ours.
+        RUNNING if !is_prepared => OFF,
+        state => state,
+    });
     ENDING.store(0, Relaxed);
     ENDED.store(0, Relaxed);
-    let _inside = match thread().forking.replace(false) {
+    let _inside = match is_prepared {
         true => {
             let inside = Inside::resume();
             crate::guard::run(sockets::calls::fork_done_in_child);
