@@ -14,7 +14,7 @@ use crate::carrier;
 use crate::counts;
 use crate::fd_table;
 use crate::object::{Kind, Object};
-use crate::runtime::{self, Runtime};
+use crate::runtime::Runtime;
 use crate::wait::LOOK_NS;
 use ::memory::{Apart, Meeting, Progress};
 use core::sync::atomic::{AtomicU32, Ordering};
@@ -39,8 +39,7 @@ pub(super) fn one_less() {
 
 fn one_more() -> bool {
     let limit = sys::process::limit(libc::RLIMIT_NOFILE as i32).map_or(0, |limit| limit.soft / PART_OF_LIMIT);
-    let is_asked_for = runtime::get().is_some_and(|runtime| runtime.sdp.is_some());
-    let limit = if is_asked_for { limit } else { limit.min(MOST_BY_ITSELF) };
+    let limit = if super::is_asked_for() { limit } else { limit.min(MOST_BY_ITSELF) };
     if u64::from(COUNT.fetch_add(1, Ordering::Relaxed)) < limit {
         return true;
     }
@@ -374,8 +373,7 @@ fn never(object: &'static Object, fd: c_int, room: &Room, inner: &mut Inner, why
     // Its calls go into the kernel whole.
     object.price.store(u32::MAX, Ordering::SeqCst);
     counts::judged(object.counts(), why, (0, 0));
-    let is_asked_for = runtime::get().is_some_and(|runtime| runtime.sdp.is_some());
-    counts::segment().left_to_kernel(if is_asked_for { Why::NoSdp } else { Why::LocalAddress });
+    counts::segment().left_to_kernel(if super::is_asked_for() { Why::NoSdp } else { Why::LocalAddress });
     super::tell_kernels(fd, why);
 }
 

@@ -316,9 +316,14 @@ pub(crate) fn is_strange_to(object: &Object) -> bool {
     })
 }
 
-/// The kernel carries a connection, for good. Where a rule asked for something else that is worth reading.
+/// Whether connections go through memory where it is asked for (libsdp.so), not by themselves.
+fn is_asked_for() -> bool {
+    runtime::get().is_some_and(|runtime| runtime.sdp.is_some())
+}
+
+/// The kernel carries a connection, for good. Where something else was asked for that is worth reading.
 fn tell_kernels(fd: i32, why: Verdict) {
-    if runtime::get().is_some_and(|runtime| runtime.sdp.is_some()) {
+    if is_asked_for() {
         logger::info!("fd {fd}: TCP carries it: {}", why.text());
     } else {
         logger::debug!("fd {fd}: the kernel carries it: {}", why.text());
