@@ -4,7 +4,7 @@ use super::whole::stays_if_carried;
 use super::{MESSAGES_MAX, kernel, ours_for};
 use crate::address::{self, Named};
 use crate::answer::{Answer, Stop, Why};
-use crate::carrier::{self, Call, Carried, Tried};
+use crate::carrier::{self, Call, Carried};
 use crate::counts;
 use crate::errno::fail;
 use crate::extra::{self, abi::SEND_DUMMY};
@@ -30,24 +30,12 @@ pub unsafe fn sendto(
     len: socklen_t,
 ) -> Answer<ssize_t> {
     let (runtime, object) = sender(fd, flags)?;
-    let mut sent = 0;
-    if object.kind() == Kind::Carried && address.is_null() && flags & SEND_DUMMY == 0 {
-        // SAFETY: the application's buffer.
-        match unsafe { carrier::try_to_send(runtime, object, fd, (buffer, size), flags) } {
-            Tried::Over(answer) => return answer,
-            Tried::GoesOn(before) => sent = before,
-        }
-    }
     let piece = message::piece(buffer, size);
     // SAFETY: the application's buffer.
     let data = unsafe { message::one(&piece) }.and_then(Buffers::readable);
     let mut data = data.or_else(|stop| nothing_to_send(runtime, object, stop, flags))?;
     // SAFETY: the application's address.
     let to = unsafe { destination(runtime, object, address, len, flags) }?;
-    if sent > 0 {
-        data.pass(sent);
-        return Call::begin(runtime, object, fd, flags).send_rest(&mut data, sent);
-    }
     transmit(runtime, object, fd, to, &mut data, flags, &Asked::default())
 }
 

@@ -119,23 +119,18 @@ impl Call {
     /// Sends all of `data`, or what there is room for if the call may not wait.
     #[inline]
     pub(crate) fn send(&self, data: &mut Buffers<'_>) -> Answer<ssize_t> {
-        self.send_rest(data, 0)
+        self.send_all(data, true)
     }
 
-    /// As [`Call::send`], of a call that has sent so many bytes before, which count: the kernel is not to make it anew.
-    #[inline]
-    pub(crate) fn send_rest(&self, data: &mut Buffers<'_>, before: usize) -> Answer<ssize_t> {
-        self.send_all(data, before + data.left(), true)
-    }
-
-    /// As [`Call::send`], of a call that has sent something before, which does not count.
+    /// As [`Call::send`], of a call that has sent something before: the kernel is never to make it anew.
     pub(crate) fn send_more(&self, data: &mut Buffers<'_>) -> Answer<ssize_t> {
-        self.send_all(data, data.left(), false)
+        self.send_all(data, false)
     }
 
     #[inline]
-    fn send_all(&self, data: &mut Buffers<'_>, wanted: usize, begins: bool) -> Answer<ssize_t> {
+    fn send_all(&self, data: &mut Buffers<'_>, begins: bool) -> Answer<ssize_t> {
         let Call { runtime, object, fd, flags, .. } = *self;
+        let wanted = data.left();
         loop {
             let begins = begins && data.left() == wanted;
             let (kind, moves) = (object.kind(), object.moves.load(Ordering::Acquire));

@@ -3,7 +3,6 @@
 //! Calls are counted while they are in the kernel. Who moves a connection makes it [`Kind::Moving`] first, and gives up
 //! if one is under way; who finds it moving waits, which takes some ten microseconds.
 
-use super::across::raised;
 use super::in_flight::{InFlight, LOOKS, SLEEPS};
 use super::judge;
 use crate::answer::{Answer, Stop, Why};
@@ -17,7 +16,7 @@ use crate::runtime::Runtime;
 use crate::wait::block::Stopped;
 use crate::wait::in_kernel as waits;
 use core::sync::atomic::{AtomicU64, Ordering};
-use libc::{c_int, c_void, msghdr, size_t, ssize_t};
+use libc::{c_int, msghdr, ssize_t};
 use stats::Verdict;
 
 /// A socket that the kernel carries, and whose connections may move. `is_mapped`: its family is AF_INET6.
@@ -186,52 +185,6 @@ pub(crate) unsafe fn receive(
         counts::in_kernel(object, got as usize, true);
     }
     answer
-}
-
-/// What a send of one buffer came to, made as it came.
-pub(crate) enum Tried {
-    Over(Answer<ssize_t>),
-    /// So many bytes went; the rest of the call is [`super::Call`]'s.
-    GoesOn(usize),
-}
-
-/// A send of one buffer, as the program made it: the kernel checks what there is to check.
-///
-/// # Safety
-/// The application's buffer.
-#[inline]
-pub(crate) unsafe fn try_to_send(
-    runtime: &'static Runtime,
-    object: &'static Object,
-    fd: c_int,
-    (buffer, size): (*const c_void, size_t),
-    flags: c_int,
-) -> Tried {
-    memory::before_call(runtime, object, fd);
-    judge::before_call(runtime, object, fd);
-    if object.kind() != Kind::Carried {
-        return Tried::GoesOn(0);
-    }
-    if has_to_stay(object) {
-        return Tried::Over(Err(Stop::Kernel(Why::NotOurs)));
-    }
-    let Some(in_flight) = in_kernel(object, LOOKS) else { return Tried::GoesOn(0) };
-    let how = flags | libc::MSG_DONTWAIT | libc::MSG_NOSIGNAL;
-    // SAFETY: the caller's promise.
-    let got = unsafe { (runtime.os.send)(object.shadow(fd), buffer, size, how) };
-    drop(in_flight);
-    let Ok(sent) = usize::try_from(got) else {
-        return match runtime.os.errno() {
-            libc::EAGAIN if may_wait(object, flags) => Tried::GoesOn(0),
-            errno => Tried::Over(fail(errno).map_err(|stop| raised(stop, flags))),
-        };
-    };
-    judge::in_kernel(object, sent);
-    counts::in_kernel(object, sent, false);
-    match sent < size && may_wait(object, flags) {
-        true => Tried::GoesOn(sent),
-        false => Tried::Over(Ok(got)),
-    }
 }
 
 /// Sends what `data` holds, as the calls without control messages do. `begins`: nothing of the call was sent before, so

@@ -32,8 +32,7 @@ mod trial;
 
 pub(crate) use across::{Call, raised};
 pub(crate) use carried::{
-    Carried, Target, Tried, accepted, begin, enter, may_wait, receive, send, send_file, stays, try_to_send,
-    wait_while_moving,
+    Carried, Target, accepted, begin, enter, may_wait, receive, send, send_file, stays, wait_while_moving,
 };
 pub(crate) use datagrams::{
     begin_datagrams, begins_late, datagram, datagram_on_wire, demand_datagrams, is_due_at_once,
