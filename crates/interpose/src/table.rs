@@ -31,7 +31,9 @@ macro_rules! hooks {
                 let genuinely = || unsafe { genuine::$name($($argument),*) };
                 $(if $crate::start::running() {
                     use sockets::calls::Straight;
-                    match sockets::calls::$way($($what),*) {
+                    // SAFETY: with the arguments of the genuine call, whose answer follows.
+                    #[allow(unused_unsafe)]
+                    match unsafe { sockets::calls::$way($($what),*) } {
                         Straight::Foreign => return genuinely(),
                         Straight::Kernel(call) => {
                             if let Some(answer) = call.over(genuinely()) {

@@ -6,6 +6,8 @@
 //! handler runs ([`leave`]), not when the call returns. A call whose handler came back to it finds out by
 //! [`Presence::has_left`], and makes itself known anew, if what it waited for is there still.
 //!
+//! Waits in the kernel that are a set's own are counted there alone (epoll/straight.rs): one too many costs little.
+//!
 //! As a handler finds an empty list, there is one call in it at any time.
 
 use super::epoll::Set;

@@ -26,8 +26,11 @@ impl Drop for InKernel {
 
 impl InKernel {
     /// `None`: the wait is not the kernel's.
+    ///
+    /// # Safety
+    /// The kernel is to fill `events`, and [`InKernel::over`] is told how many.
     #[inline]
-    pub(super) fn begin(set: &'static Set, events: *mut epoll_event) -> Option<InKernel> {
+    pub(super) unsafe fn begin(set: &'static Set, events: *mut epoll_event) -> Option<InKernel> {
         // Counted first, against who makes the private set, then looks for waiters. Both steps are SeqCst.
         set.in_kernel.fetch_add(1, Ordering::SeqCst);
         let wait = InKernel { set, events };
@@ -45,7 +48,7 @@ impl InKernel {
     fn without_secret(&self, found: c_int, secret: u64) -> Option<c_int> {
         let mut kept = 0;
         for i in 0..found as usize {
-            // SAFETY: the kernel filled these in, and kept <= i.
+            // SAFETY: by the promise of `begin` the kernel filled these in, and kept <= i.
             unsafe {
                 let event = self.events.add(i).read_unaligned();
                 if event.u64 != secret {
@@ -62,8 +65,11 @@ impl InKernel {
 }
 
 /// How a wait is made. `is_exact`: begun anew, it ends when it would have.
+///
+/// # Safety
+/// `events` is what the genuine call is given, whose answer [`InKernel::over`] is told.
 #[inline]
-pub fn waited(epoll: c_int, events: *mut epoll_event, is_exact: bool) -> Straight<InKernel> {
+pub unsafe fn waited(epoll: c_int, events: *mut epoll_event, is_exact: bool) -> Straight<InKernel> {
     let set = match fd_table::entry(epoll) {
         Some(Entry::Epoll(set)) => set,
         None => return Straight::Foreign,
@@ -77,5 +83,6 @@ pub fn waited(epoll: c_int, events: *mut epoll_event, is_exact: bool) -> Straigh
     if !is_plain {
         return Straight::Ours;
     }
-    InKernel::begin(set, events).map_or(Straight::Ours, Straight::Kernel)
+    // SAFETY: the caller's promise.
+    unsafe { InKernel::begin(set, events) }.map_or(Straight::Ours, Straight::Kernel)
 }

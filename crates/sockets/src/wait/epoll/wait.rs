@@ -77,7 +77,8 @@ unsafe fn in_kernel(
     timeout: *const timespec,
     mask: *const sigset_t,
 ) -> Option<Answer<i32>> {
-    let counted = InKernel::begin(set, events)?;
+    // SAFETY: the caller's promise.
+    let counted = unsafe { InKernel::begin(set, events) }?;
     let (os, fd) = (&runtime.os, set.fd.load(Ordering::Relaxed));
     let sleep = |timeout: Option<&timespec>| {
         let timeout = timeout.map_or(core::ptr::null(), core::ptr::from_ref);
