@@ -166,7 +166,7 @@ pub(crate) fn drain_connections(runtime: &'static Runtime) {
         let now = Instant(sys::clock::now());
         inner.stack.set_token(id, 0);
         inner.stack.tcp_close(now, id, Close::Orderly, &mut Tx(&mut inner.device));
-        inner.hand_over(now);
+        inner.flush(now);
         waiting.push((lane, id));
     }
     for lane in runtime.lanes() {

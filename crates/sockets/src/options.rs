@@ -446,7 +446,7 @@ fn set_tcp(
         if (level, name, on) == (libc::IPPROTO_TCP, libc::TCP_NODELAY, true) {
             inner.stack.tcp_push(now, id, &mut Tx(&mut inner.device));
         }
-        inner.hand_over(now);
+        inner.flush(now);
         lane.note(inner, now.0);
     }
 }

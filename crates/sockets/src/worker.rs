@@ -258,8 +258,8 @@ impl Worker {
             let now = sys::clock::now();
             let mut inner = lane.lock();
             inner.find_neighbours_again(now);
-            inner.hand_over(stack::Instant(now));
-            inner.tell(now);
+            inner.flush(stack::Instant(now));
+            inner.deliver_events(now);
         }
     }
 
@@ -425,8 +425,8 @@ impl Worker {
                 let now = sys::clock::now();
                 let mut inner = lane.lock();
                 inner.apply(&update, now);
-                inner.hand_over(stack::Instant(now));
-                inner.tell(now);
+                inner.flush(stack::Instant(now));
+                inner.deliver_events(now);
             }
         }
     }

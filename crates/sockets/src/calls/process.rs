@@ -230,7 +230,7 @@ pub fn panicked() {
         // A lane whose lock the panic left held stays locked for nobody: guards unlock while unwinding.
         if let Some(mut inner) = lane.lock_until(patience) {
             inner.stack.abandon(SocketError::Aborted);
-            inner.tell(0);
+            inner.deliver_events(0);
         }
     }
 }

@@ -94,8 +94,8 @@ pub(crate) fn to_wire(
             counts::named(object.counts(), local, Some(remote));
             object.receive_low_water.store(options.receive_low_water, Ordering::Relaxed);
             object.set_kind(Kind::Stream);
-            inner.hand_over(Instant(now));
-            inner.tell(now);
+            inner.flush(Instant(now));
+            inner.deliver_events(now);
         }
         Err(_) => {
             // The kernel goes on after all, also with what came to our ring.

@@ -183,7 +183,7 @@ impl Turn {
             fill(&mut completion, inner.lent.describe(first));
         }
         inner.lent.taken = taken;
-        inner.hand_over_unless_gathering(at);
+        inner.flush_unless_gathering(at);
         let ready = inner.stack.ready(self.id);
         drop(guard);
         match result {
@@ -258,7 +258,7 @@ fn let_go(lane: &'static Lane, address: usize) -> Option<u32> {
     if let Some(returned) = returned {
         let at = Instant(sys::clock::now());
         inner.stack.tcp_give_back(at, returned.socket, returned.bytes, &mut Tx(&mut inner.device));
-        inner.hand_over_unless_gathering(at);
+        inner.flush_unless_gathering(at);
         lane.publish(inner);
     }
     Some(left)

@@ -156,7 +156,7 @@ impl Look {
             PACKET_DROP | PACKET_HOLD => {
                 let holds = verdict == PACKET_HOLD;
                 inner.stack.tcp_skip(at, self.id, len as u32, holds, &mut Tx(&mut inner.device));
-                inner.hand_over_unless_gathering(at);
+                inner.flush_unless_gathering(at);
                 drop(guard);
                 if holds {
                     self.hold(core::iter::once(Memory::Piece(piece)).collect(), name, len);

@@ -199,7 +199,7 @@ impl Call {
             if waits {
                 inner.turn(now)
             } else {
-                inner.look(now)
+                inner.turn_within_round(now)
             }
             result = take(inner, &mut taken);
         }
@@ -212,7 +212,7 @@ impl Call {
             unsafe { list.add(&inner.lent, first) };
         }
         inner.lent.taken = taken;
-        inner.hand_over_unless_gathering(at);
+        inner.flush_unless_gathering(at);
         lane.note(inner, now);
         match result {
             Ok(None) => Found::ToCopy,
@@ -363,7 +363,7 @@ pub unsafe fn free_packets(fd: c_int, packets: *const c_void, count: size_t) -> 
 fn returns(inner: &mut Inner, returned: Returned) {
     let now = Instant(sys::clock::now());
     inner.stack.tcp_give_back(now, returned.socket, returned.bytes, &mut Tx(&mut inner.device));
-    inner.hand_over_unless_gathering(now);
+    inner.flush_unless_gathering(now);
 }
 
 /// The names in a list of packets; `None` for one with more pieces than there can be.

@@ -31,9 +31,9 @@ impl Inner {
         let now = sys::clock::now();
         self.look_at_all(now);
         while self.stack.udp_hand_over(id, AT_ONCE) {
-            self.tell(now);
+            self.deliver_events(now);
         }
-        self.tell(now);
+        self.deliver_events(now);
     }
 
     /// What the ring has by now for sockets that were left is the kernel's. What they sent leaves before what they send
@@ -41,7 +41,7 @@ impl Inner {
     pub(crate) fn pass_on(&mut self) -> u64 {
         let now = sys::clock::now();
         self.look_at_all(now);
-        self.hand_over(Instant(now));
+        self.flush(Instant(now));
         self.left.until = now + UNDER_WAY_NS;
         now
     }

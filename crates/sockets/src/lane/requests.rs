@@ -33,7 +33,7 @@ impl Inner {
             }
             Request::Neighbour(next_hop) => self.find_neighbour(next_hop, now),
         }
-        self.hand_over(Instant(now));
+        self.flush(Instant(now));
     }
 
     /// How packets go, and whether they would by this interface: what came by it may have to be answered by another.

@@ -108,7 +108,7 @@ impl Inner {
     /// Frames in, timers, frames out, then tell who is ready. Bounded; allocates nothing in the steady state.
     pub(crate) fn turn(&mut self, now: u64) {
         self.gather.end_round(now);
-        self.look(now);
+        self.turn_within_round(now);
     }
 
     /// A turn by the background thread: of so many packets at the most (VMA_PROGRESS_ENGINE_WCE_MAX).
@@ -120,7 +120,7 @@ impl Inner {
     }
 
     /// A turn for a call that finds nothing and does not wait: while a round is on, what gathered goes on gathering.
-    pub(crate) fn look(&mut self, now: u64) {
+    pub(crate) fn turn_within_round(&mut self, now: u64) {
         let at = Instant(now);
         self.counts.turns.one();
         if self.device.has_received() {
@@ -129,15 +129,15 @@ impl Inner {
             self.counts.turns_idle.one();
         }
         self.fire(at);
-        self.hand_over_unless_gathering(at);
+        self.flush_unless_gathering(at);
         self.gather.sends = 0;
-        self.tell(now);
+        self.deliver_events(now);
     }
 
     /// As many looks as it takes until nothing is left that had arrived: none of it may find its flow forgotten.
     pub(crate) fn look_at_all(&mut self, now: u64) {
         for _ in 0..LOOKS_MAX {
-            self.look(now);
+            self.turn_within_round(now);
             if !self.device.has_received() {
                 return;
             }
@@ -150,7 +150,7 @@ impl Inner {
     pub(crate) fn take_in(&mut self, now: u64) {
         if self.device.has_received() {
             self.receive(Instant(now));
-            self.tell(now);
+            self.deliver_events(now);
         }
     }
 
@@ -214,7 +214,7 @@ impl Inner {
 
     /// Flushes the engine and hands every committed frame to the kernel, or shows it: see [`super::Lane::briefly`].
     #[inline]
-    pub(crate) fn hand_over(&mut self, at: Instant) {
+    pub(crate) fn flush(&mut self, at: Instant) {
         if self.stack.wants_flush() {
             self.stack.flush(at, &mut Tx(&mut self.device));
         }
@@ -232,11 +232,11 @@ impl Inner {
         }
     }
 
-    /// As [`Inner::hand_over`], but for what gathers in a round.
+    /// As [`Inner::flush`], but for what gathers in a round.
     #[inline]
-    pub(crate) fn hand_over_unless_gathering(&mut self, at: Instant) {
+    pub(crate) fn flush_unless_gathering(&mut self, at: Instant) {
         if self.device.unkicked() >= self.gather.round {
-            self.hand_over(at);
+            self.flush(at);
         }
     }
 
@@ -256,20 +256,20 @@ impl Inner {
             return;
         }
         let at = Instant(now);
-        self.hand_over(at);
+        self.flush(at);
         self.gather.sends = self.gather.sends.saturating_add(1);
         self.gather.kicked = now;
         if self.gather.sends > 1 && (self.device.has_received() || self.is_due(at)) {
             self.receive(at);
             self.fire(at);
-            self.hand_over(at);
+            self.flush(at);
         }
-        self.tell(now);
+        self.deliver_events(now);
     }
 
     /// Passes on what the engine has to say: events to those who wait, requests to netlink.
     #[inline]
-    pub(crate) fn tell(&mut self, now: u64) {
+    pub(crate) fn deliver_events(&mut self, now: u64) {
         // Requests first: an answer may fail or free sockets, which is an event.
         while let Some(request) = self.stack.take_request() {
             self.answer(request, now);

@@ -31,7 +31,7 @@ pub(crate) fn close(runtime: &'static Runtime, object: &'static Object, fd: c_in
         let mut guard = lane.lock();
         let inner = &mut *guard;
         inner.stack.tcp_close(Instant(now), id, how, &mut Tx(&mut inner.device));
-        inner.hand_over(Instant(now));
+        inner.flush(Instant(now));
     }
     if let Some(seconds) = linger.filter(|seconds| *seconds > 0) {
         linger_on(runtime, object, lane, id, seconds);
@@ -107,7 +107,7 @@ pub(crate) fn abort(lane: &'static Lane, id: SocketId) {
 pub(crate) fn abort_in(inner: &mut Inner, id: SocketId, now: Instant) {
     inner.stack.set_token(id, 0);
     inner.stack.tcp_close(now, id, Close::Abort, &mut Tx(&mut inner.device));
-    inner.hand_over(now);
+    inner.flush(now);
 }
 
 /// shutdown(2).
@@ -140,8 +140,8 @@ pub(crate) fn shutdown(object: &'static Object, how: c_int) -> Answer<c_int> {
                 let result = inner.stack.tcp_shutdown_write(now, id, &mut Tx(&mut inner.device));
                 result.map_err(|error| Stop::Errno(error.errno()))?;
             }
-            inner.hand_over(now);
-            inner.tell(now.0);
+            inner.flush(now);
+            inner.deliver_events(now.0);
             lane.note(inner, now.0);
             object.shut.fetch_or(u8::from(read) | u8::from(write) << 1, Ordering::Relaxed);
             drop(guard);

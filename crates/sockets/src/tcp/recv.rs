@@ -181,7 +181,7 @@ fn attempt_into(
             if waits {
                 inner.turn(now);
             } else {
-                inner.look(now);
+                inner.turn_within_round(now);
             }
             result = inner.stack.tcp_recv(at, id, into, take, &mut Tx(&mut inner.device));
         }
@@ -193,7 +193,7 @@ fn attempt_into(
                 object.peek.read(taken);
             }
         }
-        inner.hand_over_unless_gathering(at);
+        inner.flush_unless_gathering(at);
         lane.note(inner, now);
         result
     })

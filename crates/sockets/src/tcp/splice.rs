@@ -225,7 +225,7 @@ impl Between {
             let _ = inner.stack.tcp_recv(at, id, &mut passed, Take::Discard, tx);
             counts::received(object, moved);
         }
-        inner.hand_over(at);
+        inner.flush(at);
         lane.note(inner, now);
         moved
     }
