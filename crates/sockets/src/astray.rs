@@ -40,11 +40,11 @@ fn leave_lane(runtime: &'static Runtime, lane: &'static Lane) {
             continue;
         }
         match object.kind() {
-            Kind::Udp => udp::leave(object),
+            Kind::Udp => udp::detach(object),
             Kind::Listener => tcp::detach(object),
             _ => continue,
         }
-        let _: Answer<()> = offload::leave(runtime, object, Why::InterfaceGone, "socket");
+        let _: Answer<()> = offload::fall_back(runtime, object, Why::InterfaceGone, "socket");
         object.watch.wake_all(object);
     }
 }

@@ -165,7 +165,7 @@ pub(crate) fn lanes_of(
 
 /// Leaves a socket to the kernel for good: every descriptor that names it becomes the kernel's alone. In strict mode
 /// the call fails instead, unless the user's own rule or switch asked for the kernel.
-pub(crate) fn leave<T>(
+pub(crate) fn fall_back<T>(
     runtime: &'static Runtime,
     object: &'static Object,
     why: Why,
@@ -186,7 +186,7 @@ pub(crate) fn leave<T>(
 /// listener's queue is reset. False: a connection that cannot move, and is as it was.
 pub(crate) fn expel(runtime: &'static Runtime, object: &'static Object, why: Why) -> bool {
     match object.kind() {
-        Kind::Udp => udp::leave(object),
+        Kind::Udp => udp::detach(object),
         Kind::Carried | Kind::Moving => {
             crate::carrier::stays(object, Verdict::CallOfTheKernel);
             if object.kind() == Kind::Carried {

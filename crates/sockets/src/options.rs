@@ -173,7 +173,7 @@ fn only_kernel(
     name: c_int,
 ) -> Answer<c_int> {
     match object.kind() {
-        Kind::Udp => udp::leave(object),
+        Kind::Udp => udp::detach(object),
         Kind::TcpIdle | Kind::Listener => tcp::detach(object),
         Kind::Stream if !tcp::is_open(object) => return Ok(0),
         Kind::Stream => {
@@ -199,7 +199,7 @@ fn only_kernel(
         }
         Kind::Free | Kind::Inherited | Kind::Lent => return Ok(0),
     }
-    match offload::leave(runtime, object, Why::Unsupported, "setsockopt") {
+    match offload::fall_back(runtime, object, Why::Unsupported, "setsockopt") {
         Err(Stop::Kernel(_)) => Ok(0),
         other => other,
     }

@@ -66,7 +66,7 @@ pub fn hand_on(fd: c_int, why: Why) {
         Kind::Listener | Kind::Udp => {
             match object.kind() {
                 Kind::Listener if why == Why::Passed => family::share(object),
-                Kind::Udp => udp::leave_queue(object),
+                Kind::Udp => udp::detach_queue(object),
                 _ => offload::unsteer(object),
             }
             carrier::stays(object, Verdict::OthersHaveIt);
@@ -113,7 +113,7 @@ pub fn used_by_ring(fd: c_int) {
 pub(super) fn used_by(fd: c_int, why: Why) {
     let (Some(object), Some(runtime)) = (fd_table::socket(fd), runtime::get()) else { return };
     match object.kind() {
-        Kind::Udp => udp::leave(object),
+        Kind::Udp => udp::detach(object),
         Kind::Listener => {
             // They are told at once, and come again.
             tcp::refuse_queued(object);
@@ -122,7 +122,7 @@ pub(super) fn used_by(fd: c_int, why: Why) {
         Kind::TcpIdle => {}
         _ => return hand_on(fd, why),
     }
-    let _ = offload::leave::<()>(runtime, object, why, "socket");
+    let _ = offload::fall_back::<()>(runtime, object, why, "socket");
 }
 
 /// The program has rings of io_uring whose requests are not seen: all sockets are the kernel's.
@@ -136,9 +136,9 @@ pub fn rings_are_unseen() {
 /// past every hook.
 pub(super) fn became_standard(runtime: &'static Runtime, object: &'static Object, fd: c_int) {
     match object.kind() {
-        Kind::Udp => udp::leave(object),
+        Kind::Udp => udp::detach(object),
         Kind::TcpIdle => tcp::detach(object),
         _ => return hand_on(fd, Why::StandardStream),
     }
-    let _ = offload::leave::<()>(runtime, object, Why::StandardStream, "socket");
+    let _ = offload::fall_back::<()>(runtime, object, Why::StandardStream, "socket");
 }

@@ -146,7 +146,7 @@ pub fn executing() {
             match object.kind() {
                 Kind::Udp => {
                     is_awaited |= object.leg().is_some() && !is_close_on_exec(fd);
-                    udp::leave_queue(object);
+                    udp::detach_queue(object);
                 }
                 _ => offload::unsteer(object),
             }

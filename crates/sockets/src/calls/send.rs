@@ -77,7 +77,7 @@ fn sender(fd: c_int, flags: c_int) -> Answer<(&'static Runtime, &'static Object)
 fn opens(runtime: &'static Runtime, object: &'static Object) -> Stop {
     match object.kind() {
         Kind::TcpIdle => {
-            let left = offload::leave::<()>(runtime, object, Why::Unsupported, "MSG_FASTOPEN");
+            let left = offload::fall_back::<()>(runtime, object, Why::Unsupported, "MSG_FASTOPEN");
             left.err().unwrap_or(Stop::Kernel(Why::NotOurs))
         }
         _ => Stop::Kernel(Why::NotOurs),

@@ -187,7 +187,7 @@ fn to_kernel(runtime: &'static Runtime, object: &'static Object) -> bool {
                 to_kernel(runtime, other);
             }
         }
-        udp::leave(object);
+        udp::detach(object);
         object.traffic.clear();
         object.price.store(0, Ordering::Relaxed);
         object.is_carried_again();

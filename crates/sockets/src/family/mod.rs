@@ -173,7 +173,7 @@ impl Family {
             return false;
         }
         if object.kind() == Kind::Udp {
-            udp::leave(object);
+            udp::detach(object);
             state.is_everybodys(object);
             return false;
         }

@@ -33,7 +33,7 @@ pub(crate) fn connect(
         }
     }
     let Named::Inet(remote) = named else {
-        return offload::leave(runtime, object, Why::NotOurs, "TCP connect");
+        return offload::fall_back(runtime, object, Why::NotOurs, "TCP connect");
     };
     let bound = object.control.lock().local;
     let decided = offload::allowed(runtime, Role::TcpClient, bound, Some(remote)).and_then(|()| {
@@ -48,7 +48,7 @@ pub(crate) fn connect(
     });
     let (lane, source) = match decided {
         Ok(found) => found,
-        Err(why) => return offload::leave(runtime, object, why, "TCP connect"),
+        Err(why) => return offload::fall_back(runtime, object, why, "TCP connect"),
     };
     let local = own_port(runtime, object, fd, bound, source, (lane, remote))?;
     // Before the steering has an entry of this one: it would be in the place of the other's, and go with the failure.
@@ -122,13 +122,13 @@ fn own_port(
         Port::Already => return Ok(at(address::of_shadow(&runtime.os, fd)?)),
         Port::Kernel(why) => {
             drop(set_port_later);
-            return offload::leave(runtime, object, why, "TCP connect");
+            return offload::fall_back(runtime, object, why, "TCP connect");
         }
         // The program asked for no port: what keeps us from one (Landlock, a cgroup's program) need not keep it from a
         // peer.
         Port::Refused(libc::EACCES | libc::EPERM) => {
             drop(set_port_later);
-            return offload::leave(runtime, object, Why::Confined, "TCP connect");
+            return offload::fall_back(runtime, object, Why::Confined, "TCP connect");
         }
         Port::Refused(errno) => return fail(errno),
     };
@@ -166,7 +166,7 @@ fn begin(
     remote: SocketAddrV4,
 ) -> Answer<()> {
     if let Err(why) = offload::steer(object, lane, 0, libc::IPPROTO_TCP as u8, local, Some(remote)) {
-        return offload::leave(runtime, object, why, "TCP connect");
+        return offload::fall_back(runtime, object, why, "TCP connect");
     }
     let options = options(runtime, object);
     let now = sys::clock::now();

@@ -49,7 +49,7 @@ pub(crate) fn listen(
         Err(why) => {
             super::detach(object);
             // The kernel listens already: its call must not be repeated.
-            match offload::leave(runtime, object, why, "TCP listen") {
+            match offload::fall_back(runtime, object, why, "TCP listen") {
                 Err(Stop::Kernel(_)) => Ok(0),
                 other => other,
             }

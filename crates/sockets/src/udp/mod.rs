@@ -63,7 +63,7 @@ pub(crate) fn connect(
     let error = pending_error(object);
     let stood = object.leg().is_some();
     if stood {
-        leave(object);
+        detach(object);
         waits_in_kernel(object);
     }
     if let Err(errno) = runtime.os.connect_given(fd, given) {
@@ -170,8 +170,8 @@ fn stand_connected(
             Ok(())
         }
         Err(why) => {
-            leave(object);
-            offload::leave(runtime, object, why, "UDP connect")
+            detach(object);
+            offload::fall_back(runtime, object, why, "UDP connect")
         }
     }
 }
@@ -223,8 +223,8 @@ fn stand(runtime: &'static Runtime, object: &'static Object, local: SocketAddrV4
             Ok(())
         }
         Err(why) => {
-            leave(object);
-            offload::leave(runtime, object, why, what)
+            detach(object);
+            offload::fall_back(runtime, object, why, what)
         }
     }
 }
@@ -258,7 +258,7 @@ pub(crate) fn gets_company(runtime: &'static Runtime, object: &'static Object) {
 /// The socket gets legs anew, on the lanes of the calling thread, by way of the kernel: nothing is lost.
 pub(crate) fn change_lanes(runtime: &'static Runtime, object: &'static Object) {
     let error = pending_error(object);
-    leave(object);
+    detach(object);
     waits_in_kernel(object);
     stand_again(runtime, object, error);
 }
@@ -379,8 +379,8 @@ fn autobind(runtime: &'static Runtime, object: &'static Object, fd: c_int) -> An
 
 /// The socket is the kernel's from now on, which gets what waits in the engines, and what is still on its way to them:
 /// nothing is lost. Before what comes to it by itself, as far as that can be.
-pub(crate) fn leave(object: &'static Object) {
-    leave_queue(object);
+pub(crate) fn detach(object: &'static Object) {
+    detach_queue(object);
     if object.peek.behind().is_some() {
         let fd = object.fd.load(Ordering::Relaxed);
         let _ = sys::socket::set_option(fd, libc::SOL_SOCKET, libc::SO_PEEK_OFF, &object.peek.get());
@@ -391,8 +391,8 @@ pub(crate) fn leave(object: &'static Object) {
     drop_legs(object);
 }
 
-/// As [`leave`], and the engines go on with what they send.
-pub(crate) fn leave_queue(object: &'static Object) {
+/// As [`detach`], and the engines go on with what they send.
+pub(crate) fn detach_queue(object: &'static Object) {
     for (lane, id) in object.legs() {
         lane.lock().begin_leaving(id);
     }

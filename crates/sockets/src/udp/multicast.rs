@@ -495,8 +495,8 @@ fn recheck(runtime: &'static Runtime) {
         if let Some(to) = to
             && let Err(why) = way_out(runtime, object, *to.ip())
         {
-            super::leave(object);
-            let _: Answer<()> = offload::leave(runtime, object, why, "UDP send to a group");
+            super::detach(object);
+            let _: Answer<()> = offload::fall_back(runtime, object, why, "UDP send to a group");
         }
     }
 }
