@@ -106,6 +106,19 @@ static inline int udp_sharing(const char *address, int port, int option)
     return fd;
 }
 
+/* For groups: shares its port, waits no longer than a test's patience, gets only what it joined itself. */
+static inline int udp_for_groups(struct sockaddr_in name)
+{
+    struct timeval limit = {.tv_sec = PATIENCE_MS / 1000};
+    int fd = socket(AF_INET, SOCK_DGRAM, 0), one = 1, zero = 0;
+    CHECK(fd >= 0);
+    CHECK(setsockopt(fd, SOL_SOCKET, SO_REUSEADDR, &one, sizeof one) == 0);
+    CHECK(setsockopt(fd, SOL_SOCKET, SO_RCVTIMEO, &limit, sizeof limit) == 0);
+    CHECK(setsockopt(fd, IPPROTO_IP, IP_MULTICAST_ALL, &zero, sizeof zero) == 0);
+    CHECK(bind(fd, NAME(name)) == 0);
+    return fd;
+}
+
 static inline int udp_connected(const char *address, int port)
 {
     struct sockaddr_in name = at(address, port);
@@ -200,6 +213,20 @@ static inline void await_end(int fd)
 {
     char byte;
     CHECK(recv(fd, &byte, 1, 0) == 0);
+}
+
+/* A descriptor whose data in the epoll set is its own number, and which of them is readable next. */
+static inline void add_readable(int set, int fd)
+{
+    struct epoll_event event = {.events = EPOLLIN, .data.fd = fd};
+    CHECK(epoll_ctl(set, EPOLL_CTL_ADD, fd, &event) == 0);
+}
+
+static inline int next_readable(int set)
+{
+    struct epoll_event event;
+    CHECK(epoll_wait(set, &event, 1, PATIENCE_MS) == 1);
+    return event.data.fd;
 }
 
 static inline void set_nonblocking(int fd)

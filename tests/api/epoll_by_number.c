@@ -4,19 +4,6 @@
 
 #define ROUNDS 100
 
-static void add(int set, int fd)
-{
-    struct epoll_event event = {.events = EPOLLIN, .data.fd = fd};
-    CHECK(epoll_ctl(set, EPOLL_CTL_ADD, fd, &event) == 0);
-}
-
-static int next(int set)
-{
-    struct epoll_event event;
-    CHECK(epoll_wait(set, &event, 1, PATIENCE_MS) == 1);
-    return event.data.fd;
-}
-
 void client(struct place place)
 {
     int fd = tcp_connected(place.address, place.port), datagrams = udp_connected(place.address, place.port);
@@ -29,20 +16,20 @@ void server(struct place place)
     int set = (int)syscall(SYS_epoll_create1, EPOLL_CLOEXEC);
     CHECK(set >= 0);
     int listener = tcp_listening(place.address, place.port), datagrams = udp_bound(place.address, place.port);
-    add(set, listener);
-    add(set, datagrams);
+    add_readable(set, listener);
+    add_readable(set, datagrams);
     ready();
-    CHECK(next(set) == listener);
+    CHECK(next_readable(set) == listener);
     int fd = accept(listener, NULL, NULL);
     CHECK(fd >= 0);
-    add(set, fd);
+    add_readable(set, fd);
     for (int i = 0; i < ROUNDS; i++) {
-        CHECK(next(set) == fd);
+        CHECK(next_readable(set) == fd);
         await(fd);
         tell(fd);
     }
     for (int i = 0; i < ROUNDS;) {
-        int which = next(set);
+        int which = next_readable(set);
         if (which == fd) { /* the client's end, which may come before its last datagram is taken */
             await_end(fd);
             CHECK(epoll_ctl(set, EPOLL_CTL_DEL, fd, NULL) == 0);

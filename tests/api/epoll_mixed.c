@@ -8,12 +8,6 @@ static int one_event(int set)
     return got[0].data.fd;
 }
 
-static void add(int set, int fd)
-{
-    struct epoll_event event = {.events = EPOLLIN, .data.fd = fd};
-    CHECK(epoll_ctl(set, EPOLL_CTL_ADD, fd, &event) == 0);
-}
-
 void server(struct place place)
 {
     int listener = tcp_listening(place.address, place.port), udp = udp_bound(place.address, place.port + 1);
@@ -21,15 +15,15 @@ void server(struct place place)
     struct epoll_event none[1];
     char byte;
     CHECK(pipe(pipes) == 0);
-    add(set, listener);
-    add(set, pipes[0]);
-    add(set, inner);
-    add(inner, udp);
+    add_readable(set, listener);
+    add_readable(set, pipes[0]);
+    add_readable(set, inner);
+    add_readable(inner, udp);
     ready();
     CHECK(one_event(set) == listener);
     int fd = accept(listener, NULL, NULL);
     CHECK(fd >= 0);
-    add(set, fd);
+    add_readable(set, fd);
     tell(fd);
     CHECK(one_event(set) == inner);
     CHECK(one_event(inner) == udp);

@@ -12,25 +12,12 @@ static int unseen_set(void)
     return (int)result;
 }
 
-static void add(int set, int fd)
-{
-    struct epoll_event event = {.events = EPOLLIN, .data.fd = fd};
-    CHECK(epoll_ctl(set, EPOLL_CTL_ADD, fd, &event) == 0);
-}
-
-static int next(int set)
-{
-    struct epoll_event event;
-    CHECK(epoll_wait(set, &event, 1, PATIENCE_MS) == 1);
-    return event.data.fd;
-}
-
 static void echo(int set, int datagrams)
 {
     struct sockaddr_in from;
     socklen_t length = sizeof from;
     char byte;
-    CHECK(next(set) == datagrams);
+    CHECK(next_readable(set) == datagrams);
     CHECK(recvfrom(datagrams, &byte, 1, 0, (struct sockaddr *)&from, &length) == 1);
     CHECK(sendto(datagrams, &byte, 1, 0, NAME(from)) == 1);
 }
@@ -55,17 +42,17 @@ void server(struct place place)
     CHECK(fd >= 0);
     answers(fd, ROUNDS);
     int set = unseen_set();
-    add(set, listener);
-    add(set, datagrams);
-    add(set, fd);
+    add_readable(set, listener);
+    add_readable(set, datagrams);
+    add_readable(set, fd);
     tell(fd);
     for (int i = 0; i < ROUNDS; i++) {
-        CHECK(next(set) == fd);
+        CHECK(next_readable(set) == fd);
         answers(fd, 1);
     }
     for (int i = 0; i < ROUNDS; i++)
         echo(set, datagrams);
-    CHECK(next(set) == listener);
+    CHECK(next_readable(set) == listener);
     CHECK(accept(listener, NULL, NULL) >= 0);
     tell(fd);
 }

@@ -17,15 +17,7 @@ static int talk, step;
 
 static int opened(const char *address)
 {
-    struct sockaddr_in name = at(address, here.port);
-    struct timeval limit = {.tv_sec = PATIENCE_MS / 1000};
-    int fd = socket(AF_INET, SOCK_DGRAM, 0), one = 1, zero = 0;
-    CHECK(fd >= 0);
-    CHECK(setsockopt(fd, SOL_SOCKET, SO_REUSEADDR, &one, sizeof one) == 0);
-    CHECK(setsockopt(fd, SOL_SOCKET, SO_RCVTIMEO, &limit, sizeof limit) == 0);
-    CHECK(setsockopt(fd, IPPROTO_IP, IP_MULTICAST_ALL, &zero, sizeof zero) == 0);
-    CHECK(bind(fd, NAME(name)) == 0);
-    return fd;
+    return udp_for_groups(at(address, here.port));
 }
 
 /* A membership by address, index, or neither, which the route decides. */

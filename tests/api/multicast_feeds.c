@@ -49,16 +49,7 @@ static void join(int fd, int number, struct place place, const char *source)
 
 static int opened(struct in_addr address, int port)
 {
-    struct sockaddr_in name = named(address, port);
-    struct timeval limit = {.tv_sec = PATIENCE_MS / 1000};
-    int fd = socket(AF_INET, SOCK_DGRAM, 0), one = 1, zero = 0;
-    CHECK(fd >= 0);
-    CHECK(setsockopt(fd, SOL_SOCKET, SO_REUSEADDR, &one, sizeof one) == 0);
-    CHECK(setsockopt(fd, SOL_SOCKET, SO_RCVTIMEO, &limit, sizeof limit) == 0);
-    /* Only what this socket joined, not what others of the host did. */
-    CHECK(setsockopt(fd, IPPROTO_IP, IP_MULTICAST_ALL, &zero, sizeof zero) == 0);
-    CHECK(bind(fd, NAME(name)) == 0);
-    return fd;
+    return udp_for_groups(named(address, port));
 }
 
 static void gets(int fd, int number)
