@@ -393,8 +393,8 @@ fn some_rules(state: &mut u64) -> Vec<u8> {
     bytes
 }
 
-/// Environments and rules as a confused user could write them: SIDESTEP_STRANGE of them, or two hundred. What is read
-/// of them is looked at in crates/config.
+/// Environments and rules as a confused user could write them: SIDESTEP_STRANGE of them, or two hundred, drawn from
+/// SIDESTEP_STRANGE_SEED. What is read of them is looked at in crates/config.
 #[test]
 fn with_strange_environments_and_rules_the_program_works_all_the_same() {
     let Some(world) = world(&Options::default()) else { return };
@@ -402,8 +402,10 @@ fn with_strange_environments_and_rules_the_program_works_all_the_same() {
     let rows: Vec<&config::Row> = config::ROWS.iter().filter(|row| row.name != "VMA_CONFIG_FILE").collect();
     let (program, folder) = (tests::compile("apps/strange.c").unwrap(), Folder::new("strange"));
     let path = folder.0.join("rules");
-    let count = std::env::var("SIDESTEP_STRANGE").ok().and_then(|count| count.parse().ok()).unwrap_or(200);
-    let mut state = 15;
+    let wish = |name: &str, default: u64| {
+        std::env::var(name).ok().and_then(|number| number.parse().ok()).unwrap_or(default)
+    };
+    let (count, mut state) = (wish("SIDESTEP_STRANGE", 200), wish("SIDESTEP_STRANGE_SEED", 15));
     for round in 0..count {
         std::fs::write(&path, some_rules(&mut state)).unwrap();
         let mut program =

@@ -28,6 +28,10 @@ Process {
     moves_to_wire: Shared;
     /// TCP connections that went over from the wire to the kernel.
     moves_to_kernel: Shared;
+    /// TCP connections that met their peer on this host, and went over from the kernel into memory.
+    moves_to_memory: Shared;
+    /// TCP connections that went back from memory to the kernel.
+    moves_from_memory: Shared;
     /// select and poll: calls that found one of our sockets ready.
     poll_ready_ours: Shared;
     /// select and poll: calls that found a descriptor of the kernel ready.
@@ -158,11 +162,12 @@ Socket {
     fd: State;
     /// How often the block was handed out, to tell one socket from the next.
     generation: State;
-    /// Bits: 1 accelerated, 2 TCP (else UDP), 4 non-blocking, 8 multicast loop, 16 reason is valid.
+    /// Bits: 1 accelerated (on the wire or in memory), 2 TCP (else UDP), 4 non-blocking, 8 multicast loop, 16 reason is
+    /// valid.
     flags: State;
     /// The number of the reason (see `Why`) if it is left to the kernel.
     why: State;
-    /// What carries it now (see `Carrier`): 0 nothing yet, 1 the kernel, 2 the wire.
+    /// What carries it now (see `Carrier`): 0 nothing yet, 1 the kernel, 2 the wire, 3 memory.
     carrier: State;
     /// Since when, CLOCK_REALTIME in nanoseconds.
     carrier_since_ns: State;
@@ -188,10 +193,14 @@ Socket {
     rx_thread: State;
     /// Thread that sent first.
     tx_thread: State;
-    /// Packets (UDP) or receives (TCP) delivered.
+    /// Packets (UDP) or receives (TCP) delivered from the wire.
     rx_packets: Count;
-    /// Bytes delivered.
+    /// Bytes delivered from the wire.
     rx_bytes: Count;
+    /// Receives from memory that a peer on this host shares.
+    rx_memory_packets: Count;
+    /// Bytes of those receives.
+    rx_memory_bytes: Count;
     /// Receives that would have blocked.
     rx_eagain: Count;
     /// Receives that failed.
@@ -232,10 +241,14 @@ Socket {
     rx_filter_held: Count;
     /// Completions told by socketxtreme_poll.
     rx_completions: Count;
-    /// Sends carried out.
+    /// Sends carried out on the wire.
     tx_packets: Count;
-    /// Bytes sent.
+    /// Bytes sent on the wire.
     tx_bytes: Count;
+    /// Sends into memory that a peer on this host shares.
+    tx_memory_packets: Count;
+    /// Bytes of those sends.
+    tx_memory_bytes: Count;
     /// Sends that would have blocked.
     tx_eagain: Count;
     /// Sends that failed.

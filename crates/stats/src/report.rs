@@ -61,9 +61,12 @@ pub fn socket(socket: &Socket, groups: &[Ipv4Addr], rates: Rate) -> String {
     let value = |cells: [&Count; 4]| cells.map(Count::value);
     let os = |cells: [&Shared; 4]| cells.map(Shared::value);
     let c = socket;
+    // In vain is counted once for the wire and for memory, with the wire.
     let mut active = traffic("Tx Offload", value([&c.tx_bytes, &c.tx_packets, &c.tx_eagain, &c.tx_errors]));
+    active += traffic("Tx Memory", [c.tx_memory_bytes.value(), c.tx_memory_packets.value(), 0, 0]);
     active += traffic("Tx OS info", os([&c.tx_os_bytes, &c.tx_os_packets, &c.tx_os_eagain, &c.tx_os_errors]));
     active += traffic("Rx Offload", value([&c.rx_bytes, &c.rx_packets, &c.rx_eagain, &c.rx_errors]));
+    active += traffic("Rx Memory", [c.rx_memory_bytes.value(), c.rx_memory_packets.value(), 0, 0]);
     active += traffic("Rx OS info", os([&c.rx_os_bytes, &c.rx_os_packets, &c.rx_os_eagain, &c.rx_os_errors]));
     if active == 0 {
         out += "Rx and Tx were not active\n";
@@ -119,6 +122,42 @@ fn queues(socket: &Socket, rates: Rate) -> String {
         out += &format!("Retransmissions: {}{s}\n", rate(socket.tx_retransmits.value()));
     }
     out
+}
+
+/// Calls (datagrams, of UDP) that passed data, or their bytes; both directions together.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Carried {
+    /// On the wire.
+    pub wire: u64,
+    /// In memory, inside the host.
+    pub memory: u64,
+    /// In the kernel.
+    pub kernel: u64,
+}
+
+impl Carried {
+    /// By whatever it was.
+    pub fn all(self) -> u64 {
+        self.wire + self.memory + self.kernel
+    }
+}
+
+/// The calls of a socket, by what carried them.
+pub fn calls(socket: &Socket) -> Carried {
+    Carried {
+        wire: socket.rx_packets.value() + socket.tx_packets.value(),
+        memory: socket.rx_memory_packets.value() + socket.tx_memory_packets.value(),
+        kernel: socket.rx_os_packets.value() + socket.tx_os_packets.value(),
+    }
+}
+
+/// The bytes of a socket, by what carried them.
+pub fn bytes(socket: &Socket) -> Carried {
+    Carried {
+        wire: socket.rx_bytes.value() + socket.tx_bytes.value(),
+        memory: socket.rx_memory_bytes.value() + socket.tx_memory_bytes.value(),
+        kernel: socket.rx_os_bytes.value() + socket.tx_os_bytes.value(),
+    }
 }
 
 /// Why it is left to the kernel for good, if it is.

@@ -106,6 +106,14 @@ fn redis_and_its_client_go_through_memory_and_vma_stats_tells() {
         if local == "shm" {
             let has_met = |socket: &Socket| socket.verdict.value() == Verdict::MetPeer as u64;
             assert!(sockets(&server.0, &folder).iter().any(has_met));
+            let is_counted = |socket: &Socket| {
+                let sums = [stats::report::calls(socket), stats::report::bytes(socket)];
+                sums.iter().all(|sum| sum.memory > 0 && sum.wire == 0)
+                    && stats::report::has(socket, stats::flag::ACCELERATED)
+            };
+            eventually("its calls are counted where they were made", || {
+                [&client, &server].iter().all(|end| sockets(&end.0, &folder).iter().any(is_counted))
+            });
         }
         drop(client);
         let asked =

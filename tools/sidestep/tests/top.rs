@@ -8,7 +8,7 @@ use std::process::{Command, Output};
 
 const SIDESTEP: &str = env!("CARGO_BIN_EXE_sidestep");
 
-/// A folder with the statistics of this process: one connection, on the wire.
+/// A folder with the statistics of this process: one connection on the wire, and one in memory.
 fn folder(name: &str) -> (PathBuf, Segment) {
     let pid = std::process::id();
     let folder = std::env::temp_dir().join(format!("sidestep-top-{name}-{pid}"));
@@ -30,6 +30,12 @@ fn folder(name: &str) -> (PathBuf, Segment) {
     socket.verdict.set(Verdict::SmallCalls as u64);
     socket.local.set(address("10.0.0.1:80".parse().unwrap()));
     socket.remote.set(address("10.0.0.2:4000".parse().unwrap()));
+    let inside = segment.claim_socket(15);
+    inside.flags.set(flag::ACCELERATED | flag::TCP);
+    inside.carrier.set(Carrier::Memory as u64);
+    inside.verdict.set(Verdict::MetPeer as u64);
+    inside.local.set(address("127.0.0.1:80".parse().unwrap()));
+    inside.remote.set(address("127.0.0.1:4001".parse().unwrap()));
     (folder, segment)
 }
 

@@ -230,6 +230,43 @@ fn why_tells_of_each_socket_what_carries_it_since_when_and_the_judges_reason() {
 }
 
 #[test]
+fn what_memory_carries_is_told_from_the_wire_in_every_view() {
+    let rig = Rig::new("memory");
+    let inside = rig.segment.claim_socket(30);
+    inside.flags.set(flag::ACCELERATED | flag::TCP);
+    inside.carrier.set(Carrier::Memory as u64);
+    inside.verdict.set(Verdict::MetPeer as u64);
+    inside.local.set(address("127.0.0.1:80".parse().unwrap()));
+    inside.remote.set(address("127.0.0.1:4000".parse().unwrap()));
+    inside.rx_memory_packets.add(30);
+    inside.rx_memory_bytes.add(4096);
+    inside.tx_memory_packets.add(7);
+    inside.rx_os_packets.add(5);
+    rig.segment.process().moves_to_memory.add(2);
+    rig.segment.process().moves_from_memory.add(1);
+
+    let why = rig.shown("--why");
+    assert!(why.contains("2 moved into memory, 1 back to the kernel\n"), "{why}");
+    assert!(why.contains("calls so far: 37 in memory, 5 in the kernel\n"), "{why}");
+    let basic = squeezed(&rig.shown("-c 1"));
+    assert!(basic.contains("30 Rx: 30 4 0 0 0.0 5 0 0 0 Tx: 7 0 "), "{basic}");
+    let full = rig.shown("-c 1 -v 3");
+    for line in ["Tx Memory: 0 / 7 / 0 / 0 [kilobytes", "Rx Memory: 4 / 30 / 0 / 0 [kilobytes"] {
+        assert!(full.contains(line), "{full}");
+    }
+    assert!(!full.contains("Offload"), "nothing of it was on the wire: {full}");
+    assert!(squeezed(&rig.shown("-c 1 -v 5")).contains("tcp Yes 0 0 127.0.0.1:80 127.0.0.1:4000"));
+    let told = rig.shown("--json -s 30");
+    for part in
+        ["\"accelerated\":true,", "\"carrier\":\"memory\"", "\"rx_packets\":0", "\"rx_memory_packets\":30"]
+    {
+        assert!(told.contains(part), "{part} in {told}");
+    }
+    inside.rx_packets.add(1);
+    assert!(rig.shown("--why").contains("calls so far: 1 on the wire, 37 in memory, 5 in the kernel\n"));
+}
+
+#[test]
 fn json_has_every_counter_by_its_name() {
     let rig = Rig::new("json");
     rig.connection();

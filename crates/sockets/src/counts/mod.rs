@@ -199,9 +199,12 @@ pub(crate) fn judged(block: &Block, verdict: Verdict, seen: (u32, u64)) {
 #[cold]
 pub(crate) fn in_memory(object: &'static Object) {
     object.claim_counts(object.fd.load(Ordering::Relaxed));
-    if object.counts().fd.value() != 0 {
-        set_carrier(object.counts(), Carrier::Memory);
-        judged(object.counts(), Verdict::MetPeer, (0, 0));
+    segment().process().moves_to_memory.add(1);
+    let block = object.counts();
+    if block.fd.value() != 0 {
+        block.flags.set(block.flags.value() | flag::ACCELERATED);
+        set_carrier(block, Carrier::Memory);
+        judged(block, Verdict::MetPeer, (0, 0));
         // Readers may come before a worker has named its ends, if there ever is one.
         describe::describe(object);
     }
@@ -210,9 +213,12 @@ pub(crate) fn in_memory(object: &'static Object) {
 /// It is the kernel's again.
 #[cold]
 pub(crate) fn from_memory(object: &Object, why: Verdict) {
-    if object.counts().fd.value() != 0 {
-        set_carrier(object.counts(), Carrier::Kernel);
-        judged(object.counts(), why, (0, 0));
+    segment().process().moves_from_memory.add(1);
+    let block = object.counts();
+    if block.fd.value() != 0 {
+        block.flags.set(block.flags.value() & !flag::ACCELERATED);
+        set_carrier(block, Carrier::Kernel);
+        judged(block, why, (0, 0));
     }
 }
 
@@ -252,6 +258,20 @@ pub(crate) fn received(object: &Object, bytes: usize) {
     let block = object.counts();
     block.rx_packets.one();
     block.rx_bytes.add(bytes as u64);
+    receives(block);
+}
+
+/// A receive took `bytes` from memory.
+#[inline]
+pub(crate) fn received_in_memory(object: &Object, bytes: usize) {
+    let block = object.counts();
+    block.rx_memory_packets.one();
+    block.rx_memory_bytes.add(bytes as u64);
+    receives(block);
+}
+
+#[inline]
+fn receives(block: &Block) {
     if block.rx_thread.value() == 0 {
         name_thread(&block.rx_thread);
     }
@@ -263,6 +283,20 @@ pub(crate) fn sent(object: &Object, bytes: usize, begins: bool) {
     let block = object.counts();
     block.tx_packets.add(u64::from(begins));
     block.tx_bytes.add(bytes as u64);
+    sends(block);
+}
+
+/// Memory took `bytes` of a send; `begins` the call.
+#[inline]
+pub(crate) fn sent_in_memory(object: &Object, bytes: usize, begins: bool) {
+    let block = object.counts();
+    block.tx_memory_packets.add(u64::from(begins));
+    block.tx_memory_bytes.add(bytes as u64);
+    sends(block);
+}
+
+#[inline]
+fn sends(block: &Block) {
     if block.tx_thread.value() == 0 {
         name_thread(&block.tx_thread);
     }

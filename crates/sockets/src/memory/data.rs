@@ -109,7 +109,7 @@ fn answer(object: &Object, got: Got, taken: &mut usize, least: usize, flags: c_i
             Ok(count as ssize_t)
         }
         Got::Bytes(count) => {
-            counts::received(object, count);
+            counts::received_in_memory(object, count);
             *taken += count;
             if *taken < least {
                 return None;
@@ -405,7 +405,7 @@ pub(crate) fn send(
         })?;
         match put {
             Put::Bytes(count) => {
-                counts::sent(object, count, sent == 0);
+                counts::sent_in_memory(object, count, sent == 0);
                 sent += count;
                 (data.left() == 0).then_some(Carried::Done(Ok(sent as ssize_t)))
             }

@@ -193,7 +193,8 @@ impl Choice {
             Key::Letter('c') => {
                 self.carrier = match self.carrier {
                     None => Some(Carrier::Wire),
-                    Some(Carrier::Wire) => Some(Carrier::Kernel),
+                    Some(Carrier::Wire) => Some(Carrier::Memory),
+                    Some(Carrier::Memory) => Some(Carrier::Kernel),
                     Some(_) => None,
                 }
             }

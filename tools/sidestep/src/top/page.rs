@@ -98,10 +98,11 @@ fn style(chosen: bool, carrier: Carrier) -> Style {
 fn heading(picture: &Picture, choice: &Choice) -> String {
     let sum = |of: fn(&ProgramRow) -> usize| picture.programs.iter().map(of).sum::<usize>();
     format!(
-        " {} programs, {} sockets: {} on the wire, {} in the kernel{}",
+        " {} programs, {} sockets: {} wire, {} memory, {} kernel{}",
         picture.programs.len(),
         picture.sockets.len(),
         sum(|row| row.wire),
+        sum(|row| row.memory),
         sum(|row| row.kernel),
         choice.describe(),
     )
@@ -109,8 +110,8 @@ fn heading(picture: &Picture, choice: &Choice) -> String {
 
 fn program_title() -> String {
     format!(
-        " {:>7} {:<15} {:>5} {:>6} {:>5} {:>5} {:>7} {:>7}  {}",
-        "PID", "PROGRAM", "WIRE", "KERNEL", "LEFT", "MOVES", "CALLS/s", "B/s", "WHY NOT"
+        " {:>7} {:<15} {:>5} {:>6} {:>6} {:>5} {:>5} {:>7} {:>7}  {}",
+        "PID", "PROGRAM", "WIRE", "MEMORY", "KERNEL", "LEFT", "MOVES", "CALLS/s", "B/s", "WHY NOT"
     )
 }
 
@@ -119,10 +120,11 @@ fn program(row: &ProgramRow) -> String {
         return format!(" {:>7} {:<15} {what}", row.pid, cut(&row.name, 15));
     }
     format!(
-        " {:>7} {:<15} {:>5} {:>6} {:>5} {:>5} {:>7} {:>7}  {}",
+        " {:>7} {:<15} {:>5} {:>6} {:>6} {:>5} {:>5} {:>7} {:>7}  {}",
         row.pid,
         cut(&row.name, 15),
         row.wire,
+        row.memory,
         row.kernel,
         short(row.left as f64),
         short(row.moves as f64),
@@ -204,7 +206,7 @@ fn help() -> Vec<Line> {
         "  up, down, k, j     choose a row; all that is known of it stands at the bottom",
         "  Enter              show the sockets of the chosen program alone; again: of all",
         "  s, r               sort by the next column; the other way round",
-        "  c                  show what the wire carries, what the kernel does, everything",
+        "  c                  show what the wire carries, memory, the kernel, everything",
         "  /                  show rows that contain a text: program, address, reason",
         "  space              stand still, and go on",
         "  +, -               look more often, less often",

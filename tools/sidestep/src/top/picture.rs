@@ -1,8 +1,8 @@
 //! What the programs' statistics say at one moment, and per second since the look before: rows, ready to be sorted and
 //! shown. Files are read, never written.
 
-use stats::report::{self, carrier, end, fd, interface, protocol, reason, since_s, tcp_state};
-use stats::{Carrier, Lane, Snapshot, Socket, Why, flag};
+use stats::report::{self, Carried, carrier, end, fd, interface, protocol, reason, since_s, tcp_state};
+use stats::{Carrier, Lane, Process, Snapshot, Socket, Why, flag};
 use std::collections::BTreeMap;
 use std::path::PathBuf;
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
@@ -28,6 +28,7 @@ pub(super) struct ProgramRow {
     pub(super) pid: u32,
     pub(super) name: String,
     pub(super) wire: usize,
+    pub(super) memory: usize,
     pub(super) kernel: usize,
     /// Sockets left to the kernel, ever.
     pub(super) left: u64,
@@ -100,6 +101,8 @@ impl Watcher {
 impl Rates {
     /// What a block counted since the look before, `span` seconds ago; one that is new counts from its beginning.
     fn between(now: &Socket, then: Option<&Socket>, span: f64) -> Rates {
+        // By whatever carried them, in both directions.
+        let traffic = |socket: &Socket| [report::calls(socket), report::bytes(socket)].map(Carried::all);
         let [calls, bytes] = traffic(now);
         let [calls_then, bytes_then] = then.map_or([0; 2], traffic);
         let rate = |now: u64, then: u64| now.saturating_sub(then) as f64 / span.max(1e-3);
@@ -109,15 +112,6 @@ impl Rates {
     fn and(self, other: Rates) -> Rates {
         Rates { calls: self.calls + other.calls, bytes: self.bytes + other.bytes }
     }
-}
-
-/// Calls (datagrams, for UDP) and bytes, by whatever carried them, in both directions.
-fn traffic(socket: &Socket) -> [u64; 2] {
-    let calls = [socket.rx_packets.value(), socket.tx_packets.value()];
-    let calls_os = [socket.rx_os_packets.value(), socket.tx_os_packets.value()];
-    let bytes = [socket.rx_bytes.value(), socket.tx_bytes.value()];
-    let bytes_os = [socket.rx_os_bytes.value(), socket.tx_os_bytes.value()];
-    [calls.iter().chain(&calls_os).sum(), bytes.iter().chain(&bytes_os).sum()]
 }
 
 impl Picture {
@@ -156,9 +150,10 @@ impl Picture {
             pid: now.pid,
             name: plain(&now.program),
             wire: count(Carrier::Wire),
+            memory: count(Carrier::Memory),
             kernel: count(Carrier::Kernel),
             left: now.process.sockets_left.value(),
-            moves: now.process.moves_to_wire.value() + now.process.moves_to_kernel.value(),
+            moves: moves(&now.process),
             rates: then.is_some().then_some(all),
             reasons,
             lanes: now.lanes.iter().map(|(_, lane)| self::lane(lane)).collect(),
@@ -166,6 +161,17 @@ impl Picture {
         });
         self.sockets.extend(rows);
     }
+}
+
+/// Connections that went over to another carrier, from whichever.
+fn moves(process: &Process) -> u64 {
+    let counts = [
+        &process.moves_to_wire,
+        &process.moves_to_kernel,
+        &process.moves_to_memory,
+        &process.moves_from_memory,
+    ];
+    counts.into_iter().map(|count| count.value()).sum()
 }
 
 fn unreadable(pid: u32, failure: Failure) -> ProgramRow {

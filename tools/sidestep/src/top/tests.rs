@@ -28,6 +28,7 @@ fn picture() -> Picture {
         pid,
         name: name.to_owned(),
         wire: 1,
+        memory: 3,
         kernel: 1,
         left: 12_345,
         rates: Some(Rates { calls, bytes: 2.5e6 }),
@@ -66,8 +67,8 @@ fn shown(picture: &Picture, choice: &Choice, width: usize, height: usize) -> Vec
 #[test]
 fn a_screen_of_80_by_24_has_programs_sockets_what_carries_them_rates_and_why() {
     let lines = shown(&picture(), &choice(), 80, 24);
-    assert_eq!(lines[0], " 2 programs, 42 sockets: 2 on the wire, 2 in the kernel; by calls");
-    assert_eq!(lines[2], "      10 redis-server        1      1 12.3k     0   41.0k    2.5M  no privilege>");
+    assert_eq!(lines[0], " 2 programs, 42 sockets: 2 wire, 6 memory, 2 kernel; by calls");
+    assert_eq!(lines[2], "      10 redis-server        1      3      1 12.3k     0   41.0k    2.5M  no pr>");
     assert!(lines[3].contains("nginx"), "{lines:?}");
     assert_eq!(lines[5], "      10     7 tcp 10.0.0.2:40007        wire   22.5s 41.0k  4.1M little data a>");
     assert!(lines[6].contains("kernel"), "{lines:?}");
@@ -110,7 +111,9 @@ fn keys_sort_filter_choose_and_leave() {
     assert_eq!((first(&press("r")), first(&press("r"))), (20, 7));
     assert_eq!(first(&press("ss")), 59, "by moves");
     assert_eq!(first(&press("s")), 7, "the youngest");
-    let kernels = press("cc");
+    let memories = press("cc");
+    assert_eq!(memories.carrier, Some(Carrier::Memory));
+    let kernels = press("c");
     assert_eq!(kernels.sockets(&picture).iter().map(|row| row.fd).collect::<Vec<_>>(), [8]);
     assert_eq!(press("c").sockets(&picture).len(), 42);
     assert_eq!(press("/REDIS\n").sockets(&picture).len(), 2);

@@ -1,8 +1,9 @@
-//! Views 1 and 2: two rows per socket, a line per kind of multiplexing.
+//! Views 1 and 2: two rows per socket, a line per kind of multiplexing. What the wire and memory carry is offloaded,
+//! and stands together, in VMA's columns.
 
 use super::Frame;
 use crate::cli::View;
-use stats::report::{fd, kilo, percent};
+use stats::report::{calls, fd, kilo, percent};
 use stats::{Process, Socket};
 
 /// Looks between two titles.
@@ -18,7 +19,8 @@ pub(crate) fn text(frame: &Frame<'_>) -> String {
         out += &rows(frame, socket, extra);
     }
     let others = &frame.snapshot.others;
-    if others.rx_packets.value() + others.tx_packets.value() > 0 && frame.options.sockets.is_empty() {
+    let theirs = calls(others);
+    if theirs.wire + theirs.memory > 0 && frame.options.sockets.is_empty() {
         out += "sockets beyond VMA_STATS_FD_NUM, together:\n";
         out += &rows(frame, others, extra);
     }
@@ -68,8 +70,8 @@ fn rows(frame: &Frame<'_>, socket: &Socket, extra: bool) -> String {
     let mut out = format!(
         " {number:<3} {:<3} {:>10} {:>7} {:>8} {:>7} {:>6.1} {:>7} {:>7} {:>7} {:>7}",
         "Rx:",
-        rate(socket.rx_packets.value()),
-        rate(kilo(socket.rx_bytes.value())),
+        rate(socket.rx_packets.value() + socket.rx_memory_packets.value()),
+        rate(kilo(socket.rx_bytes.value() + socket.rx_memory_bytes.value())),
         rate(socket.rx_eagain.value()),
         rate(socket.rx_errors.value()),
         percent(socket.rx_poll_hit.value(), socket.rx_poll_miss.value()),
@@ -86,8 +88,8 @@ fn rows(frame: &Frame<'_>, socket: &Socket, extra: bool) -> String {
         "\n {:<3} {:<3} {:>10} {:>7} {:>8} {:>7} {:<6} {:>7} {:>7} {:>7} {:>7}\n",
         "",
         "Tx:",
-        rate(socket.tx_packets.value()),
-        rate(kilo(socket.tx_bytes.value())),
+        rate(socket.tx_packets.value() + socket.tx_memory_packets.value()),
+        rate(kilo(socket.tx_bytes.value() + socket.tx_memory_bytes.value())),
         rate(socket.tx_eagain.value()),
         rate(socket.tx_errors.value()),
         "",

@@ -2,7 +2,7 @@
 //! what carries it, since when, and why.
 
 use super::chosen;
-use stats::report::{carrier, end, fd, protocol, reason, since_s};
+use stats::report::{calls, carrier, end, fd, protocol, reason, since_s};
 use stats::{Snapshot, Socket};
 use std::time::{SystemTime, UNIX_EPOCH};
 
@@ -17,6 +17,11 @@ pub(crate) fn text(snapshot: &Snapshot, ranges: &[(i32, i32)]) -> String {
     let moves = (process.moves_to_wire.value(), process.moves_to_kernel.value());
     if moves != (0, 0) {
         out += &format!("Connections moved: {} to the wire, {} to the kernel\n", moves.0, moves.1);
+    }
+    let (met, parted) = (process.moves_to_memory.value(), process.moves_from_memory.value());
+    if met != 0 {
+        out +=
+            &format!("Connections inside the host: {met} moved into memory, {parted} back to the kernel\n");
     }
     let mut reasons: Vec<_> = snapshot.left.iter().filter(|(_, count)| *count > 0).collect();
     reasons.sort_by_key(|(why, count)| (std::cmp::Reverse(*count), *why as u8));
@@ -61,10 +66,15 @@ fn socket(socket: &Socket, now_ns: u64) -> String {
     }
     out += &reason(socket);
     out.push('\n');
-    let wire = socket.rx_packets.value() + socket.tx_packets.value();
-    let kernel = socket.rx_os_packets.value() + socket.tx_os_packets.value();
-    if wire + kernel > 0 {
-        out += &format!("          calls so far: {wire} on the wire, {kernel} in the kernel\n");
+    let calls = calls(socket);
+    if calls.all() > 0 {
+        // A connection is between hosts or inside one: the other carrier is only named where it was one.
+        let ours = match calls.memory {
+            0 => format!("{} on the wire", calls.wire),
+            memory if calls.wire == 0 => format!("{memory} in memory"),
+            memory => format!("{} on the wire, {memory} in memory", calls.wire),
+        };
+        out += &format!("          calls so far: {ours}, {} in the kernel\n", calls.kernel);
     }
     out
 }
