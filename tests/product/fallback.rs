@@ -109,6 +109,38 @@ fn an_ordinary_user_with_the_five_capabilities_is_accelerated_and_the_one_that_i
     std::fs::remove_dir_all(folder).unwrap();
 }
 
+/// How many sockets a program gets that sends by each of them, until there is no descriptor left.
+const SOCKETS: &str = "\
+import socket,sys
+sockets = []
+try:
+    while True:
+        sockets.append(socket.socket(socket.AF_INET, socket.SOCK_DGRAM))
+        for _ in range(300):
+            sockets[-1].sendto(b'x', (sys.argv[1], 9))
+except OSError as error:
+    print(len(sockets), error.errno)
+";
+
+#[test]
+fn who_may_open_few_files_keeps_them_all_and_one_warning_says_what_that_costs() {
+    let Some(world) = world(&Options::default()) else { return };
+    let left = &world.hosts.left;
+    for carrier in ["auto", "wire"] {
+        let run = |library: Option<&Path>| {
+            let limited = left.program("sh").words("-c").argument("ulimit -n 20; exec \"$@\"").argument("sh");
+            let preload = format!("LD_PRELOAD={}", library.unwrap_or(Path::new("")).display());
+            let limited = limited.argument("env").argument(preload).words("python3 -c").argument(SOCKETS);
+            let limited = limited.argument(world.hosts.right.address.to_string());
+            limited.environment("SIDESTEP_CARRIER", carrier).run(DEADLINE).unwrap().success().unwrap()
+        };
+        let (kernel, ours) = (run(None), run(Some(&world.library)));
+        assert_eq!(ours.stdout, kernel.stdout, "{}", ours.stderr);
+        assert_warnings(&ours, 1);
+        assert!(ours.stderr.contains("raise it to 128 at least (ulimit -n)"), "{}", ours.stderr);
+    }
+}
+
 #[test]
 fn strict_mode_refuses_instead_of_falling_back() {
     let Some(world) = world(&Options::default()) else { return };

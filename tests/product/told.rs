@@ -412,6 +412,8 @@ fn with_strange_environments_and_rules_the_program_works_all_the_same() {
             world.hosts.left.program(program.path()).argument(world.hosts.right.address.to_string());
         program = program.argument(PORT.to_string()).preload(Some(&world.library)).may_fall_back();
         program = program.environment("VMA_CONFIG_FILE", &path);
+        // So little traffic opens no interface by itself.
+        program = program.environment("SIDESTEP_CARRIER", if round % 2 == 0 { "wire" } else { "auto" });
         let (mut said, mut may_refuse) = (String::new(), false);
         for _ in 0..=below(&mut state, 20) {
             let row = rows[below(&mut state, rows.len())];

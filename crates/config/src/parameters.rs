@@ -20,7 +20,8 @@ parameters! {
     /// link down for seconds then, for everybody, when the program starts and when it ends. `generic` works on every
     /// interface, copies, and disturbs nobody. `auto` is generic but for veth on old kernels.
     xdp_mode: XdpMode = XdpMode::Auto, env "SIDESTEP_XDP_MODE", label "XDP mode";
-    /// Packet buffers per interface, 4 KiB each, shared by receive and transmit.
+    /// Packet buffers per interface, 4 KiB each, shared by receive and transmit. More than the default is cut to an
+    /// eighth of the memory that is free (of a container, of its limit), as they are locked.
     frames: u32 = 16_384, in 256..=1_048_576 or nearest, env "SIDESTEP_FRAMES", label "Frames";
     /// Entries of each receive ring; rounded up to a power of two.
     rx_ring: u32 = 2048, in 64..=65_536 or nearest, env "SIDESTEP_RX_RING", label "Rx ring";

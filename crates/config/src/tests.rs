@@ -234,6 +234,14 @@ fn ten_thousand_mutated_rule_files_are_read_and_each_bad_line_is_told() {
 }
 
 #[test]
+fn a_number_that_is_out_of_range_is_told_as_it_was_written() {
+    let told = warnings(&[("SIDESTEP_FRAMES", "1099511627776")]);
+    assert_eq!(told, ["SIDESTEP_FRAMES: 1099511627776 is out of range 256..1048576; using 1048576"]);
+    let told = warnings(&[("VMA_RX_WRE_BATCHING", &"9".repeat(1000))]);
+    assert!(told[0].len() < 200, "{told:?}");
+}
+
+#[test]
 fn every_parameter_is_parsed_bounded_and_reported() {
     for row in ROWS {
         let default = row.value(&Parameters::default());

@@ -67,12 +67,17 @@ pub(crate) fn assign<T: Value>(
         _ => default,
     };
     Err(format!(
-        "{number} is out of range {}..{}; using {}",
+        "{} is out of range {}..{}; using {}",
+        // As it was written: the number itself may not have fitted.
+        if text.trim().len() <= LONGEST_NUMBER { text.trim().to_owned() } else { number.to_string() },
         bounds.low,
         bounds.high,
         show_for_message(field)
     ))
 }
+
+/// Characters of a number that a message repeats as they were written.
+const LONGEST_NUMBER: usize = 40;
 
 /// What a parameter of this type and these bounds takes.
 pub(crate) fn accepted<T: Value>(bounds: Option<Bounds>) -> String {

@@ -61,6 +61,8 @@ pub(crate) struct Runtime {
     /// Changes whenever a cached route may be wrong.
     pub route_generation: AtomicU32,
     why_told: [AtomicBool; Why::COUNT],
+    /// The process may open so few files that an interface would take what it needs itself.
+    pub has_few_descriptors: bool,
     /// Nothing is accelerated any more (a panic was caught).
     pub fenced: AtomicBool,
     /// New sockets are the kernel's: the program confined itself in a way that only the kernel can follow.
@@ -126,6 +128,7 @@ impl Runtime {
             has_gone: AtomicBool::new(false),
             route_generation: AtomicU32::new(1),
             why_told: [const { AtomicBool::new(false) }; Why::COUNT],
+            has_few_descriptors: false,
             fenced: AtomicBool::new(false),
             confined: AtomicBool::new(false),
             has_unseen_rings: AtomicBool::new(false),

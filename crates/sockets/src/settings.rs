@@ -1,6 +1,7 @@
 //! What the runtime is made of: environment, configuration file, and the host's sysctls.
 
 mod libsdp;
+mod means;
 
 use crate::os::{Os, Product};
 use crate::runtime::Runtime;
@@ -135,8 +136,11 @@ fn of_vma(os: Os, environment: &[(String, String)]) -> Runtime {
             logger::write(logger::Level::from_number(notice.level as i32), format_args!("{}", notice.text));
         }
     }
+    parameters.frames = means::frames(parameters.frames);
     keeper::client::configure(keeper::place::Place::of(&parameters.keeper));
-    Runtime::new(os, parameters, rules, interfaces)
+    let mut runtime = Runtime::new(os, parameters, rules, interfaces);
+    runtime.has_few_descriptors = means::has_few_descriptors();
+    runtime
 }
 
 fn start_log(parameters: &Parameters) {

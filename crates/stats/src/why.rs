@@ -63,6 +63,8 @@ reasons! {
     ForeignProgram "another XDP program is attached to the interface" "`ip link show` tells its number; detach it"
     /// Memory could not be had or locked.
     NoMemory "no memory for packet frames" "give the program CAP_IPC_LOCK, raise the limit of locked memory (ulimit -l), or lower SIDESTEP_FRAMES"
+    /// An interface takes some twenty descriptors, from the upper quarter of what the process may open.
+    FewDescriptors "the limit of open files leaves no room for an interface beside the program's own" "raise it to 128 at least (ulimit -n)"
     /// The device failed to open.
     DeviceFailed "the AF_XDP device could not be opened" "the log has the error and what it means"
     /// A bound of the engine.

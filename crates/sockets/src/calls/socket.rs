@@ -43,6 +43,8 @@ pub unsafe fn socket(domain: c_int, kind: c_int, protocol: c_int) -> Answer<c_in
     super::recycled(fd);
     let why = if !extra::thread_offloads(runtime.parameters.offloaded_sockets) {
         Some(Why::Disabled)
+    } else if runtime.has_few_descriptors {
+        Some(Why::FewDescriptors)
     } else if runtime.fenced.load(Ordering::Relaxed) {
         Some(Why::Fenced)
     } else if runtime.confined.load(Ordering::Relaxed) {
@@ -80,6 +82,7 @@ pub unsafe fn socket(domain: c_int, kind: c_int, protocol: c_int) -> Answer<c_in
 /// Whether a connection over IPv4 that the kernel made may move to the wire.
 fn has_carriers(runtime: &runtime::Runtime) -> bool {
     extra::thread_offloads(runtime.parameters.offloaded_sockets)
+        && !runtime.has_few_descriptors
         && !runtime.fenced.load(Ordering::Relaxed)
         && !runtime.rules.lock().leaves_all_tcp()
 }
