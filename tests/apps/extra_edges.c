@@ -294,6 +294,9 @@ static void dummies(void)
     CHECK(getsockopt(fd, SOL_SOCKET, SO_VMA_USER_DATA, &told, &word_len) == 0 && told == word);
     FAILS(setsockopt(fd, SOL_SOCKET, SO_VMA_USER_DATA, &word, 4), EINVAL);
     FAILS(setsockopt(fd, SOL_SOCKET, SO_VMA_USER_DATA, NULL, 8), EINVAL);
+    /* As sockperf's --set-sock-accl sets it. */
+    CHECK(setsockopt(fd, SOL_SOCKET, 100, NULL, 0) == 0);
+    FAILS(setsockopt(fd, SOL_SOCKET, 100, &word, 2), EINVAL);
     uint32_t tag = 77, tag_told = 0;
     word_len = sizeof(tag_told);
     CHECK(setsockopt(fd, SOL_SOCKET, SO_VMA_FLOW_TAG, &tag, sizeof(tag)) == 0);

@@ -190,7 +190,7 @@ fn a_server_lives_by_completions_alone() {
 }
 
 /// A program of `apps` on the left host, which checks itself against a plain peer that echoes.
-fn checks_itself(source: &str, xtreme: &str) {
+fn checks_itself(source: &str, environment: (&str, &str)) {
     let Some(world) = world(&Options::default()) else { return };
     let World { hosts, library } = &world;
     let mut echo = python(&hosts.right, ECHO, &world).start().unwrap();
@@ -200,7 +200,7 @@ fn checks_itself(source: &str, xtreme: &str) {
     let checks = checks.argument(hosts.right.address.to_string()).argument(PORT.to_string());
     // One thread of it makes sockets of the kernel's on purpose.
     let checks = checks.preload(Some(library)).may_fall_back();
-    let checks = checks.environment("VMA_SOCKETXTREME", xtreme);
+    let checks = checks.environment(environment.0, environment.1);
     let said = checks.run(Duration::from_secs(300)).and_then(Finished::success).unwrap();
     assert!(said.stdout.contains("passed"), "{}", said.stdout);
     echo.kill().unwrap();
@@ -208,17 +208,22 @@ fn checks_itself(source: &str, xtreme: &str) {
 
 #[test]
 fn names_are_checked_hoarders_are_bounded_and_verdicts_hold() {
-    checks_itself("apps/extra_edges.c", "0");
+    checks_itself("apps/extra_edges.c", ("VMA_SOCKETXTREME", "0"));
+}
+
+#[test]
+fn acceleration_that_is_asked_for_early_is_had() {
+    checks_itself("apps/extra_early.c", ("SIDESTEP_CARRIER", "auto"));
 }
 
 #[test]
 fn callbacks_that_block_hold_up_nobody_else_and_lose_nothing() {
-    checks_itself("apps/extra_blocking.c", "0");
+    checks_itself("apps/extra_blocking.c", ("VMA_SOCKETXTREME", "0"));
 }
 
 #[test]
 fn completions_tell_connects_and_ends_and_buffers_are_counted() {
-    checks_itself("apps/extra_completions.c", "1");
+    checks_itself("apps/extra_completions.c", ("VMA_SOCKETXTREME", "1"));
 }
 
 /// Our sockperf between the hosts: what both say. A sockperf that does not find the API ends with code 6.

@@ -328,6 +328,18 @@ fn what_a_rule_demands_is_on_the_wire_at_once() {
     assert!(said.stdout.starts_with("10 answers"), "{}", said.stdout);
     assert!(!said.stderr.contains(MOVED), "it was there from the beginning: {}", said.stderr);
     assert_eq!(since.transport_packets(), 0, "past the kernel from the first packet on");
+    eventually("the listener is shown on the wire, where it has been from its beginning", || {
+        let path = format!("/tmp/{}", stats::segment::file_name(server.pid()));
+        let snapshot = std::fs::read(path).ok().and_then(|bytes| Snapshot::parse(&bytes).ok());
+        snapshot.is_some_and(|snapshot| {
+            snapshot.sockets.iter().any(|socket| {
+                report::end(socket.local.value()).ends_with(&format!(":{}", PORT + 4))
+                    && socket.carrier.value() == Carrier::Wire as u64
+                    && (socket.carrier_moves.value(), socket.verdict.value())
+                        == (0, stats::Verdict::AtOnce as u64)
+            })
+        })
+    });
     server.kill().unwrap();
 }
 

@@ -1,8 +1,9 @@
-//! What a rule names (`use vma`) is on the wire at once: a socket that has begun in the kernel, as all do, becomes one
-//! that an engine connects, or listens on.
+//! What a rule names (`use vma`), or the program asks for (extra/), is on the wire at once: a socket that has begun in
+//! the kernel, as all do, becomes one that an engine connects, or listens on.
 
 use super::read_out;
 use crate::address::{self, Named};
+use crate::counts;
 use crate::object::{Kind, Object};
 use crate::runtime::Runtime;
 use crate::wait::carrier;
@@ -47,18 +48,41 @@ fn begins(
     role: Role,
     remote: Option<SocketAddrV4>,
 ) -> bool {
-    let has_to_stay = object.price.load(Ordering::Relaxed) == u32::MAX;
-    if has_to_stay || object.is_mapped.load(Ordering::Relaxed) || !runtime.rules.lock().may_demand(role) {
+    if has_to_stay(object) || !runtime.rules.lock().may_demand(role) {
         return false;
     }
     let Ok(local) = address::of_shadow(&runtime.os, fd) else { return false };
-    if !is_demanded(runtime, role, Some(local), remote) || !is_closed(fd) || !runtime.is_in_namespace(fd) {
+    is_demanded(runtime, role, Some(local), remote) && becomes_engines(runtime, object, fd, local)
+}
+
+/// The program wants a socket on the wire. True: an engine is to do what comes first, connect(2) or listen(2).
+pub(crate) fn begins_on_wire(runtime: &'static Runtime, object: &'static Object, fd: c_int) -> bool {
+    if has_to_stay(object) {
+        return false;
+    }
+    let Ok(local) = address::of_shadow(&runtime.os, fd) else { return false };
+    becomes_engines(runtime, object, fd, local)
+}
+
+fn has_to_stay(object: &Object) -> bool {
+    object.price.load(Ordering::Relaxed) == u32::MAX || object.is_mapped.load(Ordering::Relaxed)
+}
+
+fn becomes_engines(
+    runtime: &'static Runtime,
+    object: &'static Object,
+    fd: c_int,
+    local: SocketAddrV4,
+) -> bool {
+    if !is_closed(fd) || !runtime.is_in_namespace(fd) {
         return false;
     }
     let Ok(options) = read_out::options(fd, &runtime.tcp_settings().options) else { return false };
     if !object.begin_move() {
         return false;
     }
+    object.claim_counts(fd);
+    counts::begins_on_wire(object.counts());
     let is_bound = local.port() != 0 || !local.ip().is_unspecified();
     {
         let mut control = object.control.lock();

@@ -6,18 +6,18 @@
 //! the kernel doubles the calls that it takes to come to the wire again: one that is of both kinds settles.
 
 use super::carried::{calls_are_over, wait_while_moving};
-use super::demanded::is_demanded;
+use super::demanded::{self, is_demanded};
 use super::holders;
 use super::opening::OPENING;
 use super::straight;
 use super::threads::THREADS;
 use super::to_wire::{self, Refusal};
 use super::trial::Side;
-use crate::counts;
 use crate::family::FAMILY;
 use crate::memory;
 use crate::object::{Kind, Object};
 use crate::runtime::Runtime;
+use crate::{address, counts};
 use config::{Carrier, Role};
 use core::sync::atomic::{AtomicU64, Ordering};
 use libc::c_int;
@@ -322,11 +322,15 @@ pub(super) fn goes_on(runtime: &'static Runtime, object: &Object) -> bool {
     goes_on
 }
 
-/// The program asks for what only the wire has (extra/): the connection moves now, if it may at all.
+/// The program asks for what only the wire has (extra/): the connection moves now, if it may at all. Where there is
+/// none yet it begins on the wire; one that is being made may move later.
 #[cold]
 pub(crate) fn demand(runtime: &'static Runtime, object: &'static Object, fd: c_int) {
     let may = object.price.load(Ordering::Relaxed) != u32::MAX && holders::is_alone(object);
-    if may && runtime.parameters.carrier != Carrier::Kernel {
+    if !may || runtime.parameters.carrier == Carrier::Kernel {
+        return;
+    }
+    if !demanded::begins_on_wire(runtime, object, fd) && address::peer_of_shadow(&runtime.os, fd).is_some() {
         to_wire(runtime, object, fd, Verdict::Demanded, true);
         wait_while_moving(object);
     }

@@ -166,6 +166,14 @@ pub(crate) fn begins_in_kernel(block: &Block) {
     }
 }
 
+/// A socket that was to begin in the kernel, as all do, begins on the wire.
+pub(crate) fn begins_on_wire(block: &Block) {
+    if block.fd.value() != 0 {
+        block.carrier.set(Carrier::None as u64);
+        judged(block, Verdict::Undecided, (0, 0));
+    }
+}
+
 /// The socket's carrier from now on.
 fn set_carrier(block: &Block, carrier: Carrier) {
     let before = Carrier::from_number(block.carrier.value());

@@ -43,7 +43,12 @@ pub(crate) fn set(
     name: c_int,
     value: Option<&[u8]>,
 ) -> Answer<c_int> {
-    let Some(value) = value else { return fail(libc::EINVAL) };
+    // sockperf has no value for this one, and means yes.
+    let value = match value {
+        Some(value) if name != SO_ACCELERATE || !value.is_empty() => value,
+        _ if name == SO_ACCELERATE => &1i32.to_ne_bytes(),
+        _ => return fail(libc::EINVAL),
+    };
     let extra = object.extra_or_new();
     match name {
         SO_USER_DATA => {
