@@ -207,9 +207,11 @@ impl Items {
         self.queue.len()
     }
 
-    /// Takes the oldest candidate.
-    pub(super) fn pop(&mut self) -> Option<Candidate> {
-        loop {
+    /// Takes the oldest candidate of the first `budget` that are queued, which is lowered by all that are passed: those
+    /// behind may have been queued again meanwhile, and are not to be seen twice.
+    pub(super) fn pop(&mut self, budget: &mut usize) -> Option<Candidate> {
+        while *budget > 0 {
+            *budget -= 1;
             let slot = self.queue.pop_front()?;
             let Some(item) = self.get_mut(slot) else { continue };
             item.queued = false;
@@ -220,6 +222,7 @@ impl Items {
             let descriptor = item.descriptor();
             return Some(Candidate { slot, object, events, data, in_kernel, descriptor, asked });
         }
+        None
     }
 }
 

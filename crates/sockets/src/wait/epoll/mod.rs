@@ -259,9 +259,9 @@ impl Set {
         }
         self.poll_bells(sys::clock::now());
         let mut budget = self.items.lock().queued();
-        while budget > 0 {
-            budget -= 1;
-            let Some(candidate) = self.items.lock().pop() else { break };
+        loop {
+            let candidate = self.items.lock().pop(&mut budget);
+            let Some(candidate) = candidate else { break };
             if item::epoll_bits(super::ready(candidate.object), candidate.events) != 0 {
                 self.items.lock().requeue(candidate.slot);
                 return;

@@ -247,9 +247,8 @@ impl Look {
 
     /// Reports those of ours that are ready behind the first `count` events, up to `most`; how many there are then.
     fn take_ready(&mut self, mut count: usize, most: usize) -> usize {
-        while self.unseen > 0 && count < most {
-            self.unseen -= 1;
-            let Some(candidate) = self.set.items.lock().pop() else { break };
+        while count < most {
+            let Some(candidate) = self.set.items.lock().pop(&mut self.unseen) else { break };
             let bits = epoll_bits(super::super::ready(candidate.object), candidate.events);
             let is_once = candidate.events & libc::EPOLLONESHOT as u32 != 0;
             if bits == 0 || is_once && !self.disarm(&candidate) {
