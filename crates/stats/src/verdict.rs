@@ -106,7 +106,9 @@ verdicts! {
     /// What the judge says of many large calls.
     Bulk "bulk, which the kernel carries for less where the device copies"
     /// The trial said so (carrier/trial.rs).
-    Threads "its process's threads get more done by the kernel than at one lane, which was tried"
+    Threads "its process has several threads, or shares its processor, and gets more done by the kernel, which was tried"
+    /// The same, before that was tried.
+    Untried "its process has several threads, or shares its processor: the kernel's until it is tried which serves it better"
     /// The interface is opened beside the program.
     Opening "until its interface is open"
     /// Its connections move, it does not.

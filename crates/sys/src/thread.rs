@@ -165,6 +165,23 @@ pub fn sleep(ns: u64) {
     let _ = unsafe { syscall(libc::SYS_nanosleep, [&raw const time as usize, 0, 0, 0, 0, 0]) };
 }
 
+/// What a thread has had of its processor since it began, nanoseconds.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Schedule {
+    /// It ran.
+    pub ran: u64,
+    /// It could have run, and others did.
+    pub waited: u64,
+}
+
+/// That of the caller; `None` without /proc, or where the kernel does not count it.
+pub fn schedule() -> Option<Schedule> {
+    let mut text = [0; 64];
+    let read = crate::file::read_to(c"/proc/thread-self/schedstat", &mut text).ok()?;
+    let mut fields = core::str::from_utf8(&text[..read]).ok()?.split_ascii_whitespace();
+    Some(Schedule { ran: fields.next()?.parse().ok()?, waited: fields.next()?.parse().ok()? })
+}
+
 /// The processors that this thread may run on, below 1024.
 pub fn processors() -> Result<Vec<usize>> {
     let mut set = [0u64; 16];

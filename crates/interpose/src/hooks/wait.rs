@@ -90,7 +90,7 @@ hooks! { running:
     }
 
     fn epoll_wait(epoll: c_int, events: *mut epoll_event, max: c_int, timeout: c_int) -> c_int
-    where waited(epoll, events, timeout <= 0) {
+    where waited(epoll, events, timeout > 0) {
         calls::epoll_pwait2(epoll, events, max, pointer(&milliseconds(timeout)), null())
     }
 
@@ -100,7 +100,7 @@ hooks! { running:
         max: c_int,
         timeout: c_int,
         mask: *const sigset_t,
-    ) -> c_int where waited(epoll, events, timeout <= 0) {
+    ) -> c_int where waited(epoll, events, timeout > 0) {
         calls::epoll_pwait2(epoll, events, max, pointer(&milliseconds(timeout)), mask)
     }
 
@@ -110,7 +110,7 @@ hooks! { running:
         max: c_int,
         timeout: *const timespec,
         mask: *const sigset_t,
-    ) -> c_int where waited(epoll, events, timeout.is_null()) {
+    ) -> c_int where waited(epoll, events, !timeout.is_null()) {
         calls::epoll_pwait2(epoll, events, max, timeout, mask)
     }
 }

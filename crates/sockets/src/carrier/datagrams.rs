@@ -168,7 +168,7 @@ pub(super) fn tried(runtime: &'static Runtime, object: &'static Object) {
     } else if to_kernel(runtime, object) {
         // It has shown already that it is due, should the wire win.
         object.traffic.begin(CALLS);
-        counts::judged(object.counts(), Verdict::Threads, (0, 0));
+        counts::judged(object.counts(), THREADS.verdict(), (0, 0));
     }
 }
 

@@ -12,7 +12,6 @@ use super::opening::OPENING;
 use super::straight;
 use super::threads::THREADS;
 use super::to_wire::{self, Refusal};
-use super::trial::Side;
 use crate::family::FAMILY;
 use crate::memory;
 use crate::object::{Kind, Object};
@@ -110,26 +109,33 @@ fn follow_thread(runtime: &'static Runtime, object: &'static Object, fd: c_int) 
 /// The process's connections are the kernel's, by the trial, or it is time to try that.
 #[cold]
 fn tried(runtime: &'static Runtime, object: &'static Object, fd: c_int) {
-    let may_move = object.kind() == Kind::Stream
-        && runtime.parameters.move_every == 0
-        && !runtime.parameters.is_on_wire_at_once()
-        && object.extra().is_none()
-        && object.price.load(Ordering::Relaxed) != u32::MAX
-        && !is_demanded_by_rule(runtime, object);
-    if !may_move {
+    if !may_be_tried(runtime, object) {
         return;
     }
     if !THREADS.is_kernels() {
-        return THREADS.begin(Side::Wire);
+        THREADS.look(runtime);
+    }
+    if !THREADS.is_kernels() {
+        return;
     }
     let seen = object.traffic.seen();
     if to_kernel(runtime, object, fd) {
         // It has shown already that it is due, should the wire win.
         object.traffic.begin(object.price.load(Ordering::Relaxed).max(CALLS));
-        judged(object, Verdict::Threads, seen);
+        judged(object, THREADS.verdict(), seen);
     } else if object.kind() == Kind::Stream {
         object.price.store(u32::MAX, Ordering::SeqCst);
     }
+}
+
+/// Whether a connection on the wire goes to the kernel if a trial says so.
+fn may_be_tried(runtime: &'static Runtime, object: &'static Object) -> bool {
+    object.kind() == Kind::Stream
+        && runtime.parameters.move_every == 0
+        && !runtime.parameters.is_on_wire_at_once()
+        && object.extra().is_none()
+        && object.price.load(Ordering::Relaxed) != u32::MAX
+        && !is_demanded_by_rule(runtime, object)
 }
 
 /// True: a rule demands the wire for it, which is looked up once.
@@ -148,6 +154,9 @@ fn is_demanded_by_rule(runtime: &Runtime, object: &Object) -> bool {
 fn look(runtime: &'static Runtime, object: &'static Object, fd: c_int) {
     let (calls, bytes) = object.traffic.seen();
     object.traffic.clear();
+    if may_be_tried(runtime, object) {
+        THREADS.look(runtime);
+    }
     if object.kind() != Kind::Stream
         || !is_bulk(calls, bytes)
         || runtime.parameters.is_on_wire_at_once()
@@ -245,9 +254,7 @@ pub(super) fn threads_keep(runtime: &'static Runtime, is_demanded: bool) -> bool
     if is_demanded || runtime.parameters.move_every != 0 || runtime.parameters.is_on_wire_at_once() {
         return false;
     }
-    if THREADS.is_due() && runtime.lanes().any(|lane| !lane.hook.is_off()) {
-        THREADS.begin(Side::Kernel);
-    }
+    THREADS.look(runtime);
     THREADS.is_kernels()
 }
 
@@ -345,14 +352,17 @@ fn judged(object: &Object, verdict: Verdict, seen: (u32, u64)) {
 pub(crate) fn standing(runtime: &Runtime, object: &Object) -> Option<(Verdict, (u32, u64))> {
     use Verdict::*;
     let known = Verdict::from_number(object.counts().verdict.value())?;
-    if !matches!(known, TooFewCalls | Between | Opening | Listener | ByParameter | OthersHaveIt | Threads) {
+    if !matches!(
+        known,
+        TooFewCalls | Between | Opening | Listener | ByParameter | OthersHaveIt | Threads | Untried
+    ) {
         return None;
     }
     let (calls, bytes) = object.traffic.seen();
     let verdict = if object.control.try_lock()?.queue.is_some() {
         Listener
     } else if THREADS.is_kernels() {
-        Threads
+        THREADS.verdict()
     } else if runtime.parameters.carrier == Carrier::Kernel {
         ByParameter
     } else if !holders::is_alone(object) {

@@ -70,15 +70,14 @@ impl Opening {
         self.count(calls, |links| begin(runtime, links));
     }
 
-    /// Interfaces whose program is off get it on again, without waiting for calls. True: there are none.
-    pub(super) fn are_on(&self, runtime: &'static Runtime) -> bool {
+    /// Interfaces whose program is off get it on again, without waiting for calls.
+    pub(super) fn put_on(&self, runtime: &'static Runtime) {
         let is_off = |lane: &&Lane| lane.hook.is_off() && !lane.is_fenced();
         let links: Vec<u32> = runtime.lanes().filter(is_off).map(|lane| lane.link).collect();
         self.want(&links);
         if !links.is_empty() && !self.is_under_way.swap(true, Ordering::AcqRel) {
             begin(runtime, self.take_wanted());
         }
-        links.is_empty()
     }
 
     /// A child of this process wants a lane on an interface, which is opened now.
@@ -134,9 +133,11 @@ impl Opening {
 fn begin(runtime: &'static Runtime, links: Vec<u32>) {
     let open = move || {
         OPENING.thread.store(sys::process::tid(), Ordering::Release);
+        let begun = sys::clock::now();
         for link in links {
             let _ = runtime.lane_for_link(link);
         }
+        logger::debug!("opened beside the program in {} us", (sys::clock::now() - begun) / 1000);
         OPENING.end();
         // Children may wait for it.
         BACKGROUND.look();

@@ -47,6 +47,9 @@ impl<const RECEIVES: bool> Settled<RECEIVES> {
             let object = self.0.object();
             object.traffic.add(bytes);
             counts::in_kernel(object, bytes, RECEIVES);
+            if THREADS.is_trying() {
+                THREADS.called(bytes);
+            }
         }
         Some(got)
     }
@@ -73,7 +76,7 @@ fn straight<const RECEIVES: bool>(fd: c_int, flags: c_int) -> Straight<Settled<R
         _ => return Straight::Ours,
     };
     let left = object.settled.load(Ordering::Relaxed);
-    if left == 0 || flags & !PLAIN != 0 || THREADS.is_trying() {
+    if left == 0 || flags & !PLAIN != 0 || THREADS.is_trying() && !THREADS.is_kernels() {
         return Straight::Ours;
     }
     object.settled.store(left - 1, Ordering::Relaxed);

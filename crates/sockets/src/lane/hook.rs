@@ -3,11 +3,14 @@
 
 use super::{Inner, Lane};
 use crate::answer::Why;
+use crate::carrier::THREADS;
 use core::sync::atomic::{AtomicU64, Ordering};
 
 /// Without a socket and a frame for so long, at first, nanoseconds: longer than the pauses between the short
 /// connections of a busy program.
 const QUIET_NS: u64 = 250_000_000;
+/// The same where a trial was lost: until the next one nobody comes.
+const QUIET_AFTER_TRIAL_NS: u64 = 20_000_000;
 /// Twice as long each time, up to this: putting it on takes the kernel some tens of milliseconds.
 const QUIET_MOST_NS: u64 = 64_000_000_000;
 
@@ -33,9 +36,11 @@ impl Hook {
 impl Lane {
     /// Whether nothing stands here, and nothing has come or gone, for long enough to take the program off.
     pub(crate) fn is_quiet(&self, inner: &Inner, now: u64) -> bool {
-        !self.hook.is_off()
-            && inner.stack.is_empty()
-            && now.saturating_sub(inner.moved_at) >= self.hook.quiet.load(Ordering::Relaxed)
+        let quiet = match THREADS.has_kernel_won() {
+            true => QUIET_AFTER_TRIAL_NS,
+            false => self.hook.quiet.load(Ordering::Relaxed),
+        };
+        !self.hook.is_off() && inner.stack.is_empty() && now.saturating_sub(inner.moved_at) >= quiet
     }
 
     /// Takes the program off, if nothing is steered. Without the lane's lock.

@@ -2,7 +2,7 @@
 
 use super::Set;
 use super::item::{Candidate, epoll_bits};
-use super::straight::InKernel;
+use super::straight::{self, InKernel};
 use crate::answer::{Answer, Stop, Why};
 use crate::counts;
 use crate::errno::fail;
@@ -37,7 +37,9 @@ pub(crate) unsafe fn wait(
     }
     // SAFETY: the caller's promise.
     let deadline = unsafe { arguments::deadline(timeout) }?;
-    let mut begins = true;
+    let spent = straight::spent(set);
+    let deadline = deadline.map(|end| end.saturating_sub(spent));
+    let mut begins = spent == 0;
     loop {
         let again = set.ask_for_owed(&runtime.os).filter(|again| deadline.is_none_or(|end| *again < end));
         let until = again.or(deadline);
@@ -78,7 +80,7 @@ unsafe fn in_kernel(
     mask: *const sigset_t,
 ) -> Option<Answer<i32>> {
     // SAFETY: the caller's promise.
-    let counted = unsafe { InKernel::begin(set, events) }?;
+    let counted = unsafe { InKernel::begin(set, events, false) }?;
     let (os, fd) = (&runtime.os, set.fd.load(Ordering::Relaxed));
     let sleep = |timeout: Option<&timespec>| {
         let timeout = timeout.map_or(core::ptr::null(), core::ptr::from_ref);
