@@ -18,7 +18,7 @@ const MANY: u32 = u32::MAX;
 /// As most programs run: what gains moves.
 fn late(world: &World, program: Program) -> Program {
     let program = program.preload(Some(&world.library)).may_fall_back().any_cpu();
-    program.environment("SIDESTEP_CARRIER", "auto").environment("VMA_TRACELEVEL", "debug")
+    program.environment("SIDESTEP_CARRIER", "late").environment("VMA_TRACELEVEL", "debug")
 }
 
 fn serve(world: &World, port: u16, how: &str) -> Running {

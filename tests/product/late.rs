@@ -14,7 +14,7 @@ const MOVED: &str = "moved from the kernel to the wire";
 fn late(world: &World, host: &Host, text: &str) -> Program {
     let program = host.program("/usr/bin/python3").words("-u -c").argument(text);
     let program = program.preload(Some(&world.library)).may_fall_back().any_cpu();
-    program.environment("SIDESTEP_CARRIER", "auto").environment("VMA_TRACELEVEL", "debug")
+    program.environment("SIDESTEP_CARRIER", "late").environment("VMA_TRACELEVEL", "debug")
 }
 
 fn serve(world: &World, port: u16, how: &str) -> Running {

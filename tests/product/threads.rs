@@ -61,13 +61,28 @@ struct Talk {
 
 /// The client's end runs under the library, which says what it does.
 fn talk(world: &World, port: u16, threads: u32, environment: &[(&str, &str)]) -> Talk {
+    talk_on(world, port, threads, environment, Program::any_cpu)
+}
+
+/// `place`: where the client runs, else on its own processor.
+fn talk_on(
+    world: &World,
+    port: u16,
+    threads: u32,
+    environment: &[(&str, &str)],
+    place: impl Fn(Program) -> Program,
+) -> Talk {
     let World { hosts, library, .. } = world;
-    let python = |program: Program, text: &str| program.words("-u -c").argument(text).any_cpu();
-    let server = python(hosts.right.program("/usr/bin/python3"), SERVER)
+    let server = hosts
+        .right
+        .program("/usr/bin/python3")
+        .any_cpu()
+        .words("-u -c")
+        .argument(SERVER)
         .words(&format!("{} {port}", hosts.right.address));
     let mut server = server.start().unwrap();
     server.wait_for_port(Protocol::Tcp, port, DEADLINE).unwrap();
-    let client = python(hosts.left.program("/usr/bin/python3"), CLIENT)
+    let client = place(hosts.left.program("/usr/bin/python3").words("-u -c").argument(CLIENT))
         .words(&format!("{} {port} {threads}", hosts.right.address))
         .preload(Some(library))
         .may_fall_back()
@@ -102,13 +117,28 @@ fn threads_with_connections_are_tried_by_both_carriers() {
 }
 
 #[test]
-fn one_thread_is_never_tried() {
+fn where_each_connection_is_judged_by_itself_nothing_is_tried() {
     let Some(world) = world(&Options::default()) else { return };
-    let talk = talk(&world, PORT + 1, 1, &[]);
-    eventually("both moved", || talk.client.stderr().matches(TO_WIRE).count() == 2);
+    let talk = talk(&world, PORT + 1, 2, &[("SIDESTEP_CARRIER", "late")]);
+    eventually("all moved", || talk.client.stderr().matches(TO_WIRE).count() == 2);
     std::thread::sleep(std::time::Duration::from_millis(300));
     let log = talk.end();
     assert!(!log.contains(TRIED) && !log.contains(TO_KERNEL), "{log}");
+}
+
+/// Two others want its processor all the time.
+#[test]
+fn one_thread_that_waits_for_its_processor_is_tried_by_what_its_calls_cost() {
+    let Some(world) = world(&Options::default()) else { return };
+    let busy = || world.hosts.left.program("sh").words("-c").argument("while :; do :; done").start().unwrap();
+    let others = [busy(), busy()];
+    let talk = talk_on(&world, PORT + 4, 1, &[("SIDESTEP_CARRIER", "auto")], |client| client);
+    let is_over = |line: &str| line.contains(TRIED) && line.contains("by the processor's time");
+    eventually("a trial was over", || talk.client.stderr().lines().any(is_over));
+    for other in others {
+        other.kill().unwrap();
+    }
+    talk.end();
 }
 
 #[test]

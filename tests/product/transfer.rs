@@ -89,7 +89,7 @@ fn bulk_that_began_on_the_wire_is_given_to_the_kernel_once_and_arrives_whole() {
                 let program = host.program(program.path()).words(&words).may_fall_back();
                 let program = program.preload(yes.then_some(world.library.as_path()));
                 let program = program.environment("VMA_CONFIG_FILE", rules.to_str().unwrap());
-                program.environment("SIDESTEP_CARRIER", "auto").environment("VMA_TRACELEVEL", "debug")
+                program.environment("SIDESTEP_CARRIER", "late").environment("VMA_TRACELEVEL", "debug")
             };
             let roles = if to_right { ["send", "receive"] } else { ["receive", "send"] };
             let server = end(right, way.1, roles[1], "listen");

@@ -98,7 +98,7 @@ choices! {
     Carrier by name {
         /// The kernel first, an engine when they have shown that they gain.
         Auto = 0, "auto";
-        /// The same, whatever else would demand the wire.
+        /// The same, whatever else would demand the wire, and each connection is judged by itself alone.
         Late = 3, "late";
         /// An engine, as soon as they begin.
         Wire = 1, "wire";

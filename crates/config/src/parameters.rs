@@ -34,7 +34,8 @@ parameters! {
     /// shown that they gain, an interface is opened beside the program, and they move to the wire; bulk moves back to
     /// the kernel where the interface copies. What a rule names (`use vma`) is on the wire at once. `wire` has all on
     /// the wire at once, and keeps them there, as SIDESTEP_STRICT, VMA's profiles, VMA_SOCKETXTREME and
-    /// VMA_EXCEPTION_HANDLING=-2 do; `late` is `auto`, whatever else is set; `kernel` leaves all of them in the kernel.
+    /// VMA_EXCEPTION_HANDLING=-2 do; `late` is `auto`, whatever else is set, and
+    /// tries no process by both carriers; `kernel` leaves all of them in the kernel.
     carrier: Carrier = Carrier::Auto, env "SIDESTEP_CARRIER", label "Carrier";
     /// Where the keeper (sidestepd) is, which does what the program has no privilege for: `auto` is that of the network
     /// namespace, `none` asks nobody, all else is the path of its socket. With `start` (or `start=PROGRAM`, which is

@@ -163,7 +163,7 @@ impl<'a> Company<'a> {
         let at = self.hosts.right.address;
         let words = format!("-c fsync=off -c unix_socket_directories= -c listen_addresses={at} -p {port} -D");
         let program = self.program(&self.hosts.right, POSTGRES, SERVERS).words(&words).argument(data);
-        Ok(program.may_fall_back().environment("SIDESTEP_CARRIER", "auto"))
+        Ok(program.may_fall_back().environment("SIDESTEP_CARRIER", "late"))
     }
 
     /// PostgreSQL, by the kernel.

@@ -8,6 +8,7 @@ use super::opening::OPENING;
 use super::trial::{Side, Trial, Work};
 use crate::locks::Rank;
 use crate::runtime::{self, Runtime};
+use config::Carrier;
 use core::cell::Cell;
 use core::sync::atomic::{AtomicBool, AtomicU8, AtomicU32, AtomicU64, Ordering};
 use stats::Verdict;
@@ -166,7 +167,8 @@ impl Threads {
     /// be tried, and is the kernel's until then.
     #[cold]
     pub(super) fn look(&self, runtime: &Runtime) {
-        if self.stand.load(Ordering::Relaxed) != FREE {
+        let by_itself = runtime.parameters.carrier == Carrier::Late;
+        if by_itself || self.stand.load(Ordering::Relaxed) != FREE {
             return;
         }
         let is_several = self.is_several();
