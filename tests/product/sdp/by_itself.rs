@@ -47,6 +47,17 @@ fn connections_meet_by_themselves_unless_one_end_or_the_user_is_against_it() {
 }
 
 #[test]
+fn a_fork_takes_a_connection_from_memory_only_until_its_child_has_ended() {
+    let Some((_, _)) = parts() else { return };
+    let vma = library().unwrap();
+    let server = served(&vma, &[]);
+    let patience = rig::PATIENCE.as_secs().to_string();
+    let client =
+        under(&vma, echo(&["client", &server.port, "forks", &patience], None), &[]).output().unwrap();
+    assert_eq!((text(&client.stdout), text(&client.stderr)), ("echoed segment\n".into(), "".into()));
+}
+
+#[test]
 fn what_a_rule_leaves_to_the_kernel_stays_there() {
     let Some((_, _)) = parts() else { return };
     let vma = library().unwrap();

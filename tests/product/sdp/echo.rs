@@ -8,7 +8,8 @@ use rig::skip::test_name;
 use crate::{File, free_port, parts, preloaded, text};
 
 /// `echo.py server PORT COUNT` serves so many connections, one after the other; `echo.py client PORT` makes one, and
-/// prints whether it had a segment at its end. `fill`: before anybody reads, both sides send many short messages.
+/// prints whether it had a segment at its end. `forks`: each end has a child, which ends, and then there is a segment
+/// again. `fill`: before anybody reads, both sides send many short messages.
 /// `sleeps`: no end polls, and the client goes on until it has no segment any more.
 const ECHO: &str = r#"
 import os, signal, socket, sys
@@ -28,6 +29,19 @@ def fill(connection):
 def has_segment():
     with open("/proc/self/maps") as maps:
         return any("sidestep-connection" in line for line in maps)
+def fork():
+    child = os.fork()
+    if child == 0:
+        os._exit(0)
+    os.waitpid(child, 0)
+def ask(connection, what):
+    connection.sendall(what)
+    assert all_of(connection, 2) == b"go"
+def until_segment(connection):
+    while not has_segment():
+        for at in range(100):
+            connection.sendall(b"x")
+            assert all_of(connection, 1) == b"x"
 role, port, fills = sys.argv[1], int(sys.argv[2]), "fill" in sys.argv
 if role == "server":
     listener = socket.create_server(("127.0.0.1", port))
@@ -36,7 +50,9 @@ if role == "server":
         connection, _ = listener.accept()
         with connection:
             while (got := connection.recv(65536)) and got != b"fill":
-                connection.sendall(got)
+                if got == b"fork":
+                    fork()
+                connection.sendall(b"go" if got == b"fork" else got)
             if got == b"fill":
                 connection.sendall(b"go")
                 fill(connection)
@@ -52,9 +68,14 @@ else:
             connection.sendall(said)
             assert all_of(connection, len(said)) == said
         if fills:
-            connection.sendall(b"fill")
-            assert all_of(connection, 2) == b"go"
+            ask(connection, b"fill")
             fill(connection)
+        if "forks" in sys.argv:
+            signal.alarm(int(sys.argv[-1]))
+            for end in 2 * [fork, lambda: ask(connection, b"fork")]:
+                until_segment(connection)
+                end()
+            until_segment(connection)
         if "sleeps" in sys.argv:
             signal.alarm(int(sys.argv[-1]))
             print("met" if has_segment() else "alone")

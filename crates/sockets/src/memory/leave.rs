@@ -68,7 +68,7 @@ pub(super) fn is_over(joined: &Joined, repaid: u64) -> bool {
     joined.is_back() && is_repaid(joined, repaid) || joined.is_leaving() && joined.is_alone()
 }
 
-/// The kernel carries it from now on, for good.
+/// The kernel carries it from now on: for good, but where a fork took it there, or the peer for some reason.
 pub(super) fn finish(object: &'static Object, why: Verdict) {
     let Some(room) = room(object) else { return };
     let mut inner = room.inner.lock();
@@ -92,8 +92,9 @@ pub(super) fn finish(object: &'static Object, why: Verdict) {
         let served = if why == Verdict::EachCallRings { 0 } else { before.served };
         before.role.inspect(|role| role.was_worth(served));
     }
-    if why == Verdict::Shaken {
-        meet::looks_again(room, &mut inner, before.role);
+    let comes_back = why == Verdict::PartedFromPeer && !before.stays_out;
+    if why == Verdict::Shaken || comes_back {
+        meet::looks_again(room, &mut inner, before.role, comes_back);
     } else {
         object.price.store(u32::MAX, Ordering::SeqCst);
         room.looks.store(false, Ordering::Release);
@@ -118,7 +119,7 @@ pub(super) fn finish(object: &'static Object, why: Verdict) {
 /// at once, if the peer answers soon.
 #[cold]
 pub(crate) fn leave(runtime: &'static Runtime, object: &'static Object, why: &str) {
-    begin_to_leave(runtime, object, why);
+    begin_to_leave(runtime, object, why, true);
     wait_until(runtime, || object.kind() != Kind::Memory, &[object]);
 }
 
@@ -131,7 +132,8 @@ pub(crate) fn leave_to_next(runtime: &'static Runtime, object: &'static Object, 
     }
 }
 
-fn begin_to_leave(runtime: &'static Runtime, object: &'static Object, why: &str) {
+/// `for_good`: this side does not look for its peer again.
+fn begin_to_leave(runtime: &'static Runtime, object: &'static Object, why: &str, for_good: bool) {
     let Some(room) = room(object) else { return };
     let fd = object.fd.load(Ordering::Relaxed);
     let (news, is_apart) = {
@@ -139,6 +141,7 @@ fn begin_to_leave(runtime: &'static Runtime, object: &'static Object, why: &str)
         if object.kind() != Kind::Memory {
             return;
         }
+        inner.stays_out |= for_good;
         let mut is_apart = false;
         match core::mem::take(&mut inner.way) {
             Way::Meeting(meeting) => match meeting.give_up(fd) {
@@ -181,13 +184,14 @@ fn wait_until(runtime: &'static Runtime, is_done: impl Fn() -> bool, objects: &[
 }
 
 /// Before a fork: what both processes may use afterwards is the kernel's, and nobody comes to a place that two have.
+/// Who has a connection alone again looks for the peer again.
 pub(crate) fn before_fork(runtime: &'static Runtime) {
     let sockets = || (0..fd_table::end()).filter_map(fd_table::socket);
     let mut leaving = Vec::new();
     for object in sockets() {
         let Some(room) = room(object) else { continue };
         if object.kind() == Kind::Memory {
-            begin_to_leave(runtime, object, "the process forks");
+            begin_to_leave(runtime, object, "the process forks", false);
             leaving.push(object);
         } else if matches!(room.inner.lock().way, Way::Offered(_)) {
             withdraw(object);
@@ -197,6 +201,12 @@ pub(crate) fn before_fork(runtime: &'static Runtime) {
         let all = || leaving.iter().all(|object| object.kind() != Kind::Memory);
         wait_until(runtime, all, &leaving);
     }
+    // The child gets these as well, and nobody counts who has them.
+    for object in leaving {
+        let Some(room) = room(object) else { continue };
+        let mut inner = room.inner.lock();
+        inner.stays_out |= object.kind() == Kind::Memory;
+    }
 }
 
 /// Takes an offer back.
@@ -205,8 +215,6 @@ fn withdraw(object: &'static Object) {
     let mut inner = room.inner.lock();
     if matches!(inner.way, Way::Offered(_)) {
         inner.way = Way::Apart;
-        inner.role = None;
-        room.looks.store(false, Ordering::Release);
         meet::one_less();
     }
 }
@@ -241,7 +249,7 @@ pub(crate) fn shutdown(runtime: &'static Runtime, object: &'static Object, how: 
         }
         if !matches!(inner.way, Way::Joined(_)) {
             drop(inner);
-            begin_to_leave(runtime, object, "shutdown during the meeting");
+            begin_to_leave(runtime, object, "shutdown during the meeting", true);
             if object.kind() != Kind::Memory {
                 return Err(Stop::Kernel(Why::NotOurs));
             }

@@ -24,6 +24,10 @@ use stats::Verdict;
 /// Calls, and time, after which nobody is expected any more. Calls alone tell nothing: who polls makes them in no time.
 const CALLS_MAX: u32 = 4096;
 const PATIENCE_NS: u64 = 1_000_000_000;
+/// The same of a connection that was in memory before: for a child that writes a large file.
+const PATIENCE_AGAIN_NS: u64 = 600_000_000_000;
+/// Such a connection looks again when so much of the time since it left has gone by: seldom where that is long.
+const PART_OF_TIME: u64 = 16;
 
 /// Connections of this process in memory, or on their way: each holds one descriptor more than the program knows.
 static COUNT: AtomicU32 = AtomicU32::new(0);
@@ -67,9 +71,11 @@ pub(super) fn begins(object: &'static Object, role: Role, calls: u32) -> &'stati
     room
 }
 
-/// For tests: a connection that has parted from its peer meets it again, at the next calls.
-pub(super) fn looks_again(room: &Room, inner: &mut Inner, role: Option<Role>) {
+/// A connection that has left looks for its peer again, at the next calls. `by_time`: one of the two may have it
+/// together with others for long; for tests they meet as at first.
+pub(super) fn looks_again(room: &Room, inner: &mut Inner, role: Option<Role>, by_time: bool) {
     inner.role = role;
+    inner.looks_again = by_time;
     inner.begun = sys::clock::now();
     // Nobody waits for that as for the first time.
     room.calls.store(HURRIES, Ordering::Relaxed);
@@ -169,9 +175,15 @@ fn look(runtime: &'static Runtime, object: &'static Object, fd: c_int, room: &'s
     let now = sys::clock::now();
     let (is_due, is_late) = {
         let mut inner = room.inner.lock();
+        let (age, silence) = (now.saturating_sub(inner.begun), now.saturating_sub(inner.heard));
+        let (patience, pause) = match inner.looks_again {
+            true => (PATIENCE_AGAIN_NS, LOOK_NS.max(age / PART_OF_TIME)),
+            false => (PATIENCE_NS, LOOK_NS),
+        };
         let is_due = match (inner.role, &inner.way) {
+            (Some(_), Way::Apart) if inner.looks_again => silence >= pause,
             (Some(role), Way::Apart) => calls >= role.price() && calls.is_power_of_two(),
-            (Some(Role::Connected), Way::Offered(_)) => now.saturating_sub(inner.heard) >= LOOK_NS,
+            (Some(Role::Connected), Way::Offered(_)) => silence >= pause,
             _ => false,
         };
         if is_due {
@@ -179,7 +191,7 @@ fn look(runtime: &'static Runtime, object: &'static Object, fd: c_int, room: &'s
         }
         let is_eager =
             is_eager(runtime) && inner.role.is_some() && matches!(inner.way, Way::Apart | Way::Offered(_));
-        (is_due || is_eager, calls > CALLS_MAX && now.saturating_sub(inner.begun) > PATIENCE_NS)
+        (is_due || is_eager, calls > CALLS_MAX && age > patience)
     };
     if is_late {
         return alone(object, fd, room);

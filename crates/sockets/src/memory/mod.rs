@@ -122,6 +122,10 @@ struct Inner {
     served: u32,
     /// Rings that there had been when the judge looked last.
     rings_judged: u32,
+    /// Has left the memory before, and looks for its peer again.
+    looks_again: bool,
+    /// Leaves for what only the kernel can do with it from now on.
+    stays_out: bool,
     /// Goes back to the kernel as soon as that owes nothing, and why.
     parts: Option<Verdict>,
     /// Why the two ends do not meet, once that is known.
