@@ -1,5 +1,5 @@
-//! Processes under libsdp.so that are killed at random moments: what they sent arrives, the end is the kernel's, nobody
-//! hangs, and nothing of the dead is left.
+//! Processes under libsdp.so or libvma.so that are killed at random moments: what they sent arrives, the end is the
+//! kernel's, nobody hangs, and nothing of the dead is left.
 
 use rig::skip::{skipped, test_name, without_namespaces};
 use rig::{Finished, Result};
@@ -19,6 +19,8 @@ fn killed(library: Option<&Path>, rules: &Path, rounds: u32, seed: u32) -> Resul
     let program = hosts.left.program(program.path()).any_cpu().words(&words).preload(library).may_fall_back();
     let program = program
         .environment("LIBSDP_CONFIG_FILE", rules)
+        // The wire, which others of the rig demand, keeps connections inside the host in the kernel.
+        .environment("SIDESTEP_CARRIER", "auto")
         // The counters of who was killed stay in their file until vma_stats has looked at it.
         .environment("VMA_STATS_SHMEM_DIR", "");
     let done: Finished = program.run(DEADLINE + rig::PATIENCE * (rounds / 100))?.success()?;
@@ -28,14 +30,25 @@ fn killed(library: Option<&Path>, rules: &Path, rounds: u32, seed: u32) -> Resul
 
 #[test]
 fn what_the_dead_sent_arrives_and_nothing_of_them_is_left() {
+    what_the_dead_sent_arrives_under("libsdp.so", 4);
+}
+
+#[test]
+fn the_same_in_memory_by_itself() {
+    what_the_dead_sent_arrives_under("libvma.so", 50);
+}
+
+/// `name`: of the library. A segment is mapped in more than one of `part` rounds: who looks for a peer by itself does
+/// so later, the more connections were over soon.
+fn what_the_dead_sent_arrives_under(name: &str, part: u32) {
     if without_namespaces() {
         return;
     }
-    let found = library().and_then(|vma| vma.with_file_name("libsdp.so").canonicalize().ok());
-    let Some(library) = found else {
-        return skipped(&test_name(), "no target/release/libsdp.so: cargo build --release -p libsdp");
+    let Some(library) = library().and_then(|vma| vma.with_file_name(name).canonicalize().ok()) else {
+        let how = format!("no target/release/{name}: cargo build --release -p libsdp -p preload");
+        return skipped(&test_name(), &how);
     };
-    let rules = std::env::temp_dir().join(format!("sdp-killed-{}.conf", std::process::id()));
+    let rules = std::env::temp_dir().join(format!("{name}-killed-{}.conf", std::process::id()));
     std::fs::write(&rules, RULES).unwrap();
     let rounds = std::env::var(ROUNDS).ok().and_then(|rounds| rounds.parse().ok()).unwrap_or(FEW);
     // As on the kernel, which is the oracle: with the same seed, and never with a segment.
@@ -47,6 +60,9 @@ fn what_the_dead_sent_arrives_and_nothing_of_them_is_left() {
     let [all, ends, resets, mapped] =
         killed(Some(&library), &rules, rounds, seed).unwrap_or_else(|error| panic!("seed {seed}: {error}"));
     println!("{all} rounds: {ends} ends, {resets} resets, {mapped} with a segment");
-    assert!(all == rounds && ends > 0 && resets > 0 && mapped > rounds / 4, "{all} {ends} {resets} {mapped}");
+    assert!(
+        all == rounds && ends > 0 && resets > 0 && mapped > rounds / part,
+        "{all} {ends} {resets} {mapped}"
+    );
     let _ = std::fs::remove_file(&rules);
 }
