@@ -19,6 +19,8 @@ const STEADY: u32 = 16;
 const BYTES_MOST: usize = 8192;
 /// In percent of the time for which a thread had a processor: who waited for one so long shares it with others.
 const WAITS: u64 = 50;
+/// Less says nothing, nanoseconds: the kernel adds up at ticks what a thread ran, and at once what it waited.
+const WAITS_LEAST_NS: u64 = 4_000_000;
 
 /// Between two questions how long it waited: less says nothing. Nanoseconds.
 const ASK_NS: u64 = 10_000_000;
@@ -94,7 +96,7 @@ impl Tried {
         let before = core::mem::replace(&mut self.schedule, schedule);
         let ran = schedule.ran.saturating_sub(before.ran);
         let waited = schedule.waited.saturating_sub(before.waited);
-        waited.saturating_mul(100) >= ran.saturating_mul(WAITS)
+        waited >= WAITS_LEAST_NS && waited.saturating_mul(100) >= ran.saturating_mul(WAITS)
     }
 }
 
