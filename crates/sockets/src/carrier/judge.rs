@@ -112,9 +112,7 @@ fn tried(runtime: &'static Runtime, object: &'static Object, fd: c_int) {
     if !may_be_tried(runtime, object) {
         return;
     }
-    if !THREADS.is_kernels() {
-        THREADS.look(runtime);
-    }
+    THREADS.look(runtime);
     if !THREADS.is_kernels() {
         return;
     }
