@@ -229,6 +229,32 @@ static inline int next_readable(int set)
     return event.data.fd;
 }
 
+/* A descriptor goes through a socket of AF_UNIX, and is closed here. */
+static inline void pass_fd(int channel, int fd)
+{
+    union {
+        struct cmsghdr header;
+        char room[CMSG_SPACE(sizeof fd)];
+    } control = {.header = {CMSG_LEN(sizeof fd), SOL_SOCKET, SCM_RIGHTS}};
+    struct iovec piece = {"!", 1};
+    struct msghdr message = {
+        .msg_iov = &piece, .msg_iovlen = 1, .msg_control = &control, .msg_controllen = sizeof control.room};
+    memcpy(CMSG_DATA(&control.header), &fd, sizeof fd);
+    CHECK(sendmsg(channel, &message, 0) == 1);
+    CHECK(close(fd) == 0);
+}
+
+static inline int passed_fd(int channel)
+{
+    char byte, room[CMSG_SPACE(sizeof(int))];
+    struct iovec piece = {&byte, 1};
+    struct msghdr message = {.msg_iov = &piece, .msg_iovlen = 1, .msg_control = room, .msg_controllen = sizeof room};
+    CHECK(recvmsg(channel, &message, 0) == 1);
+    int fd;
+    memcpy(&fd, CMSG_DATA(CMSG_FIRSTHDR(&message)), sizeof fd);
+    return fd;
+}
+
 static inline void set_nonblocking(int fd)
 {
     CHECK(fcntl(fd, F_SETFL, fcntl(fd, F_GETFL) | O_NONBLOCK) == 0);

@@ -2,31 +2,6 @@
  * not read yet, a listener, and a UDP socket. The sender may close its own. */
 #include "api.h"
 
-static void give(int channel, int fd)
-{
-    union {
-        struct cmsghdr header;
-        char room[CMSG_SPACE(sizeof fd)];
-    } control = {.header = {CMSG_LEN(sizeof fd), SOL_SOCKET, SCM_RIGHTS}};
-    struct iovec piece = {"!", 1};
-    struct msghdr message = {
-        .msg_iov = &piece, .msg_iovlen = 1, .msg_control = &control, .msg_controllen = sizeof control.room};
-    memcpy(CMSG_DATA(&control.header), &fd, sizeof fd);
-    CHECK(sendmsg(channel, &message, 0) == 1);
-    CHECK(close(fd) == 0);
-}
-
-static int take(int channel)
-{
-    char byte, room[CMSG_SPACE(sizeof(int))];
-    struct iovec piece = {&byte, 1};
-    struct msghdr message = {.msg_iov = &piece, .msg_iovlen = 1, .msg_control = room, .msg_controllen = sizeof room};
-    CHECK(recvmsg(channel, &message, 0) == 1);
-    int fd;
-    memcpy(&fd, CMSG_DATA(CMSG_FIRSTHDR(&message)), sizeof fd);
-    return fd;
-}
-
 static void echo(int fd)
 {
     char word[8];
@@ -41,10 +16,10 @@ static void echo(int fd)
 
 static void receiver(int channel)
 {
-    echo(take(channel));
-    int listener = take(channel);
+    echo(passed_fd(channel));
+    int listener = passed_fd(channel);
     echo(accept(listener, NULL, NULL));
-    int udp = take(channel);
+    int udp = passed_fd(channel);
     char word[8];
     struct sockaddr_in from;
     socklen_t length = sizeof from;
@@ -66,9 +41,9 @@ void server(struct place place)
     int fd = accept(listener, NULL, NULL), control = accept(told, NULL, NULL);
     CHECK(fd >= 0 && control >= 0);
     await(control); /* the word is here, and was not read */
-    give(channel[0], fd);
-    give(channel[0], listener);
-    give(channel[0], udp);
+    pass_fd(channel[0], fd);
+    pass_fd(channel[0], listener);
+    pass_fd(channel[0], udp);
     tell(control);
     CHECK(waitpid(child, &status, 0) == child && status == 0);
     tell(control);

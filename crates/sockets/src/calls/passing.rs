@@ -47,12 +47,13 @@ pub unsafe fn passing(message: *const msghdr) {
     }
 }
 
-/// The socket behind `fd` is the kernel's from now on, for all who have it: a connection moves there, a listener and a
-/// UDP socket are no longer steered to us.
+/// The socket behind `fd` is the kernel's from now on, for all who have it: a connection moves there, or begins anew
+/// there while it is being made; a listener and a UDP socket are no longer steered to us.
 pub fn hand_on(fd: c_int, why: Why) {
     let (Some(object), Some(runtime)) = (fd_table::socket(fd), runtime::get()) else { return };
     match object.kind() {
         Kind::Lent | Kind::Inherited => _ = FAMILY.claim(runtime, object, Patience::Long),
+        Kind::Stream if tcp::connect_in_kernel(runtime, object, fd, why) => {}
         Kind::Stream if is_lost(object) && !FAMILY.to_kernel(runtime, object, why) => {
             let remote = object.control.lock().remote;
             logger::warning!(

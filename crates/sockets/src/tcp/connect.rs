@@ -1,5 +1,6 @@
 //! connect(2) on TCP.
 
+use super::close::abort_in;
 use super::options;
 use super::port::{self, Port};
 use crate::address::{self, Given, Named};
@@ -61,6 +62,42 @@ pub(crate) fn connect(
         return fail(libc::EINPROGRESS);
     }
     finish(runtime, object)
+}
+
+/// A connection that is being made while nobody waits for it begins anew in the kernel, where it is made, or fails, for
+/// all who have the socket. False: there is none.
+pub(crate) fn connect_in_kernel(
+    runtime: &'static Runtime,
+    object: &'static Object,
+    fd: c_int,
+    why: Why,
+) -> bool {
+    let (connecting, remote) = {
+        let control = object.control.lock();
+        (control.connecting, control.remote)
+    };
+    let (true, Some(remote), Some((lane, id))) = (connecting, remote, object.leg()) else { return false };
+    {
+        let now = Instant(sys::clock::now());
+        let mut inner = lane.lock();
+        if !matches!(inner.stack.tcp_state(id), None | Some(State::SynSent | State::Closed)) {
+            return false;
+        }
+        // In SYN-SENT nothing is sent for it; an answer that comes is refused by the kernel until it connects itself.
+        abort_in(&mut inner, id, now);
+    }
+    offload::unsteer(object);
+    {
+        let _control = object.control.lock();
+        object.drop_legs();
+    }
+    port::unshare(object, fd);
+    runtime.count(why, format_args!("TCP connect (fd {fd})"));
+    if let Err(errno) = address::connect(fd, remote) {
+        logger::fine!("fd {fd}: connects to {remote} in the kernel: errno {errno}");
+    }
+    offload::forget(runtime, object, why);
+    true
 }
 
 /// connect(2) on a socket that has a connection, or had one. `None`: that one failed and was told; begin anew.

@@ -17,7 +17,7 @@ mod splice;
 
 pub(crate) use accept::{accept_ready, accept4};
 pub(crate) use close::{abort, abort_in, close, detach, refuse_queued, shutdown};
-pub(crate) use connect::connect;
+pub(crate) use connect::{connect, connect_in_kernel};
 pub(crate) use listen::listen;
 pub(crate) use port::reuse_asked;
 pub(crate) use recv::recv;
