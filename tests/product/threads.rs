@@ -64,7 +64,7 @@ fn talk(world: &World, port: u16, threads: u32, environment: &[(&str, &str)]) ->
     talk_on(world, port, threads, environment, Program::any_cpu)
 }
 
-/// `place`: where the client runs, else on its own processor.
+/// `place`: where both run, else each on a processor of its own.
 fn talk_on(
     world: &World,
     port: u16,
@@ -121,6 +121,17 @@ fn where_each_connection_is_judged_by_itself_nothing_is_tried() {
     let Some(world) = world(&Options::default()) else { return };
     let talk = talk(&world, PORT + 1, 2, &[("SIDESTEP_CARRIER", "late")]);
     eventually("all moved", || talk.client.stderr().matches(TO_WIRE).count() == 2);
+    std::thread::sleep(std::time::Duration::from_millis(300));
+    let log = talk.end();
+    assert!(!log.contains(TRIED) && !log.contains(TO_KERNEL), "{log}");
+}
+
+/// It has a processor to itself, but for our own thread that opens the interface.
+#[test]
+fn one_thread_that_waits_for_nobody_is_not_tried() {
+    let Some(world) = world(&Options::default()) else { return };
+    let talk = talk_on(&world, PORT + 5, 1, &[], |client| client);
+    eventually("both moved", || talk.client.stderr().matches(TO_WIRE).count() == 2);
     std::thread::sleep(std::time::Duration::from_millis(300));
     let log = talk.end();
     assert!(!log.contains(TRIED) && !log.contains(TO_KERNEL), "{log}");

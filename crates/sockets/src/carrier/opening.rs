@@ -22,6 +22,7 @@ pub(crate) struct Opening {
     /// Since one was opened.
     calls: AtomicU32,
     is_under_way: AtomicBool,
+    count: AtomicU32,
     /// The thread that opens, or was the last to do so; 0: there was none.
     thread: AtomicI32,
 }
@@ -35,6 +36,7 @@ impl Opening {
             wanted: [const { AtomicU32::new(0) }; WANTED],
             calls: AtomicU32::new(0),
             is_under_way: AtomicBool::new(false),
+            count: AtomicU32::new(0),
             thread: AtomicI32::new(0),
         }
     }
@@ -54,20 +56,30 @@ impl Opening {
     }
 
     fn goes_on_or(&self, calls: u32, has_looked: bool, begin: impl FnOnce(Vec<u32>)) -> bool {
-        if self.is_under_way.load(Ordering::Acquire) {
+        if self.is_under_way() {
             return true;
         }
         if !has_looked || self.wanted.iter().all(|link| link.load(Ordering::Relaxed) == 0) {
             return false;
         }
-        self.count(calls, begin);
+        self.note_calls(calls, begin);
         true
     }
 
     /// A socket made `calls`, and would move if these interfaces were open: they are opened, if it is time.
     pub(super) fn note(&self, runtime: &'static Runtime, calls: u32, links: &[u32]) {
         self.want(links);
-        self.count(calls, |links| begin(runtime, links));
+        self.note_calls(calls, |links| begin(runtime, links));
+    }
+
+    /// An interface is being opened.
+    pub(super) fn is_under_way(&self) -> bool {
+        self.is_under_way.load(Ordering::Acquire)
+    }
+
+    /// How often that was over.
+    pub(super) fn count(&self) -> u32 {
+        self.count.load(Ordering::Relaxed)
     }
 
     /// Interfaces whose program is off get it on again, without waiting for calls.
@@ -96,7 +108,7 @@ impl Opening {
         }
     }
 
-    fn count(&self, calls: u32, begin: impl FnOnce(Vec<u32>)) {
+    fn note_calls(&self, calls: u32, begin: impl FnOnce(Vec<u32>)) {
         let before = self.calls.fetch_add(calls, Ordering::Relaxed);
         if before.saturating_add(calls) >= CALLS && !self.is_under_way.swap(true, Ordering::AcqRel) {
             begin(self.take_wanted());
@@ -111,6 +123,7 @@ impl Opening {
         // Whoever was found to wait looks again: what it waited for may be open.
         drop(self.take_wanted());
         self.calls.store(0, Ordering::Relaxed);
+        self.count.fetch_add(1, Ordering::Relaxed);
         self.is_under_way.store(false, Ordering::Release);
     }
 
@@ -126,7 +139,7 @@ impl Opening {
     fn is_running(&self) -> bool {
         let thread = self.thread.load(Ordering::Acquire);
         // Libc's end of the thread comes before the kernel's.
-        self.is_under_way.load(Ordering::Acquire) || thread != 0 && sys::process::has_thread(thread)
+        self.is_under_way() || thread != 0 && sys::process::has_thread(thread)
     }
 }
 

@@ -67,6 +67,8 @@ struct Tried {
     /// What one who is alone has had of its processor, when it was asked last.
     schedule: sys::thread::Schedule,
     asked: u64,
+    /// How often interfaces had been opened by then.
+    openings: u32,
 }
 
 impl Default for Tried {
@@ -78,7 +80,7 @@ impl Default for Tried {
 impl Tried {
     const fn new() -> Tried {
         let schedule = sys::thread::Schedule { ran: 0, waited: 0 };
-        Tried { trial: Trial::new(), by_processor: false, began: 0, schedule, asked: 0 }
+        Tried { trial: Trial::new(), by_processor: false, began: 0, schedule, asked: 0, openings: 0 }
     }
 
     fn time(&self, now: u64) -> u64 {
@@ -86,7 +88,8 @@ impl Tried {
     }
 
     /// Whether the caller, which is alone in its process, had to wait for its processor since it was asked last. False
-    /// where that was just now, or /proc does not tell.
+    /// where that was just now, /proc does not tell, or an interface was opened meanwhile: our own thread may have had
+    /// it.
     fn shares_processor(&mut self, now: u64) -> bool {
         if now.saturating_sub(self.asked) < ASK_NS {
             return false;
@@ -94,6 +97,10 @@ impl Tried {
         self.asked = now;
         let Some(schedule) = sys::thread::schedule() else { return false };
         let before = core::mem::replace(&mut self.schedule, schedule);
+        let openings = OPENING.count();
+        if core::mem::replace(&mut self.openings, openings) != openings || OPENING.is_under_way() {
+            return false;
+        }
         let ran = schedule.ran.saturating_sub(before.ran);
         let waited = schedule.waited.saturating_sub(before.waited);
         waited >= WAITS_LEAST_NS && waited.saturating_mul(100) >= ran.saturating_mul(WAITS)
@@ -129,7 +136,6 @@ impl Threads {
         self.count.store(0, Ordering::Relaxed);
         self.stand.store(FREE, Ordering::Relaxed);
         self.is_trying.store(false, Ordering::Relaxed);
-        self.was_tried.store(false, Ordering::Relaxed);
     }
 
     /// Whether connections are the kernel's, by the trial.
@@ -205,9 +211,12 @@ impl Threads {
     fn go_on(&self, now: u64) {
         let Some(mut tried) = self.trial.try_lock() else { return };
         let Some(runtime) = runtime::get() else { return };
+        if now < tried.trial.until() {
+            // Another thread was faster.
+            return;
+        }
         if tried.trial.is_resting() && !self.is_worth_trying(&mut tried, now) {
-            tried.trial = Trial::new();
-            return self.stand.store(FREE, Ordering::Relaxed);
+            return self.give_up(&mut tried);
         }
         if tried.by_processor && self.is_several() && !tried.trial.is_resting() {
             // It had one when this trial began.
@@ -219,12 +228,15 @@ impl Threads {
         let work = self.work.load(Ordering::Relaxed);
         let time = tried.time(now).saturating_sub(tried.began);
         let work = Work { calls: (work >> 40) as u32, bytes: work & ((1 << 40) - 1), time };
+        let was_opening = tried.trial.is_opening();
         tried.trial.go_on(now, work, is_open);
         if tried.trial.is_opening() {
             OPENING.put_on(runtime);
+        } else if was_opening && tried.by_processor {
+            // What it waited while that was opened says nothing.
+            tried.shares_processor(now);
         }
         if tried.trial.is_resting() {
-            self.was_tried.store(true, Ordering::Relaxed);
             let [kernel, wire] = tried.trial.sums();
             logger::debug!(
                 "{} threads, by the {}'s time, tried {} times: {kernel} bytes/s by the kernel, {wire} by the wire: {:?}",
@@ -233,8 +245,20 @@ impl Threads {
                 tried.trial.pairs(),
                 tried.trial.side()
             );
+            if tried.by_processor && !tried.shares_processor(now) {
+                // What its calls cost takes nothing from anybody.
+                return self.give_up(&mut tried);
+            }
         }
         self.show(&mut tried, now);
+    }
+
+    /// Connections are judged one by one, as ever.
+    fn give_up(&self, tried: &mut Tried) {
+        tried.trial = Trial::new();
+        self.is_trying.store(false, Ordering::Relaxed);
+        self.is_counting.store(false, Ordering::Relaxed);
+        self.stand.store(FREE, Ordering::Relaxed);
     }
 
     /// Whether a process that was tried is to be tried again, and by which time.
@@ -249,13 +273,15 @@ impl Threads {
         self.work.store(0, Ordering::Relaxed);
         self.until.store(trial.until(), Ordering::Relaxed);
         self.is_trying.store(!trial.is_resting() && !trial.is_opening(), Ordering::Relaxed);
+        self.was_tried.store(trial.was_won(), Ordering::Relaxed);
         self.is_counting.store(trial.is_counting(), Ordering::Relaxed);
         let stand = if trial.side() == Side::Kernel { KERNEL } else { WIRE };
         self.stand.store(stand, Ordering::Relaxed);
     }
 }
 
-/// Whether what is steered comes to this process: an interface is open, with the program on it.
+/// Whether what is steered comes to this process: an interface is open, with the program on it, and none is being
+/// opened.
 fn is_on_interface(runtime: &Runtime) -> bool {
-    runtime.lanes().any(|lane| !lane.hook.is_off())
+    !OPENING.is_under_way() && runtime.lanes().any(|lane| !lane.hook.is_off())
 }

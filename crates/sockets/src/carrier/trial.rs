@@ -161,6 +161,11 @@ impl Trial {
         self.pairs
     }
 
+    /// There was a winner before.
+    pub(super) fn was_won(&self) -> bool {
+        self.winner.is_some()
+    }
+
     /// It is over, for now.
     pub(super) fn is_resting(&self) -> bool {
         self.phase == Phase::Resting
