@@ -107,6 +107,8 @@ struct Inner {
     /// Of a listener: by it peers know before they connect that it speaks SDP.
     sign: Option<Sign>,
     part: Part,
+    /// Bytes have come by the socket, and nothing was sent since that acknowledges them there.
+    owes_ack: bool,
     /// Somebody found no room to send: there will be an edge.
     is_stuck: bool,
     /// When the kernel made the connection.
@@ -208,6 +210,7 @@ impl Inner {
                     Progress::Waiting(meeting) => self.way = Way::Meeting(meeting),
                     Progress::Joined(joined) => {
                         self.way = Way::Joined(joined);
+                        self.owes_ack = true;
                         news.edges = Ready::IN | Ready::OUT;
                     }
                     Progress::Apart(why) => news.is_over = Some(meet::verdict(why)),
