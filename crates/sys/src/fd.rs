@@ -1,5 +1,6 @@
 //! Owned descriptors: high, close-on-exec, recorded in [`crate::own_fd`], closed on drop.
 
+use crate::copying::AtWork;
 use crate::raw::{int, syscall};
 use crate::{Result, own_fd};
 use core::sync::atomic::{AtomicU32, Ordering};
@@ -9,10 +10,19 @@ use core::sync::atomic::{AtomicU32, Ordering};
 pub struct Fd(i32);
 
 impl Fd {
+    /// The descriptor that a system call makes which does not wait, [hidden](Fd::adopt).
+    pub fn made(call: impl FnOnce() -> Result<usize>) -> Result<Fd> {
+        let at_work = &AtWork::begin();
+        call().map(|low| Fd::hide(low as i32, at_work))
+    }
+
     /// Takes a descriptor that a system call just returned and moves it out of the numbers that applications expect
     /// to get: programs count on the lowest free number, and on `FD_SETSIZE`.
     pub fn adopt(low: usize) -> Fd {
-        let low = low as i32;
+        Fd::hide(low as i32, &AtWork::begin())
+    }
+
+    pub(crate) fn hide(low: i32, _: &AtWork) -> Fd {
         let fd = match raised(low) {
             Ok(high) if (high as usize) < own_fd::CAPACITY => {
                 close(low);
@@ -29,13 +39,6 @@ impl Fd {
         Fd(fd)
     }
 
-    /// Takes a descriptor that is closed again before the caller returns, where it is: to move it costs more than what
-    /// it is for, and where threads share the kernel's table, the first time, milliseconds in which that grows.
-    pub(crate) fn adopt_briefly(low: usize) -> Fd {
-        own_fd::record(low as i32);
-        Fd(low as i32)
-    }
-
     /// The number, for calls.
     #[inline]
     pub fn raw(&self) -> i32 {
@@ -49,6 +52,7 @@ impl Fd {
 
     /// A descriptor of our own for the open file behind somebody else's number.
     pub fn duplicate_of(fd: i32) -> Result<Fd> {
+        let _at_work = AtWork::begin();
         let copy = raised(fd)?;
         own_fd::record(copy);
         Ok(Fd(copy))
@@ -70,8 +74,36 @@ impl Fd {
 
 impl Drop for Fd {
     fn drop(&mut self) {
+        let _at_work = AtWork::begin();
         own_fd::forget(self.0);
         close(self.0);
+    }
+}
+
+/// A descriptor that is closed again before the caller returns, and stays where it is: to move it costs more than what
+/// it is for. The process is not copied meanwhile: in a child nobody would close it.
+pub(crate) struct Brief {
+    number: i32,
+    _at_work: AtWork,
+}
+
+impl Brief {
+    pub(crate) fn made(call: impl FnOnce() -> Result<usize>) -> Result<Brief> {
+        let at_work = AtWork::begin();
+        let number = call()? as i32;
+        own_fd::record(number);
+        Ok(Brief { number, _at_work: at_work })
+    }
+
+    pub(crate) fn raw(&self) -> i32 {
+        self.number
+    }
+}
+
+impl Drop for Brief {
+    fn drop(&mut self) {
+        own_fd::forget(self.number);
+        close(self.number);
     }
 }
 
@@ -153,7 +185,7 @@ pub unsafe fn ioctl<T>(fd: i32, request: u32, argument: &mut T) -> Result<usize>
 pub fn eventfd() -> Result<Fd> {
     let flags = libc::EFD_CLOEXEC | libc::EFD_NONBLOCK;
     // SAFETY: eventfd2 takes no pointer.
-    unsafe { syscall(libc::SYS_eventfd2, [0, int(flags), 0, 0, 0, 0]) }.map(Fd::adopt)
+    Fd::made(|| unsafe { syscall(libc::SYS_eventfd2, [0, int(flags), 0, 0, 0, 0]) })
 }
 
 /// Makes an eventfd readable. Never blocks: a counter at its limit is readable already.

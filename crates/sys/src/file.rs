@@ -2,6 +2,7 @@
 
 use core::ffi::CStr;
 
+use crate::fd::Brief;
 use crate::raw::{int, syscall};
 use crate::{Fd, Result};
 
@@ -10,9 +11,9 @@ pub fn open(path: &CStr, flags: i32, mode: u32) -> Result<Fd> {
     open_number(path, flags, mode).map(Fd::adopt)
 }
 
-/// The same, to be closed again at once.
-pub fn open_briefly(path: &CStr, flags: i32, mode: u32) -> Result<Fd> {
-    open_number(path, flags, mode).map(Fd::adopt_briefly)
+/// The same to read what does not wait to be opened, to be closed again at once.
+fn open_briefly(path: &CStr, flags: i32) -> Result<Brief> {
+    Brief::made(|| open_number(path, libc::O_RDONLY | flags, 0))
 }
 
 fn open_number(path: &CStr, flags: i32, mode: u32) -> Result<usize> {
@@ -78,17 +79,17 @@ pub fn reserve(fd: i32, length: u64) -> Result<()> {
 
 /// Reads a file from its beginning into `buffer`; says how much of it fitted.
 pub fn read_to(path: &CStr, buffer: &mut [u8]) -> Result<usize> {
-    let file = open_briefly(path, libc::O_RDONLY, 0)?;
+    let file = open_briefly(path, 0)?;
     fill(&file, buffer)
 }
 
-fn answers(file: &Fd) -> bool {
+fn answers(file: &Brief) -> bool {
     let mut one = [libc::pollfd { fd: file.raw(), events: libc::POLLIN, revents: 0 }];
     crate::poll::poll(&mut one, Some(ANSWERS_NS), None).is_ok_and(|ready| ready > 0)
 }
 
 /// Reads on, to the end of the file or of the buffer.
-fn fill(file: &Fd, buffer: &mut [u8]) -> Result<usize> {
+fn fill(file: &Brief, buffer: &mut [u8]) -> Result<usize> {
     let mut filled = 0;
     while filled < buffer.len() {
         match crate::fd::read(file.raw(), &mut buffer[filled..]) {
@@ -110,7 +111,7 @@ const ANSWERS_NS: u64 = 1_000_000_000;
 pub fn read_whole(path: &CStr, limit: usize) -> Result<Vec<u8>> {
     /// Most files are smaller: memory that nothing is read into costs time, too.
     const FIRST: usize = 16 << 10;
-    let file = open_briefly(path, libc::O_RDONLY | libc::O_NONBLOCK, 0)?;
+    let file = open_briefly(path, libc::O_NONBLOCK)?;
     let mut bytes = vec![0; FIRST.min(limit + 1)];
     let mut filled = 0;
     loop {
@@ -128,7 +129,7 @@ pub fn read_whole(path: &CStr, limit: usize) -> Result<Vec<u8>> {
 
 /// Whether the process has a descriptor of this kind, as /proc/self/fd shows it ("anon_inode:[eventfd]").
 pub fn has_descriptor_of(kind: &[u8]) -> bool {
-    let Ok(folder) = open_briefly(c"/proc/self/fd", libc::O_RDONLY | libc::O_DIRECTORY, 0) else {
+    let Ok(folder) = open_briefly(c"/proc/self/fd", libc::O_DIRECTORY) else {
         return false;
     };
     let mut entries = [0u8; 2048];
@@ -158,7 +159,7 @@ pub fn has_descriptor_of(kind: &[u8]) -> bool {
 /// The number in a file such as `/proc/sys/net/core/rmem_max`, which the kernel gives with the first read.
 pub fn read_number(path: &CStr) -> Result<i64> {
     let mut buffer = [0; 32];
-    let file = open_briefly(path, libc::O_RDONLY, 0)?;
+    let file = open_briefly(path, 0)?;
     let length = crate::fd::read(file.raw(), &mut buffer)?;
     let text = core::str::from_utf8(&buffer[..length]).map_err(|_| libc::EINVAL)?;
     text.split_whitespace().next().and_then(|word| word.parse().ok()).ok_or(libc::EINVAL)

@@ -17,6 +17,7 @@ compile_error!(
 
 pub mod afterwards;
 pub mod clock;
+mod copying;
 pub mod daemon;
 pub mod fd;
 pub mod file;
@@ -34,6 +35,7 @@ pub mod raw;
 pub mod socket;
 pub mod thread;
 
+pub use copying::Copying;
 pub use fd::Fd;
 pub use mutex::{InChild, Mutex, MutexGuard, never_spin, tore};
 

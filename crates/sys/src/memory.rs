@@ -152,9 +152,9 @@ fn advise(start: usize, length: usize, advice: i32) -> Result<()> {
 pub fn sealed_memfd(name: &CStr, length: u64) -> Result<Fd> {
     let flags = libc::MFD_CLOEXEC | libc::MFD_ALLOW_SEALING;
     // SAFETY: the name is a C string.
-    let fd =
-        unsafe { syscall(libc::SYS_memfd_create, [name.as_ptr() as usize, flags as usize, 0, 0, 0, 0]) }?;
-    let fd = Fd::adopt(fd);
+    let make =
+        || unsafe { syscall(libc::SYS_memfd_create, [name.as_ptr() as usize, flags as usize, 0, 0, 0, 0]) };
+    let fd = Fd::made(make)?;
     crate::file::grow(fd.raw(), length)?;
     let seals = libc::F_SEAL_SHRINK | libc::F_SEAL_GROW | libc::F_SEAL_SEAL;
     crate::fd::fcntl(fd.raw(), libc::F_ADD_SEALS, seals as usize)?;

@@ -1,5 +1,6 @@
 //! Pipes, and moving bytes between them without a look at them. Nothing here blocks.
 
+use crate::copying::AtWork;
 use crate::raw::{int, syscall};
 use crate::{Fd, Result, fd};
 
@@ -7,9 +8,10 @@ use crate::{Fd, Result, fd};
 pub fn pair() -> Result<(Fd, Fd)> {
     let mut ends = [0i32; 2];
     let flags = libc::O_CLOEXEC | libc::O_NONBLOCK;
+    let at_work = &AtWork::begin();
     // SAFETY: the kernel writes two descriptors.
     unsafe { syscall(libc::SYS_pipe2, [ends.as_mut_ptr() as usize, int(flags), 0, 0, 0, 0]) }?;
-    Ok((Fd::adopt(ends[0] as usize), Fd::adopt(ends[1] as usize)))
+    Ok((Fd::hide(ends[0], at_work), Fd::hide(ends[1], at_work)))
 }
 
 /// Whether a descriptor is an end of a pipe, or a FIFO.

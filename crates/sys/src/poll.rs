@@ -27,7 +27,7 @@ pub fn readable(fd: i32) -> bool {
 /// epoll_create1(2).
 pub fn epoll() -> Result<Fd> {
     // SAFETY: no pointer.
-    unsafe { syscall(libc::SYS_epoll_create1, [int(libc::EPOLL_CLOEXEC), 0, 0, 0, 0, 0]) }.map(Fd::adopt)
+    Fd::made(|| unsafe { syscall(libc::SYS_epoll_create1, [int(libc::EPOLL_CLOEXEC), 0, 0, 0, 0, 0]) })
 }
 
 /// epoll_ctl(2); `operation` is `libc::EPOLL_CTL_*`, `events` is `libc::EPOLL*`.

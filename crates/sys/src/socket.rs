@@ -2,6 +2,7 @@
 
 use core::mem::{MaybeUninit, size_of, size_of_val};
 
+use crate::copying::AtWork;
 use crate::raw::{int, syscall};
 use crate::{Fd, Result};
 
@@ -27,10 +28,9 @@ unsafe impl<T: Plain, const N: usize> Plain for [T; N] {}
 /// socket(2), close-on-exec.
 pub fn socket(domain: i32, kind: i32, protocol: i32) -> Result<Fd> {
     // SAFETY: no pointer.
-    unsafe {
+    Fd::made(|| unsafe {
         syscall(libc::SYS_socket, [int(domain), int(kind | libc::SOCK_CLOEXEC), int(protocol), 0, 0, 0])
-    }
-    .map(Fd::adopt)
+    })
 }
 
 /// bind(2). `A` is a sockaddr type of the kernel's.
@@ -287,9 +287,10 @@ fn message(iov: &mut libc::iovec) -> libc::msghdr {
 pub fn pair(kind: i32) -> Result<(Fd, Fd)> {
     let mut fds = [0i32; 2];
     let arguments = [int(libc::AF_UNIX), int(kind | libc::SOCK_CLOEXEC), 0, fds.as_mut_ptr() as usize, 0, 0];
+    let at_work = &AtWork::begin();
     // SAFETY: the kernel writes two descriptors.
     unsafe { syscall(libc::SYS_socketpair, arguments) }?;
-    Ok((Fd::adopt(fds[0] as usize), Fd::adopt(fds[1] as usize)))
+    Ok((Fd::hide(fds[0], at_work), Fd::hide(fds[1], at_work)))
 }
 
 /// Has files closed some time after this process has ended, not while it ends: where closing waits for the kernel,

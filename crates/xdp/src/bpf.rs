@@ -59,7 +59,7 @@ pub(crate) fn map_create(kind: u32, key: usize, value: usize, entries: u32, flag
     // With the name, and all before it that valgrind looks at.
     let mut attributes = [0; 12];
     attributes[..5].copy_from_slice(&[kind, key as u32, value as u32, entries, flags]);
-    bpf_charged(0, &mut attributes).map(Fd::adopt)
+    Fd::made(|| bpf_charged(0, &mut attributes))
 }
 
 /// What the kernel says of a map.
@@ -163,13 +163,13 @@ pub(crate) fn program_load(instructions: &[u64], multi_buffer: bool) -> Result<F
         prog_ifindex: 0,
         expected_attach_type: ATTACH_XDP,
     };
-    bpf_charged(5, &mut load).map(Fd::adopt)
+    Fd::made(|| bpf_charged(5, &mut load))
 }
 
 /// BPF_LINK_CREATE on an interface: the program is attached until the last descriptor of the link is closed.
 pub(crate) fn link_create(program: &Fd, interface: u32, flags: u32) -> Result<Fd> {
     let mut attributes = [program.raw() as u32, interface, ATTACH_XDP, flags, 0, 0, 0, 0];
-    bpf(28, &mut attributes).map(Fd::adopt)
+    Fd::made(|| bpf(28, &mut attributes))
 }
 
 /// BPF_LINK_DETACH (Linux 5.9): the program is gone from the interface, whoever has a descriptor of the link.

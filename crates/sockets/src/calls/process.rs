@@ -37,6 +37,7 @@ pub fn tells_of_crashes() -> bool {
 
 /// Locks that the child needs to find free.
 struct ForkLocks {
+    _copying: sys::Copying,
     _family: MutexGuard<'static, family::State>,
     _runtime: runtime::Locks<'static>,
     _objects: MutexGuard<'static, Vec<&'static Object>>,
@@ -70,6 +71,8 @@ pub fn fork_begins() {
             _sets: epoll::lock_free(),
             _spares: tcp::SPARES.fork_begins(),
             _keeper: keeper::client::fork_begins(),
+            // Last: who makes or closes a descriptor waits for none of the others.
+            _copying: sys::Copying::begin(),
         };
         FORKING.store(Box::into_raw(Box::new(locks)), Ordering::Release);
     }

@@ -137,7 +137,7 @@ fn make_own_file(directory: &str, length: usize) -> Result<sys::Fd, i32> {
 pub(crate) fn make_file(path: &CStr, length: usize, mode: u32) -> Result<sys::Fd, i32> {
     let _ = sys::file::unlink(path);
     let flags = libc::O_RDWR | libc::O_CREAT | libc::O_EXCL | libc::O_NOFOLLOW;
-    let file = sys::file::open_briefly(path, flags, mode)?;
+    let file = sys::file::open(path, flags, mode)?;
     // With its memory reserved: a full file system must not become a SIGBUS in somebody's program.
     if let Err(errno) = sys::file::reserve(file.raw(), length as u64) {
         let _ = sys::file::unlink(path);
