@@ -133,7 +133,7 @@ hooks! { running:
         calls::recvfrom(fd, buffer, size, flags, address, len)
     }
 
-    fn recvmsg(fd: c_int, message: *mut msghdr, flags: c_int) -> ssize_t {
+    fn recvmsg(fd: c_int, message: *mut msghdr, flags: c_int) -> ssize_t where received_message(fd, flags) {
         match calls::recvmsg(fd, message, flags) {
             Err(Stop::Kernel(_)) => {
                 let size = opening(|| genuine::recvmsg(fd, message, flags));
@@ -196,7 +196,7 @@ hooks! { running:
         calls::sendto(fd, buffer, size, flags, address, len)
     }
 
-    fn sendmsg(fd: c_int, message: *const msghdr, flags: c_int) -> ssize_t {
+    fn sendmsg(fd: c_int, message: *const msghdr, flags: c_int) -> ssize_t where sent_message(fd, flags) {
         let answer = calls::sendmsg(fd, message, flags);
         if matches!(answer, Err(Stop::Kernel(_))) {
             calls::passing(message);

@@ -53,11 +53,12 @@ hooks! { running:
     }
 
     ; cancellable:
-    fn poll(fds: *mut pollfd, count: nfds_t, timeout: c_int) -> c_int {
+    fn poll(fds: *mut pollfd, count: nfds_t, timeout: c_int) -> c_int where polled(fds, count, timeout == 0) {
         calls::ppoll(fds, count, pointer(&milliseconds(timeout)), null())
     }
 
-    fn ppoll(fds: *mut pollfd, count: nfds_t, timeout: *const timespec, mask: *const sigset_t) -> c_int {
+    fn ppoll(fds: *mut pollfd, count: nfds_t, timeout: *const timespec, mask: *const sigset_t) -> c_int
+    where polled(fds, count, false) {
         calls::ppoll(fds, count, timeout, mask)
     }
 

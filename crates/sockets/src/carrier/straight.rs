@@ -14,10 +14,11 @@ use crate::counts;
 use crate::extra::abi::SEND_DUMMY;
 use crate::fd_table::{self, Entry};
 use crate::memory;
+use crate::message;
 use crate::object::{Kind, Object};
 use crate::runtime::Runtime;
 use core::sync::atomic::Ordering;
-use libc::{c_int, ssize_t};
+use libc::{c_int, nfds_t, pollfd, ssize_t};
 
 /// Calls of a settled connection until the judge looks again.
 const CALLS: u32 = 64;
@@ -75,16 +76,83 @@ fn straight<const RECEIVES: bool>(fd: c_int, flags: c_int) -> Straight<Settled<R
         None if flags & SEND_DUMMY == 0 => return Straight::Foreign,
         _ => return Straight::Ours,
     };
-    let left = object.settled.load(Ordering::Relaxed);
-    if left == 0 || flags & !PLAIN != 0 || THREADS.is_trying() && !THREADS.is_kernels() {
+    if !is_settled(object) || flags & !PLAIN != 0 {
         return Straight::Ours;
     }
-    object.settled.store(left - 1, Ordering::Relaxed);
+    let left = object.settled.load(Ordering::Relaxed);
+    object.settled.store(left.saturating_sub(1), Ordering::Relaxed);
     let in_flight = InFlight::begin(object, if may_wait(object, flags) { SLEEPS } else { LOOKS });
     match object.kind() {
         Kind::Carried => Straight::Kernel(Settled(in_flight)),
         _ => Straight::Ours,
     }
+}
+
+/// As [`received`], for recvmsg(2): what comes by descriptors that are not ours is looked through for others.
+#[inline]
+pub fn received_message(fd: c_int, flags: c_int) -> Straight<Settled<true>> {
+    ours_if_foreign(straight(fd, flags))
+}
+
+/// As [`sent`], for sendmsg(2).
+#[inline]
+pub fn sent_message(fd: c_int, flags: c_int) -> Straight<Settled<false>> {
+    ours_if_foreign(straight(fd, flags))
+}
+
+fn ours_if_foreign<C>(way: Straight<C>) -> Straight<C> {
+    if matches!(way, Straight::Foreign) { Straight::Ours } else { way }
+}
+
+/// A poll(2) of more descriptors is never made straight: its own work is what it costs.
+const POLLED_MOST: usize = 8;
+
+/// A poll(2) that is in the kernel with settled connections. None of them moves while it sleeps.
+pub struct Polled([Option<InFlight>; POLLED_MOST]);
+
+impl Polled {
+    /// The kernel's answer, which is the call's. Errno is left alone.
+    #[inline]
+    pub fn over(self, found: c_int) -> Option<c_int> {
+        Some(found)
+    }
+}
+
+/// How a poll(2) is made. `looks`: it does not wait.
+///
+/// # Safety
+/// `fds` is what the genuine call is given.
+#[inline]
+pub unsafe fn polled(fds: *mut pollfd, count: nfds_t, looks: bool) -> Straight<Polled> {
+    if count as usize > POLLED_MOST || !message::is_room(fds, count as usize) {
+        return Straight::Ours;
+    }
+    let how = if looks { LOOKS } else { SLEEPS };
+    let mut polled = Polled(Default::default());
+    let mut is_foreign = true;
+    for at in 0..count as usize {
+        // SAFETY: the caller's promise; `count` are there.
+        let fd = unsafe { fds.add(at).read_unaligned() }.fd;
+        match fd_table::entry(fd) {
+            None => {}
+            Some(Entry::Socket(object)) if is_settled(object) => {
+                is_foreign = false;
+                let in_flight = InFlight::begin(object, how);
+                if object.kind() != Kind::Carried {
+                    return Straight::Ours;
+                }
+                polled.0[at] = Some(in_flight);
+            }
+            _ => return Straight::Ours,
+        }
+    }
+    if is_foreign { Straight::Foreign } else { Straight::Kernel(polled) }
+}
+
+/// Whether calls on it are made straight at the moment.
+#[inline]
+fn is_settled(object: &Object) -> bool {
+    object.settled.load(Ordering::Relaxed) != 0 && (!THREADS.is_trying() || THREADS.is_kernels())
 }
 
 /// The judge looked at what the kernel carries, and did not move it: calls to come are made straight, if nothing that
@@ -137,6 +205,37 @@ mod tests {
         assert!(!is_kernels(0), "the judge is to look");
         assert!(fd_table::entry(NUMBER).is_some());
         fd_table::remove(NUMBER);
+        object.release();
+    }
+
+    /// No descriptor of the test's process.
+    const POLLED: c_int = 900_003;
+
+    fn poll(fds: &[c_int], looks: bool) -> Straight<Polled> {
+        let mut fds: Vec<_> =
+            fds.iter().map(|fd| pollfd { fd: *fd, events: libc::POLLIN, revents: 0 }).collect();
+        // SAFETY: the array is there.
+        unsafe { polled(fds.as_mut_ptr(), fds.len() as nfds_t, looks) }
+    }
+
+    #[test]
+    fn what_has_settled_is_polled_straight_and_does_not_move_meanwhile() {
+        assert!(matches!(poll(&[POLLED, -1], false), Straight::Foreign));
+        let object = Object::new(Kind::Carried, POLLED, true);
+        assert!(fd_table::enter_socket(POLLED, object));
+        assert!(matches!(poll(&[0, POLLED], false), Straight::Ours), "it has not settled");
+        object.settled.store(1, Ordering::Relaxed);
+        let Straight::Kernel(call) = poll(&[0, POLLED], false) else { panic!("it has settled") };
+        assert_eq!(object.in_flight.load(Ordering::SeqCst), SLEEPS);
+        assert_eq!(call.over(1), Some(1));
+        let Straight::Kernel(call) = poll(&[POLLED, POLLED], true) else { panic!("polls use nothing up") };
+        assert_eq!(object.in_flight.load(Ordering::SeqCst), 2 * LOOKS);
+        drop(call);
+        assert!(matches!(poll(&[POLLED; POLLED_MOST + 1], true), Straight::Ours));
+        assert!(object.begin_move() && matches!(poll(&[0, POLLED], false), Straight::Ours));
+        assert_eq!(object.in_flight.load(Ordering::SeqCst), 0);
+        assert!(fd_table::entry(POLLED).is_some());
+        fd_table::remove(POLLED);
         object.release();
     }
 }

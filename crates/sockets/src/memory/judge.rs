@@ -3,13 +3,15 @@
 //! What memory saves is the system calls that move bytes; what it adds is the ring that wakes a sleeper, a system call
 //! of who rings and another one of who hears. Where both ends sleep for each message, and have nothing else to do
 //! meanwhile, a call costs a ring each time, and the kernel's loopback does both with one. Measured
-//! (`docs/design/memory.md`): from 0.9 rings for a call on, sent and heard together, loopback has more done.
+//! (`docs/design/memory.md`): from 0.9 rings for a call on, sent and heard together, loopback has more done. Where many
+//! threads take turns on one processor, each yield and each sleep costs a turn: there far fewer rings are too many.
 //!
 //! Each side judges by itself, and its direction parts when the peer has read everything; the peer follows. It is for
 //! good, so that nobody goes to and fro.
 
 use super::{Inner, Way};
 use crate::runtime;
+use crate::wait::sharing;
 use ::memory::Joined;
 use stats::Verdict;
 
@@ -17,6 +19,9 @@ use stats::Verdict;
 const WINDOW: u32 = 256;
 /// Rings among so many calls, from which on the kernel carries them.
 const RINGS: u32 = WINDOW * 9 / 10;
+/// The same where the thread lends its processor so often meanwhile, or more.
+const RINGS_IN_TURNS: u32 = WINDOW / 4;
+const TURNS: u32 = WINDOW / 8;
 
 impl Inner {
     /// A call has moved data. `move_every`: for tests, calls after which a connection parts; 1: it stays.
@@ -33,11 +38,13 @@ impl Inner {
     #[cold]
     fn judge_window(&mut self) {
         let Way::Joined(joined) = &self.way else { return };
-        let rings = joined.rings();
-        if rings.wrapping_sub(self.rings_judged) >= RINGS {
+        let (rings, lent) = (joined.rings(), sharing::lent());
+        let takes_turns = lent.wrapping_sub(self.lent_judged) >= TURNS;
+        let most = if takes_turns { RINGS_IN_TURNS } else { RINGS };
+        if rings.wrapping_sub(self.rings_judged) >= most {
             self.parts = Some(Verdict::EachCallRings);
         }
-        self.rings_judged = rings;
+        (self.rings_judged, self.lent_judged) = (rings, lent);
     }
 }
 

@@ -124,6 +124,8 @@ struct Inner {
     served: u32,
     /// Rings that there had been when the judge looked last.
     rings_judged: u32,
+    /// How often the thread that judged had lent its processor by then.
+    lent_judged: u32,
     /// Has left the memory before, and looks for its peer again.
     looks_again: bool,
     /// Leaves for what only the kernel can do with it from now on.

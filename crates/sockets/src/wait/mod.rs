@@ -14,7 +14,7 @@ pub(crate) mod poll;
 mod polled;
 pub(crate) mod presence;
 pub(crate) mod select;
-mod sharing;
+pub(crate) mod sharing;
 pub(crate) mod spin;
 pub(crate) mod waker;
 pub(crate) mod watch;

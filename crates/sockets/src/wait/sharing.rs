@@ -35,6 +35,13 @@ struct Memory {
 
 thread_local! {
     static MEMORY: Cell<Memory> = const { Cell::new(NEW) };
+    /// Yields after which somebody else had the processor.
+    static LENT: Cell<u32> = const { Cell::new(0) };
+}
+
+/// How often the calling thread has lent its processor to others, in all.
+pub(crate) fn lent() -> u32 {
+    LENT.get()
 }
 
 /// What became of the processor.
@@ -87,6 +94,9 @@ const NEW: Memory = Memory { patience: ALONE_NS, polling: 0, working: 0, refrain
 impl Memory {
     fn yielded(self, from: u64, to: u64) -> (Memory, Processor) {
         let away = to.saturating_sub(from);
+        if away >= TAKEN_NS {
+            LENT.set(LENT.get().wrapping_add(1));
+        }
         let (patience, refrains, processor) = match away {
             HOGGED_NS.. => (0, to + REFRAIN_NS, Processor::Hogged),
             TAKEN_NS.. => (SHARED_NS, self.refrains, Processor::Lent(away)),

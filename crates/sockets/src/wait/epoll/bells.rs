@@ -46,7 +46,7 @@ pub(super) struct Bells {
     awake: sys::Mutex<VecDeque<Awake>>,
     /// Those whose peers were told to ring for the last sleep, and may be awake again behind it.
     asleep: sys::Mutex<Vec<Awake>>,
-    /// Bells that were ever hung here.
+    /// Bells that were hung here since the set was the kernel's last.
     hung: AtomicU32,
 }
 
@@ -109,7 +109,7 @@ enum Seen {
 }
 
 impl Set {
-    /// Whether connections in memory are, or were, in this set.
+    /// Whether connections in memory are in this set, or were some waits ago.
     #[inline]
     pub(super) fn has_bells(&self) -> bool {
         self.bells.hung.load(Ordering::Relaxed) != 0
@@ -336,4 +336,22 @@ pub(crate) fn drop_bell(set: &Set, slot: u32, bell: i32) {
         item.has_bell = false;
     }
     set.take_down(bell);
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::WAITS_WITHOUT;
+    use super::*;
+
+    #[test]
+    fn a_set_whose_connections_have_left_the_memory_is_the_kernels_again() {
+        let set = Set::new(900_002);
+        set.secret.store(1, Ordering::SeqCst);
+        set.bells.hung.store(1, Ordering::SeqCst);
+        assert!(!set.is_kernels());
+        assert!((0..WAITS_WITHOUT).all(|_| !set.is_kernels_by_now()));
+        assert!(set.is_kernels_by_now() && set.is_kernels() && !set.hears_bells());
+        set.secret.store(0, Ordering::SeqCst);
+        set.release();
+    }
 }

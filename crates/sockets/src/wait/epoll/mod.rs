@@ -328,7 +328,7 @@ impl Set {
     }
 
     /// A wait begins. Where none of ours has been active for some waits, which an exchange of carriers or the next
-    /// connection would change, the set lets go of the lanes, and is the kernel's.
+    /// connection would change, the set lets go of lanes and bells, and is the kernel's.
     fn is_kernels_by_now(&'static self) -> bool {
         if self.is_kernels() {
             return true;
@@ -337,23 +337,23 @@ impl Set {
             self.waits_without.store(0, Ordering::Relaxed);
             return false;
         }
-        self.waits_without.fetch_add(1, Ordering::Relaxed) >= WAITS_WITHOUT && self.let_go_of_lanes()
+        self.waits_without.fetch_add(1, Ordering::Relaxed) >= WAITS_WITHOUT && self.let_go()
     }
 
     #[cold]
-    fn let_go_of_lanes(&'static self) -> bool {
+    fn let_go(&'static self) -> bool {
         if self.is_nested()
             || self.has_inner.load(Ordering::Acquire)
-            || self.has_bells()
             || self.is_parents.load(Ordering::Relaxed)
         {
             return false;
         }
-        // Against an item that takes its form, then looks whether its lane is here.
+        // Against an item that takes its form, then looks whether its lane is here, or hangs its bell.
         let one_at_a_time = self.settling.lock();
         if self.items.lock().any_active() {
             return false;
         }
+        self.bells.clear();
         {
             let side = self.side.lock();
             let lanes = Lanes(self.lanes.swap(0, Ordering::SeqCst));
