@@ -56,6 +56,7 @@ const UNSAFE_ROOMS: [&str; 39] = [
     "crates/sockets/src/carrier/across",
     "crates/sockets/src/carrier/carried",
     "crates/sockets/src/carrier/holders",
+    "crates/sockets/src/carrier/straight",
     "crates/sockets/src/extra/",
     "crates/sockets/src/address",
     "crates/sockets/src/message",
