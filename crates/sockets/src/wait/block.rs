@@ -283,6 +283,11 @@ impl<'a> Bells<'a> {
         bells
     }
 
+    /// Whether a set has heard a ring since, for a wish of an earlier sleep: the connection is to say its wish again.
+    fn are_unsaid(wait: &Wait<'_>) -> bool {
+        wait.watched.sets.iter().copied().chain(wait.set).any(super::epoll::Set::is_to_say_wishes)
+    }
+
     /// Those that have a bell, in the same order each time unless one moves, which ends the wait.
     fn objects(&self) -> impl Iterator<Item = &'static Object> + '_ {
         let all = if self.any { self.objects } else { &[] };
@@ -338,8 +343,10 @@ fn sleep<T>(
     if wait.has_moved() {
         return Some(Err(Stopped::Moved));
     }
-    if let Some(done) = attempt(now) {
-        return Some(Ok(done));
+    match attempt(now) {
+        Some(done) => return Some(Ok(done)),
+        None if Bells::are_unsaid(wait) => return None,
+        None => {}
     }
     let mut fds = Polled::new();
     for polled in wait.kernel {

@@ -11,7 +11,7 @@
 //! takes the wish away, and any call on the connection, in any thread, may hear it before the set does. So whoever
 //! hears one, or wants more than was wished for, tells every set that holds the connection ([`look_at`]). The wish is
 //! said again in one place, by who is about to sleep: it tells the peer, looks, and sleeps. Who sleeps already is
-//! woken for that.
+//! woken for that. The look may hear a ring, too, of a wish that an earlier sleep has said: then nobody sleeps.
 //!
 //! A sleep tells all peers to ring, and one ring ends it. So behind it the wishes of those that had something to say
 //! lately are taken back, before each of them rings a system call for somebody who is awake.
@@ -287,6 +287,13 @@ impl Set {
         }
     }
 
+    /// Whether a connection is awake here, or in a set within: nobody may sleep before its wish is said.
+    pub(crate) fn is_to_say_wishes(&self) -> bool {
+        self.has_bells() && !self.bells.awake.lock().is_empty()
+            || self.has_inner.load(Ordering::Acquire)
+                && self.relations.lock().inner.clone().into_iter().any(Set::is_to_say_wishes)
+    }
+
     /// A sleep on the set is over, or the kernel says that something rang.
     pub(crate) fn hear_bells(&self, runtime: &'static Runtime) {
         if self.has_inner.load(Ordering::Acquire) {
@@ -352,6 +359,19 @@ mod tests {
         assert!((0..WAITS_WITHOUT).all(|_| !set.is_kernels_by_now()));
         assert!(set.is_kernels_by_now() && set.is_kernels() && !set.hears_bells());
         set.secret.store(0, Ordering::SeqCst);
+        set.release();
+    }
+
+    #[test]
+    fn nobody_sleeps_while_a_connection_is_awake() {
+        let set = Set::new(900_004);
+        set.bells.hung.store(1, Ordering::SeqCst);
+        assert!(!set.is_to_say_wishes());
+        set.wake_up(7);
+        assert!(set.is_to_say_wishes(), "a ring was heard behind the wishes of a sleep");
+        set.arm_bells();
+        assert!(!set.is_to_say_wishes());
+        set.bells.clear();
         set.release();
     }
 }
