@@ -333,6 +333,11 @@ impl Arena {
         Some(Posting { queue, start: word as u32, count: (word >> 32) as u32 & POSTING_MAX })
     }
 
+    /// Whether there are free frames, at the moment.
+    pub(crate) fn has_free(&self) -> bool {
+        self.header().free.load(Ordering::Relaxed) as u32 != 0
+    }
+
     /// Takes up to `count` free frames for `lane`.
     pub(crate) fn take(&self, lane: u32, count: usize, into: &mut Vec<u32>) {
         for _ in 0..count {

@@ -176,8 +176,8 @@ impl Device {
     /// frames are taken back. What was told to nobody is [half-open](Device::half_open) then.
     pub fn bury_dead(&mut self) {
         self.shared.owner.hear();
-        // Completions that lie there are not to outlast the grace of whose frames they are.
-        self.reap();
+        // Completions that lie there are not to outlast the grace of whose frames they are. Who is idle shares here.
+        self.collect();
         if !self.shared.is_tended() {
             self.half_open.extend(kept::bury(&self.shared));
             self.pool.arena.take_back_left(arena::seconds());

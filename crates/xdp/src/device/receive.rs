@@ -1,19 +1,17 @@
 //! Receiving: packets off the rings, memory back into them.
 
 use super::{Device, Queue};
-use crate::arena::{Arena, FRAME, POSTING_MAX, Posting};
+use crate::arena::{Arena, FRAME, LANES, POSTING_MAX, Posting};
 use crate::if_xdp::{Desc, XDP_PKT_CONTD};
 use crate::pool::{Pool, RxFrame};
 use capture::Direction;
 
 /// Frames to receive before a fill ring is filled again: the price of the rings' lock is shared by so many.
 const FILL_BATCH: u32 = 64;
-/// Frames taken from the arena at a time, and given back at a time.
-const ARENA_BATCH: usize = 64;
+/// Frames taken from the arena at a time, and given back at a time, at most.
+const PORTION_MAX: usize = 64;
 /// Free frames that a lane keeps for itself, as a part of the arena; above it gives some back to the others.
 const FREE_SHARE: usize = 16;
-/// Free frames that are not posted for receiving, so that a flood cannot stop us from sending.
-const SEND_RESERVE: usize = 64;
 /// Chunks that one packet may have: 64 KiB are 18.
 const CHUNKS_MAX: usize = 31;
 
@@ -110,7 +108,9 @@ impl Device {
     }
 
     fn fill(&mut self, index: usize) {
-        self.gather(self.queues[index].taken as usize + SEND_RESERVE);
+        // A portion is never posted, so that a flood cannot stop us from sending.
+        let portion = self.portion();
+        self.gather(self.queues[index].taken as usize + portion);
         let arena = &self.pool.arena;
         let guard = arena.lock_rings();
         if let Some(left) = arena.left_posting() {
@@ -120,7 +120,7 @@ impl Device {
         let ring = &mut queue.fill;
         ring.reload(false);
         let missing = self.post_max.saturating_sub(ring.waiting());
-        let posted = missing.min(POSTING_MAX).min(self.free.len().saturating_sub(SEND_RESERVE) as u32);
+        let posted = missing.min(POSTING_MAX).min(self.free.len().saturating_sub(portion) as u32);
         let stay = self.free.len() - posted as usize;
         let posting = Posting { queue: index as u32, start: ring.position(), count: posted };
         for &frame in &self.free[stay..] {
@@ -145,18 +145,25 @@ impl Device {
             self.pool.take_returned(&mut self.free);
         }
         if self.free.len() < wanted {
-            let missing = (wanted - self.free.len()).max(ARENA_BATCH);
+            let missing = (wanted - self.free.len()).max(self.portion());
             self.pool.arena.take(self.lane, missing, &mut self.free);
         }
     }
 
-    /// Gives surplus frames back for other lanes of the arena.
+    /// Gives surplus frames back for other lanes of the arena. Those that find none left are left all but a portion or two.
     pub(super) fn share(&mut self) {
-        let most = (self.pool.arena.frames() as usize / FREE_SHARE).max(2 * ARENA_BATCH);
+        let (arena, portion) = (&self.pool.arena, self.portion());
+        let part = if arena.has_free() { arena.frames() as usize / FREE_SHARE } else { 0 };
+        let most = part.max(2 * portion);
         if self.free.len() > most {
-            let surplus = self.free.len() - ARENA_BATCH..;
-            self.pool.arena.give(self.free.drain(surplus));
+            arena.give(self.free.drain(most - portion..));
         }
+    }
+
+    /// Frames that a lane takes from the arena at a time. All lanes that there may be can have two such portions of the
+    /// half that is not posted.
+    fn portion(&self) -> usize {
+        (self.pool.arena.frames() as usize / (4 * LANES)).clamp(1, PORTION_MAX)
     }
 }
 

@@ -36,3 +36,18 @@ fn each_of_two_devices_receives_what_is_steered_to_it_and_sends() {
         assert!(devices.iter_mut().all(|device| device.look_after().is_none()));
     });
 }
+
+#[test]
+fn many_devices_leave_each_other_frames_of_a_small_arena() {
+    let Some(rig) = Rig::new(1) else { return };
+    rig.in_a(|| {
+        let mut devices = vec![Device::open("veth", &Options { frames: 256, ..small() }).unwrap()];
+        let beside = devices[0].beside();
+        devices.extend((0..40).map(|_| Device::attach(&beside).unwrap()));
+        devices.iter_mut().for_each(Device::bury_dead);
+        for (number, device) in devices.iter_mut().enumerate() {
+            assert!(device.reserve(64).is_some(), "device {number}");
+        }
+        assert!(devices[0].queues[0].fill.waiting() >= 64, "the ring has its part");
+    });
+}
