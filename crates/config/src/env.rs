@@ -115,8 +115,7 @@ impl Parameters {
         let asked = |now: u32, default: u32| (now != default).then_some(now);
         let (rx, tx) = (asked(self.rx_bufs, defaults.rx_bufs), asked(self.tx_bufs, defaults.tx_bufs));
         if (rx.is_some() || tx.is_some()) && !is_given("SIDESTEP_FRAMES") {
-            let half = defaults.frames / 2;
-            let both = rx.unwrap_or(half).saturating_add(tx.unwrap_or(half));
+            let both = rx.unwrap_or(BUFS_UNSET).saturating_add(tx.unwrap_or(BUFS_UNSET));
             self.frames = both.clamp(FRAMES_LEAST, FRAMES_MOST);
         }
         for (own, name, asked) in [
@@ -130,6 +129,8 @@ impl Parameters {
     }
 }
 
+/// Of the one of VMA_RX_BUFS and VMA_TX_BUFS that is not set, where the other is.
+const BUFS_UNSET: u32 = 2048;
 /// The bounds of SIDESTEP_FRAMES.
 const FRAMES_LEAST: u32 = 256;
 const FRAMES_MOST: u32 = 1_048_576;

@@ -20,9 +20,10 @@ parameters! {
     /// link down for seconds then, for everybody, when the program starts and when it ends. `generic` works on every
     /// interface, copies, and disturbs nobody. `auto` is generic but for veth on old kernels.
     xdp_mode: XdpMode = XdpMode::Auto, env "SIDESTEP_XDP_MODE", label "XDP mode";
-    /// Packet buffers per interface, 4 KiB each, shared by receive and transmit. More than the default is cut to an
-    /// eighth of the memory that is free (of a container, of its limit), as they are locked.
-    frames: u32 = 16_384, in 256..=1_048_576 or nearest, env "SIDESTEP_FRAMES", label "Frames";
+    /// Packet buffers per interface, 4 KiB each, shared by receive and transmit; 256 at least. 0: twice as many as its
+    /// receive rings have entries, 4096 at least and 16 384 at most. More than that is cut to an eighth of the memory
+    /// that is free (of a container, of its limit), as they are locked.
+    frames: u32 = 0, in 0..=1_048_576 or nearest, env "SIDESTEP_FRAMES", label "Frames";
     /// Entries of each receive ring; rounded up to a power of two.
     rx_ring: u32 = 2048, in 64..=65_536 or nearest, env "SIDESTEP_RX_RING", label "Rx ring";
     /// Entries of each transmit ring; rounded up to a power of two.
@@ -174,7 +175,7 @@ parameters! {
 }
 "Receive" {
     /// Receive buffers. Where it is set and SIDESTEP_FRAMES is not, an interface has this many packet buffers, and
-    /// those of VMA_TX_BUFS beside them; of the one that is not set, as many as half of SIDESTEP_FRAMES' default.
+    /// those of VMA_TX_BUFS beside them; of the one that is not set, 2048.
     rx_bufs: u32 = 200_000, env "VMA_RX_BUFS", label "Rx Mem Bufs";
     /// Depth of the receive queue: where it is set, that of SIDESTEP_RX_RING unless that is set too.
     rx_wre: u32 = 16_000, in 1..=1_048_576 or nearest, env "VMA_RX_WRE", label "Rx QP WRE";
@@ -349,8 +350,9 @@ parameters! {
     buffer_batching_mode: BufferBatching = BufferBatching::Reclaim,
         env "VMA_BUFFER_BATCHING_MODE", label "Buffer batching mode",
         unused "lanes take and give frames in batches whose size follows their need";
-    /// Where packet buffers come from: 0 ordinary pages; 1 and 2 huge pages, as far as the kernel has them at hand
-    /// (Linux 6.1).
+    /// Where packet buffers come from: 0 and 1 ordinary pages; 2 huge pages, as far as the kernel has them at hand
+    /// (Linux 6.1): cleared and pinned faster, but many times slower where the host of a virtual machine takes free
+    /// memory back.
     mem_alloc_type: MemoryType = MemoryType::Contiguous, env "VMA_MEM_ALLOC_TYPE", label "Mem Allocate type";
     /// Huge pages in very old versions.
     hugetbl: String = String::new(), env "VMA_HUGETBL" also "VMA_HUGETLB", label "Huge pages",

@@ -38,7 +38,7 @@ pub(crate) fn open(runtime: &Runtime, link: &Link) -> Result<Device, Why> {
         rx_ring: runtime.parameters.rx_ring,
         tx_ring: runtime.parameters.tx_ring,
         large: runtime.parameters.tso,
-        huge_pages: runtime.parameters.mem_alloc_type != config::MemoryType::Anonymous,
+        huge_pages: runtime.parameters.mem_alloc_type == config::MemoryType::Huge,
         answer_mss: answer_mss(runtime, link),
     };
     let inherited = runtime.inherited(link.index);

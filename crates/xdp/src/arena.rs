@@ -1,8 +1,8 @@
 //! The arena: packet memory, the list of free frames and who owns which, in one sealed memfd.
 //!
 //! On one (interface, queue) the kernel takes one UMEM only, so whoever shares the queue shares this memory: lanes
-//! of this process and of its forked children, which inherit the mapping. It is in huge pages where they can be had:
-//! pinned page by page it would be most of what opening an interface costs.
+//! of this process and of its forked children, which inherit the mapping. The kernel clears and pins it while the
+//! interface is opened, which is most of what that costs.
 //!
 //! ```text
 //!   0         header: free list, lanes, two locks

@@ -39,7 +39,8 @@ pub struct Options {
     /// Where the program is attached.
     pub mode: Mode,
     /// Frames of the arena (4096 bytes each), for all queues together: half of them are posted for receiving at
-    /// most, the rest is for sending and for what the application has not read yet.
+    /// most, the rest is for sending and for what the application has not read yet. 0: as many as the receive rings
+    /// need. The kernel clears and pins all of them while the interface is opened.
     pub frames: u32,
     /// Entries of each receive ring; a power of two.
     pub rx_ring: u32,
@@ -47,7 +48,8 @@ pub struct Options {
     pub tx_ring: u32,
     /// Whether packets larger than the MTU are sent where that pays.
     pub large: bool,
-    /// Whether the frames are in huge pages, as far as the kernel has them.
+    /// Whether the frames are in huge pages, as far as the kernel has them. Those that were given to the host of a
+    /// virtual machine cost many times what small ones do, which the kernel mostly has from others.
     pub huge_pages: bool,
     /// The MSS that the program announces when it answers SYNs itself, with cookies, because too many come at a time.
     /// 0: it drops them.
@@ -58,11 +60,11 @@ impl Default for Options {
     fn default() -> Options {
         Options {
             mode: Mode::Auto,
-            frames: 8192,
+            frames: 0,
             rx_ring: 2048,
             tx_ring: 1024,
             large: true,
-            huge_pages: true,
+            huge_pages: false,
             answer_mss: 0,
         }
     }

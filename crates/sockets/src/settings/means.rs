@@ -12,16 +12,18 @@ const PART_OF_MEMORY: u64 = 8;
 
 const FRAME: u64 = 4096;
 
+/// Packet buffers that no memory is looked at for: it is little.
+const FEW: u32 = 16_384;
+
 /// Whether the process may open too few files for an interface beside its own.
 pub(super) fn has_few_descriptors() -> bool {
     sys::process::limit(libc::RLIMIT_NOFILE as i32).is_ok_and(|limit| limit.soft < DESCRIPTORS_LEAST)
 }
 
-/// As many packet buffers as were asked for, or as there is memory for. The default is not looked at: it is little.
+/// As many packet buffers as were asked for, or as there is memory for.
 pub(super) fn frames(asked: u32) -> u32 {
-    let default = config::Parameters::default().frames;
-    let Some(free) = (asked > default).then(free_memory).flatten() else { return asked };
-    let frames = affordable(asked, default, free);
+    let Some(free) = (asked > FEW).then(free_memory).flatten() else { return asked };
+    let frames = affordable(asked, FEW, free);
     if frames < asked {
         logger::warning!(
             "SIDESTEP_FRAMES, VMA_RX_BUFS, VMA_TX_BUFS: {asked} packet buffers are {} MiB, more than an eighth of the \
@@ -61,7 +63,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn packets_take_an_eighth_of_the_memory_at_most_and_the_default_at_least() {
+    fn packets_take_an_eighth_of_the_memory_at_most_and_a_little_at_least() {
         const GIB: u64 = 1 << 30;
         assert_eq!(affordable(1_048_576, 16_384, 32 * GIB), 1_048_576);
         assert_eq!(affordable(1_048_576, 16_384, 8 * GIB), 262_144);

@@ -152,6 +152,7 @@ fn open_by(
     let options = Options {
         rx_ring: options.rx_ring.next_power_of_two(),
         tx_ring: options.tx_ring.next_power_of_two(),
+        frames: arena_frames(options, interface.queues),
         ..*options
     };
     let (queues, program) = if way.native {
@@ -201,7 +202,7 @@ fn first_queues(
 ) -> Result<(Arc<Arena>, Vec<Queue>), Refusal> {
     // Asked for first: without the privilege the memory would be had for nothing.
     let sockets = (0..interface.queues).map(|_| af_xdp()).collect::<Result<Vec<_>, _>>()?;
-    let arena = Arena::create_in(arena_frames(options), options.huge_pages).map_err(|errno| match errno {
+    let arena = Arena::create_in(options.frames, options.huge_pages).map_err(|errno| match errno {
         libc::ENOMEM => Refusal::NoMemory,
         errno => Refusal::System { call: "memfd_create", errno },
     })?;

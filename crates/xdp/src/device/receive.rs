@@ -150,7 +150,7 @@ impl Device {
         }
     }
 
-    /// Gives surplus frames back for other lanes of the arena. Those that find none left are left all but a portion or two.
+    /// Gives surplus frames back for other lanes of the arena: all but a portion or two where that has none left.
     pub(super) fn share(&mut self) {
         let (arena, portion) = (&self.pool.arena, self.portion());
         let part = if arena.has_free() { arena.frames() as usize / FREE_SHARE } else { 0 };

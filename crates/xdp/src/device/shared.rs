@@ -180,13 +180,16 @@ impl Shared {
 pub(super) fn binding(interface: &Interface, options: &Options, way: Way, queue: u32) -> Binding {
     let (rx_ring, tx_ring) = (options.rx_ring, options.tx_ring);
     // Half of the arena at the most: the rest is for sending, and for what the application has not read yet.
-    let post_max = rx_ring.min(arena_frames(options) / 2 / interface.queues.max(1)).max(1);
+    let post_max = rx_ring.min(options.frames / 2 / interface.queues.max(1)).max(1);
     Binding { interface: interface.index, queue, rx_ring, tx_ring, post_max, way }
 }
 
-/// Frames that an arena is made with.
-pub(super) fn arena_frames(options: &Options) -> u32 {
-    options.frames.max(256)
+/// Frames that an arena is made with, of so many queues.
+pub(super) fn arena_frames(options: &Options, queues: u32) -> u32 {
+    match options.frames {
+        0 => (2 * options.rx_ring).saturating_mul(queues).clamp(4096, 16_384),
+        asked => asked.max(256),
+    }
 }
 
 /// A device as others see it, children of a fork or further threads: what it takes to open one's own.
@@ -223,5 +226,20 @@ impl Inherited {
     /// The interface's index.
     pub fn index(&self) -> u32 {
         self.shared.interface.index
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_arena_fits_the_receive_rings_unless_its_frames_were_asked_for() {
+        let frames = |frames, rx_ring, queues| {
+            arena_frames(&Options { frames, rx_ring, ..Options::default() }, queues)
+        };
+        assert_eq!([1, 2, 4, 64].map(|queues| frames(0, 2048, queues)), [4096, 8192, 16_384, 16_384]);
+        assert_eq!((frames(0, 64, 1), frames(0, 65_536, u32::MAX)), (4096, 16_384));
+        assert_eq!((frames(1, 2048, 1), frames(1 << 20, 2048, 1)), (256, 1 << 20));
     }
 }

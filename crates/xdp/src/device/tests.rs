@@ -365,11 +365,15 @@ fn cost_of_opening() {
     let Some(rig) = Rig::new(1) else { return };
     rig.in_a(|| {
         for mode in [Mode::Generic, Mode::Native] {
-            let start = Instant::now();
-            let device = Device::open("veth", &Options { mode, ..Options::default() }).unwrap();
-            let opened = start.elapsed();
-            drop(device);
-            println!("{mode:?}: open {opened:?}, close {:?}", start.elapsed() - opened);
+            for (frames, huge_pages) in [(16_384, true), (16_384, false), (4096, true), (4096, false)] {
+                let options = Options { mode, frames, huge_pages, ..Options::default() };
+                let (start, before) = (Instant::now(), processor());
+                let device = Device::open("veth", &options).unwrap();
+                let (opened, spent) = (start.elapsed(), processor() - before);
+                drop(device);
+                let closed = start.elapsed() - opened;
+                println!("{mode:?}, {frames} frames, huge pages {huge_pages}: open {opened:?}, {spent:?} of the processor; close {closed:?}");
+            }
             let flow = udp_flow();
             let device = Device::open("veth", &Options { mode, ..Options::default() }).unwrap();
             let start = Instant::now();
@@ -380,6 +384,14 @@ fn cost_of_opening() {
             println!("steer and unsteer: {:?}", start.elapsed() / 1000);
         }
     });
+}
+
+/// What this process has had of the processors.
+fn processor() -> Duration {
+    let mut spent = libc::timespec { tv_sec: 0, tv_nsec: 0 };
+    // SAFETY: the kernel fills in what is passed.
+    assert_eq!(unsafe { libc::clock_gettime(libc::CLOCK_PROCESS_CPUTIME_ID, &mut spent) }, 0);
+    Duration::new(spent.tv_sec as u64, spent.tv_nsec as u32)
 }
 
 #[test]

@@ -1,4 +1,4 @@
-//! Huge pages: the arena of packet frames takes them where it may, and others shall not be collapsed under load.
+//! Huge pages: packet memory takes them where it is asked to, and others shall not be collapsed under load.
 
 use super::{Check, Outcome, one};
 use crate::doctor::finding::{Finding, Mend};
@@ -7,9 +7,9 @@ use crate::doctor::view::View;
 pub(super) const CHECK: Check = Check {
     id: "huge-pages",
     title: "transparent and reserved huge pages",
-    why: "`always` lets the kernel compact memory inside page faults: stalls of milliseconds; `never` costs the packet \
-          memory its huge pages, and opening an interface ten times the time; reserved ones (hugetlbfs) are nobody else's, \
-          and the packet memory takes none",
+    why: "`always` lets the kernel compact memory inside page faults: stalls of milliseconds; `never` costs packet \
+          memory its huge pages, where VMA_MEM_ALLOC_TYPE=2 asks for them; reserved ones (hugetlbfs) are nobody else's, \
+          and packet memory takes none",
     weight: [48, 30],
     look,
 };
