@@ -6,7 +6,7 @@
 
 use crate::daemon::{fork, leave};
 use crate::raw::{int, syscall};
-use crate::thread::set_mask;
+use crate::thread::{set_mask, without_handlers};
 use crate::{Fd, Result, pipe};
 
 /// While it is there, or a copy of it in a child of a fork or in who was passed its descriptor, what was left waits.
@@ -67,18 +67,19 @@ pub unsafe fn when_gone(calls: &[Last<'_>], kept: &[&Fd]) -> Result<Hold> {
     let mut files: Vec<i32> = calls.iter().map(Last::file).chain(kept.iter().map(|fd| fd.raw())).collect();
     files.push(end.raw());
     files.sort_unstable();
-    // No handler of the application's may run in a child.
-    let before = set_mask(u64::MAX);
-    let child = fork();
-    if child == Ok(0) {
-        // SAFETY: without pointers to anything.
-        let _ = unsafe { syscall(libc::SYS_setsid, [0; 6]) };
-        if fork() == Ok(0) {
-            wait_and_make(end.raw(), &files, calls);
+    let child = without_handlers(u64::MAX, || {
+        let child = fork();
+        if child == Ok(0) {
+            set_mask(u64::MAX);
+            // SAFETY: without pointers to anything.
+            let _ = unsafe { syscall(libc::SYS_setsid, [0; 6]) };
+            if fork() == Ok(0) {
+                wait_and_make(end.raw(), &files, calls);
+            }
+            leave();
         }
-        leave();
-    }
-    set_mask(before);
+        child
+    });
     crate::daemon::wait_for(child?);
     Ok(Hold { pipe: hold })
 }

@@ -3,7 +3,7 @@
 
 use crate::Result;
 use crate::raw::{int, syscall};
-use crate::thread::set_mask;
+use crate::thread::{set_mask, without_handlers};
 use core::ffi::{CStr, c_char};
 
 /// Starts a program in a session of its own, with an empty environment, /dev/null as its standard descriptors and no
@@ -12,15 +12,14 @@ use core::ffi::{CStr, c_char};
 pub fn start(program: &CStr, arguments: &[&CStr]) -> Result<()> {
     let words = core::iter::once(&program).chain(arguments).map(|word| word.as_ptr());
     let words: Vec<*const c_char> = words.chain([core::ptr::null()]).collect();
-    // No handler of the application's may run in a child.
-    let before = set_mask(u64::MAX);
-    let child = fork();
-    if child == Ok(0) {
-        become_daemon(program, &words);
-    }
-    set_mask(before);
-    wait_for(child?);
-    Ok(())
+    without_handlers(u64::MAX, || {
+        let child = fork();
+        if child == Ok(0) {
+            become_daemon(program, &words);
+        }
+        child
+    })
+    .map(wait_for)
 }
 
 /// Waits for the end of a child of [`fork`], which tells nobody of it but who asks for such children, as here.
@@ -50,6 +49,7 @@ fn become_daemon(program: &CStr, words: &[*const c_char]) -> ! {
     let processors = [u64::MAX; 16];
     let of = size_of_val(&processors);
     let exec = [program.as_ptr() as usize, words.as_ptr() as usize, nothing.as_ptr() as usize, 0, 0, 0];
+    set_mask(u64::MAX);
     // SAFETY: strings and lists end with a null; all of them live until the process is another program, or ends.
     unsafe {
         let _ = syscall(libc::SYS_setsid, [0; 6]);

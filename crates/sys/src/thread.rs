@@ -38,21 +38,25 @@ pub fn after_fork() {
 
 /// Starts a thread with all signals blocked. `Err` is errno (EAGAIN: no more threads).
 pub fn spawn(name: &str, body: impl FnOnce() + Send + 'static) -> Result<std::thread::JoinHandle<()>> {
-    // A thread inherits the mask of its creator.
-    let before = set_mask(ALL_BUT_LIBC);
-    let thread = std::thread::Builder::new().name(name.to_owned()).spawn(body);
-    set_mask(before);
+    let body = || {
+        set_mask(ALL_BUT_LIBC);
+        body();
+    };
+    let thread =
+        without_handlers(ALL_BUT_LIBC, || std::thread::Builder::new().name(name.to_owned()).spawn(body));
     thread.map_err(|error| error.raw_os_error().unwrap_or(libc::EAGAIN))
 }
 
 /// Runs two things beside each other, the second in a thread of its own; one after the other where there can be none.
 pub fn beside<A, B: Send>(here: impl FnOnce() -> A, there: impl Fn() -> B + Sync) -> (A, B) {
-    let before = set_mask(ALL_BUT_LIBC);
+    let body = || {
+        set_mask(ALL_BUT_LIBC);
+        there()
+    };
     let builder = std::thread::Builder::new().name("sidestep".to_owned());
     // SAFETY: the thread uses `there`, which outlives it: `Joined` waits for its end, also where `here` panics. std's
     // scope would wait by parking, through a call that we hook.
-    let thread = unsafe { builder.spawn_unchecked(&there) };
-    set_mask(before);
+    let thread = without_handlers(ALL_BUT_LIBC, || unsafe { builder.spawn_unchecked(body) });
     let thread = Joined(thread.ok());
     let first = here();
     let second = match thread.join() {
@@ -109,6 +113,36 @@ impl<T> Joined<T> {
 impl<T> Drop for Joined<T> {
     fn drop(&mut self) {
         let _ = self.0.take().map(std::thread::JoinHandle::join);
+    }
+}
+
+/// Runs `body`, which makes a thread or a process, with those of `signals` blocked that could do something there: what
+/// is made inherits the mask, and blocks the others itself. Signals that the process ignores stay as they are. The
+/// kernel drops those at once, but where the thread that they are for has them blocked it keeps them, and interrupts
+/// another thread with them, whose receive then ends with a part of its count.
+pub(crate) fn without_handlers<T>(signals: u64, body: impl FnOnce() -> T) -> T {
+    let ignored =
+        (1..=64).filter(|signal| is_ignored(*signal)).fold(0, |all, signal| all | 1 << (signal - 1));
+    let before = mask();
+    set_mask(before | signals & !ignored);
+    let outcome = body();
+    set_mask(before);
+    outcome
+}
+
+/// Whether the process ignores a signal, by choice or by default.
+fn is_ignored(signal: i32) -> bool {
+    // The kernel's struct sigaction, whose first word is the handler.
+    let mut action = [0u64; 4];
+    let place = action.as_mut_ptr() as usize;
+    // SAFETY: nothing is changed; the kernel writes one struct.
+    let asked = unsafe { syscall(libc::SYS_rt_sigaction, [int(signal), 0, place, SIGNAL_SET_BYTES, 0, 0]) };
+    match action[0] as usize {
+        libc::SIG_IGN => true,
+        libc::SIG_DFL => {
+            asked.is_ok() && matches!(signal, libc::SIGCHLD | libc::SIGCONT | libc::SIGURG | libc::SIGWINCH)
+        }
+        _ => false,
     }
 }
 
@@ -219,6 +253,7 @@ pub fn pin_to(processors: impl IntoIterator<Item = usize>) -> Result<()> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::daemon;
 
     #[test]
     fn our_thread_blocks_the_applications_signals_but_not_libcs() {
@@ -227,6 +262,31 @@ mod tests {
             spawn("test", || assert_eq!(set_mask(0) & ALL_BUT_LIBC, ALL_BUT_LIBC & !(1 << 8 | 1 << 18)));
         mask.unwrap().join().unwrap();
         assert_eq!(set_mask(before), 0, "the creator's mask is as it was");
+    }
+
+    #[test]
+    fn an_ignored_signal_is_dropped_while_a_thread_or_a_process_is_made() {
+        // In a process with one thread: another one would take the signal before it is looked for.
+        let alone = daemon::fork().unwrap();
+        if alone == 0 {
+            let is_kept = without_handlers(u64::MAX, || {
+                // SAFETY: the child has a copy of the memory, and makes one system call.
+                let child = unsafe { syscall(libc::SYS_clone, [int(libc::SIGCHLD), 0, 0, 0, 0, 0]) };
+                if child == Ok(0) {
+                    daemon::leave();
+                }
+                child.map(daemon::wait_for).is_err() || pending() & 1 << (libc::SIGCHLD - 1) != 0
+            });
+            // SAFETY: no pointers.
+            let _ = unsafe { syscall(libc::SYS_exit_group, [usize::from(is_kept), 0, 0, 0, 0, 0]) };
+        }
+        let mut status = 0i32;
+        let arguments = [alone, &raw mut status as usize, int(libc::__WALL), 0, 0, 0];
+        // SAFETY: the status is ours.
+        assert_eq!(unsafe { syscall(libc::SYS_wait4, arguments) }, Ok(alone));
+        assert_eq!(status, 0, "SIGCHLD was kept");
+        let blocked = without_handlers(u64::MAX, mask);
+        assert_ne!(blocked & 1 << (libc::SIGUSR1 - 1), 0, "one that could do something is blocked");
     }
 
     #[test]

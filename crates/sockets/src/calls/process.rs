@@ -64,6 +64,11 @@ pub fn fork_begins() {
         memory::before_fork(runtime);
         FAMILY.before_fork(runtime);
         let lends = carrier::before_fork(runtime);
+        // Who makes a thread has signals blocked, by libc if not by us. So not after the fork: see `without_handlers`
+        // of sys for what the child's end would do then.
+        if lends && !BACKGROUND.is_running() {
+            worker::wake_or_start(runtime);
+        }
         let locks = ForkLocks {
             _family: FAMILY.fork_begins(lends),
             _runtime: runtime.fork_begins(),
@@ -86,13 +91,8 @@ pub fn fork_done_in_child() {
 /// The same in the parent.
 pub fn fork_done() {
     release_fork_locks();
-    if FAMILY.fork_done()
-        && let Some(runtime) = runtime::get()
-    {
-        worker::wake_or_start(runtime);
-        if !BACKGROUND.is_running() {
-            FAMILY.stop_lending();
-        }
+    if FAMILY.fork_done() && !BACKGROUND.is_running() {
+        FAMILY.stop_lending();
     }
 }
 
