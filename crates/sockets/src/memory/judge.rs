@@ -4,7 +4,8 @@
 //! of who rings and another one of who hears. Where both ends sleep for each message, and have nothing else to do
 //! meanwhile, a call costs a ring each time, and the kernel's loopback does both with one. Measured
 //! (`docs/design/memory.md`): from 0.9 rings for a call on, sent and heard together, loopback has more done. Where many
-//! threads take turns on one processor, each yield and each sleep costs a turn: there far fewer rings are too many.
+//! threads take turns on one processor, each yield and each sleep costs a turn: there far fewer rings are too many, for
+//! what nobody asked for.
 //!
 //! Each side judges by itself, and its direction parts when the peer has read everything; the peer follows. It is for
 //! good, so that nobody goes to and fro.
@@ -19,7 +20,7 @@ use stats::Verdict;
 const WINDOW: u32 = 256;
 /// Rings among so many calls, from which on the kernel carries them.
 const RINGS: u32 = WINDOW * 9 / 10;
-/// The same where the thread lends its processor so often meanwhile, or more.
+/// The same where nobody asked for memory, and the thread lends its processor so often meanwhile, or more.
 const RINGS_IN_TURNS: u32 = WINDOW / 4;
 const TURNS: u32 = WINDOW / 8;
 
@@ -40,7 +41,7 @@ impl Inner {
         let Way::Joined(joined) = &self.way else { return };
         let (rings, lent) = (joined.rings(), sharing::lent());
         let takes_turns = lent.wrapping_sub(self.lent_judged) >= TURNS;
-        let most = if takes_turns { RINGS_IN_TURNS } else { RINGS };
+        let most = if takes_turns && !super::is_asked_for() { RINGS_IN_TURNS } else { RINGS };
         if rings.wrapping_sub(self.rings_judged) >= most {
             self.parts = Some(Verdict::EachCallRings);
         }
