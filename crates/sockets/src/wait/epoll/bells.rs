@@ -11,7 +11,8 @@
 //! takes the wish away, and any call on the connection, in any thread, may hear it before the set does. So whoever
 //! hears one, or wants more than was wished for, tells every set that holds the connection ([`look_at`]). The wish is
 //! said again in one place, by who is about to sleep: it tells the peer, looks, and sleeps. Who sleeps already is
-//! woken for that. The look may hear a ring, too, of a wish that an earlier sleep has said: then nobody sleeps.
+//! woken for that, and again where a look of another thread has taken that signal back. The look may hear a ring, too,
+//! of a wish that an earlier sleep has said: then nobody sleeps.
 //!
 //! A sleep tells all peers to ring, and one ring ends it. So behind it the wishes of those that had something to say
 //! lately are taken back, before each of them rings a system call for somebody who is awake.
@@ -287,6 +288,15 @@ impl Set {
         }
     }
 
+    /// A wait is over. Its looks may have taken back the signal that was to have another sleeper say a wish, and the
+    /// thread may not come again soon.
+    #[inline]
+    pub(super) fn leave_wishes(&self) {
+        if self.has_bells() && self.is_waited_for() && self.is_to_say_wishes() {
+            self.wake();
+        }
+    }
+
     /// Whether a connection is awake here, or in a set within: nobody may sleep before its wish is said.
     pub(crate) fn is_to_say_wishes(&self) -> bool {
         self.has_bells() && !self.bells.awake.lock().is_empty()
@@ -371,6 +381,19 @@ mod tests {
         assert!(set.is_to_say_wishes(), "a ring was heard behind the wishes of a sleep");
         set.arm_bells();
         assert!(!set.is_to_say_wishes());
+        let eventfd = sys::fd::eventfd().unwrap();
+        set.wake.store(eventfd.raw(), Ordering::SeqCst);
+        set.falls_asleep();
+        set.wake_up(7);
+        let is_woken = || sys::fd::read(eventfd.raw(), &mut [0; 8]).is_ok();
+        assert!(is_woken(), "who sleeps says the wish");
+        set.leave_wishes();
+        assert!(is_woken(), "a look took the signal back, and leaves");
+        set.arm_bells();
+        set.leave_wishes();
+        assert!(!is_woken(), "the wish was said");
+        set.awake();
+        set.wake.store(-1, Ordering::SeqCst);
         set.bells.clear();
         set.release();
     }

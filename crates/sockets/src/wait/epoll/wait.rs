@@ -147,6 +147,7 @@ unsafe fn of_ours(
         unseen: 0,
     };
     let outcome = block::until(runtime, &waiting, |now| look.attempt(lanes, now));
+    set.leave_wishes();
     let process = counts::segment().process();
     match outcome {
         Ok(Ok(_)) if look.found_ours => process.epoll_ready_ours.one(),
