@@ -179,7 +179,8 @@ pub fn reason(socket: &Socket) -> String {
     let (calls, bytes) = (socket.verdict_calls.value(), socket.verdict_bytes.value());
     let each = bytes / calls.max(1);
     match verdict {
-        Verdict::SmallCalls | Verdict::Bulk | Verdict::BulkStays | Verdict::Between if calls > 0 => {
+        // Calls without bytes are a price that was paid before, not calls that were seen.
+        Verdict::SmallCalls | Verdict::Bulk | Verdict::BulkStays | Verdict::Between if each > 0 => {
             format!("{}: {each} bytes in each of {calls} calls", verdict.text())
         }
         Verdict::TooFewCalls => format!("{}: {calls} calls", verdict.text()),

@@ -230,6 +230,18 @@ fn why_tells_of_each_socket_what_carries_it_since_when_and_the_judges_reason() {
 }
 
 #[test]
+fn calls_without_bytes_are_no_reason() {
+    let rig = Rig::new("price");
+    let paid = rig.segment.claim_socket(20);
+    paid.flags.set(flag::TCP);
+    paid.carrier.set(Carrier::Wire as u64);
+    paid.verdict.set(Verdict::SmallCalls as u64);
+    paid.verdict_calls.set(36_832);
+    let shown = rig.shown("--why");
+    assert!(shown.contains(Verdict::SmallCalls.text()) && !shown.contains("36832"), "{shown}");
+}
+
+#[test]
 fn what_memory_carries_is_told_from_the_wire_in_every_view() {
     let rig = Rig::new("memory");
     let inside = rig.segment.claim_socket(30);
