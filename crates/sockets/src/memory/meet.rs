@@ -26,7 +26,8 @@ const CALLS_MAX: u32 = 4096;
 const PATIENCE_NS: u64 = 1_000_000_000;
 /// The same of a connection that was in memory before: for a child that writes a large file.
 const PATIENCE_AGAIN_NS: u64 = 600_000_000_000;
-/// Such a connection looks again when so much of the time since it left has gone by: seldom where that is long.
+/// A connection looks again when so much of the time since it offered a place, or left, has gone by: seldom where that
+/// is long.
 const PART_OF_TIME: u64 = 16;
 
 /// Connections of this process in memory, or on their way: each holds one descriptor more than the program knows.
@@ -176,10 +177,8 @@ fn look(runtime: &'static Runtime, object: &'static Object, fd: c_int, room: &'s
     let (is_due, is_late) = {
         let mut inner = room.inner.lock();
         let (age, silence) = (now.saturating_sub(inner.begun), now.saturating_sub(inner.heard));
-        let (patience, pause) = match inner.looks_again {
-            true => (PATIENCE_AGAIN_NS, LOOK_NS.max(age / PART_OF_TIME)),
-            false => (PATIENCE_NS, LOOK_NS),
-        };
+        let patience = if inner.looks_again { PATIENCE_AGAIN_NS } else { PATIENCE_NS };
+        let pause = LOOK_NS.max(age / PART_OF_TIME);
         let is_due = match (inner.role, &inner.way) {
             (Some(_), Way::Apart) if inner.looks_again => silence >= pause,
             (Some(role), Way::Apart) => calls >= role.price() && calls.is_power_of_two(),
@@ -303,6 +302,9 @@ fn step(inner: &mut Inner, fd: c_int) -> Step {
         (_, Some(Role::Connected)) => match Some(()).filter(|()| one_more()).map(|()| Meeting::offer(fd)) {
             Some(Ok(meeting)) => {
                 inner.way = Way::Offered(meeting);
+                if !inner.looks_again {
+                    inner.begun = sys::clock::now();
+                }
                 Step::Waits
             }
             // It is not connected yet.

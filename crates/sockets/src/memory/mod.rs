@@ -111,7 +111,7 @@ struct Inner {
     owes_ack: bool,
     /// Somebody found no room to send: there will be an edge.
     is_stuck: bool,
-    /// When the kernel made the connection.
+    /// When the kernel made the connection, this side offered a place, or it left the memory.
     begun: u64,
     /// When the bell was heard last, or the meeting place looked at.
     heard: u64,
