@@ -16,7 +16,9 @@ mod socket;
 mod wait;
 mod whole;
 
-pub use crate::carrier::{Polled, Settled, Straight, polled, received, received_message, sent, sent_message};
+pub use crate::carrier::{
+    Settled, SettledPoll, Straight, polled, received, received_message, sent, sent_message,
+};
 pub use crate::ending::exiting;
 pub use crate::message::{can_be_read, faults_are_caught};
 pub use crate::wait::epoll::{InKernel, waited};

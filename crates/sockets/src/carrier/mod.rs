@@ -44,5 +44,5 @@ pub(crate) use forking::{after_fork, before_fork, is_listener};
 pub(crate) use holders::{is_alone, leave};
 pub(crate) use judge::{Traffic, before_any_call, demand, on_wire, standing};
 pub(crate) use opening::OPENING;
-pub use straight::{Polled, Settled, Straight, polled, received, received_message, sent, sent_message};
+pub use straight::{Settled, SettledPoll, Straight, polled, received, received_message, sent, sent_message};
 pub(crate) use threads::THREADS;

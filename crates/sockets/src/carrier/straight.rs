@@ -108,9 +108,9 @@ fn ours_if_foreign<C>(way: Straight<C>) -> Straight<C> {
 const POLLED_MOST: usize = 8;
 
 /// A poll(2) that is in the kernel with settled connections. None of them moves while it sleeps.
-pub struct Polled([Option<InFlight>; POLLED_MOST]);
+pub struct SettledPoll([Option<InFlight>; POLLED_MOST]);
 
-impl Polled {
+impl SettledPoll {
     /// The kernel's answer, which is the call's. Errno is left alone.
     #[inline]
     pub fn over(self, found: c_int) -> Option<c_int> {
@@ -123,12 +123,12 @@ impl Polled {
 /// # Safety
 /// `fds` is what the genuine call is given.
 #[inline]
-pub unsafe fn polled(fds: *mut pollfd, count: nfds_t, looks: bool) -> Straight<Polled> {
+pub unsafe fn polled(fds: *mut pollfd, count: nfds_t, looks: bool) -> Straight<SettledPoll> {
     if count as usize > POLLED_MOST || !message::is_room(fds, count as usize) {
         return Straight::Ours;
     }
     let how = if looks { LOOKS } else { SLEEPS };
-    let mut polled = Polled(Default::default());
+    let mut polled = SettledPoll(Default::default());
     let mut is_foreign = true;
     for at in 0..count as usize {
         // SAFETY: the caller's promise; `count` are there.
@@ -211,7 +211,7 @@ mod tests {
     /// No descriptor of the test's process.
     const POLLED: c_int = 900_003;
 
-    fn poll(fds: &[c_int], looks: bool) -> Straight<Polled> {
+    fn poll(fds: &[c_int], looks: bool) -> Straight<SettledPoll> {
         let mut fds: Vec<_> =
             fds.iter().map(|fd| pollfd { fd: *fd, events: libc::POLLIN, revents: 0 }).collect();
         // SAFETY: the array is there.
