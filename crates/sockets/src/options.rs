@@ -94,19 +94,13 @@ pub(crate) unsafe fn set(
             Kind::TcpIdle | Kind::Listener | Kind::Stream => {
                 set_tcp(runtime, object, level, name, word, bytes)
             }
-            Kind::Carried | Kind::Moving if name == libc::SO_RCVLOWAT => carrier::stays(object, KERNELS),
-            Kind::Memory => set_in_memory(object, name, word),
+            Kind::Carried | Kind::Moving | Kind::Memory if name == libc::SO_RCVLOWAT => {
+                object.receive_low_water.store(low_water(word.unwrap_or(0)), Ordering::Relaxed);
+            }
             _ => {}
         },
     }
     Ok(0)
-}
-
-/// What the socket layer itself does for a connection in memory.
-fn set_in_memory(object: &Object, name: c_int, word: Option<c_int>) {
-    if name == libc::SO_RCVLOWAT {
-        object.receive_low_water.store(low_water(word.unwrap_or(0)), Ordering::Relaxed);
-    }
 }
 
 /// What parameters set on a new socket: the kernel's socket says and does the same, and so do those that are accepted

@@ -45,6 +45,7 @@ pub(crate) fn accepted(listener: &'static Object, fd: c_int, nonblocking: bool) 
     {
         mine.store(theirs.load(Ordering::Relaxed), Ordering::Relaxed);
     }
+    object.receive_low_water.store(listener.receive_low_water.load(Ordering::Relaxed), Ordering::Relaxed);
     enter(fd, object);
 }
 
@@ -157,7 +158,8 @@ pub(crate) unsafe fn receive(
     flags: c_int,
 ) -> Carried {
     memory::before_call(runtime, object, fd);
-    if flags & (libc::MSG_WAITALL | libc::MSG_OOB | libc::MSG_ERRQUEUE) == 0 {
+    let is_kernels = flags & (libc::MSG_OOB | libc::MSG_ERRQUEUE) != 0;
+    if !is_kernels && !waits_for_more(object, fd, flags) {
         judge::before_call(runtime, object, fd);
     } else if object.kind() != Kind::Memory {
         stays(object, Verdict::CallOfTheKernel);
@@ -257,6 +259,19 @@ pub(crate) unsafe fn send_file(
         counts::in_kernel(object, sent as usize, false);
     }
     Carried::Done(told(runtime, sent))
+}
+
+/// Whether a receive waits for more than comes at once. A look takes what there is, and the kernel's socket does not
+/// know how much the call has got before: such a call is the kernel's whole.
+fn waits_for_more(object: &Object, fd: c_int, flags: c_int) -> bool {
+    if flags & libc::MSG_WAITALL != 0 {
+        return true;
+    }
+    if !may_wait(object, flags) {
+        return false;
+    }
+    memory::know_options(object, fd);
+    object.receive_low_water.load(Ordering::Relaxed) > 1
 }
 
 pub(super) fn has_to_stay(object: &Object) -> bool {
