@@ -10,14 +10,16 @@ use crate::{File, free_port, parts, preloaded, text};
 /// `echo.py server PORT COUNT` serves so many connections, one after the other; `echo.py client PORT` makes one, and
 /// prints whether it had a segment at its end. `forks`: each end has a child, which ends, and then there is a segment
 /// again. `fill`: before anybody reads, both sides send many short messages.
+/// `whole`: each receive waits for all (MSG_WAITALL).
 /// `sleeps`: no end polls, and the client goes on until it has no segment any more.
 const ECHO: &str = r#"
 import os, signal, socket, sys
-ROUNDS, SHORT = 40, 20000
+ROUNDS, SHORT, WHOLE = 40, 20000, 100
+WAITS = "whole" in sys.argv
 def all_of(connection, count):
     got = b""
     while len(got) < count:
-        piece = connection.recv(count - len(got))
+        piece = connection.recv(count - len(got), socket.MSG_WAITALL * WAITS)
         assert piece, "ended early"
         got += piece
     return got
@@ -49,7 +51,8 @@ if role == "server":
     for _ in range(int(sys.argv[3])):
         connection, _ = listener.accept()
         with connection:
-            while (got := connection.recv(65536)) and got != b"fill":
+            most = WHOLE if WAITS else 65536
+            while (got := connection.recv(most, socket.MSG_WAITALL * WAITS)) and got != b"fill":
                 if got == b"fork":
                     fork()
                 connection.sendall(b"go" if got == b"fork" else got)
@@ -64,7 +67,7 @@ else:
         sys.exit()
     try:
         for at in range(ROUNDS):
-            said = bytes([at]) * (1 + at * 97)
+            said = bytes([at]) * (WHOLE if WAITS else 1 + at * 97)
             connection.sendall(said)
             assert all_of(connection, len(said)) == said
         if fills:
@@ -222,6 +225,14 @@ fn ends_that_sleep_for_each_message_go_back_to_loopback() {
     let is_told = |log: &str| log.contains("TCP carries it: both its ends sleep for each message");
     assert!(is_told(&log), "{log}");
     rig::eventually("the server tells it, too", || is_told(&server.log()));
+}
+
+#[test]
+fn ends_that_wait_for_whole_messages_meet() {
+    let Some((library, _)) = parts() else { return };
+    let both = rules_of("both", "both");
+    let server = EchoServer::start_with(1, Some((&library, &both)), &["whole"]);
+    assert_eq!(server.client(Some((&library, &both)), &["whole"]).0, "echoed segment\n");
 }
 
 #[test]

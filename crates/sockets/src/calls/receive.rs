@@ -27,7 +27,7 @@ pub unsafe fn recvfrom(
     carrier::before_any_call(runtime, object, fd);
     let mut piece = message::piece(buffer, size);
     match object.kind() {
-        Kind::Stream | Kind::Memory => {
+        kind if is_moved_in_parts(kind, flags) => {
             let mut into = match flags & libc::MSG_TRUNC {
                 // SAFETY: the application's buffer.
                 0 => unsafe { message::one(&piece) }?,
@@ -61,7 +61,7 @@ pub unsafe fn recvfrom(
             let mut message = header(&mut piece, 1);
             let target = Target::Bytes(&raw mut message);
             // SAFETY: the header is ours, its buffer is the application's.
-            match unsafe { carrier::receive(runtime, object, fd, target, flags) } {
+            match unsafe { carrier::receive(runtime, object, fd, target, flags, &mut None) } {
                 Carried::Done(answer) => {
                     let got = answer?;
                     tell_no_name(address, len)?;
@@ -72,6 +72,16 @@ pub unsafe fn recvfrom(
             }
         }
         _ => kernel(),
+    }
+}
+
+/// Whether a call is more than one of the kernel's: the connection is not there, or may move before all has come.
+#[inline]
+fn is_moved_in_parts(kind: Kind, flags: c_int) -> bool {
+    match kind {
+        Kind::Stream | Kind::Memory => true,
+        Kind::Carried | Kind::Moving => flags & libc::MSG_WAITALL != 0,
+        _ => false,
     }
 }
 
@@ -113,7 +123,7 @@ unsafe fn receive_message(
     // SAFETY: the application's message.
     let message = unsafe { &mut *message };
     match object.kind() {
-        Kind::Stream | Kind::Memory => {
+        kind if is_moved_in_parts(kind, flags) => {
             // SAFETY: the application's iovecs.
             let mut into = unsafe { message::buffers(message.msg_iov, message.msg_iovlen, libc::EMSGSIZE) }?;
             let call = Call::begin(runtime, object, fd, flags);
@@ -126,7 +136,8 @@ unsafe fn receive_message(
         }),
         Kind::Carried | Kind::Moving => {
             // SAFETY: as above.
-            match unsafe { carrier::receive(runtime, object, fd, Target::Message(message), flags) } {
+            match unsafe { carrier::receive(runtime, object, fd, Target::Message(message), flags, &mut None) }
+            {
                 Carried::Done(answer) => answer,
                 // SAFETY: as above.
                 Carried::Moved => unsafe { receive_message(runtime, object, fd, message, flags) },

@@ -3,7 +3,7 @@
 //! Each carrier does its part of a call: it moves the cursor over the application's buffers past what it moved, and
 //! says how the part ended ([`Carried`]). What the whole call owes, its count and SIGPIPE, is settled here alone.
 
-use super::{Carried, Target, may_wait, on_wire, stays};
+use super::{Carried, Target, may_wait, on_wire};
 use crate::answer::{Answer, Stop, Why};
 use crate::counts;
 use crate::errno::fail;
@@ -15,7 +15,6 @@ use crate::runtime::Runtime;
 use crate::tcp;
 use core::sync::atomic::Ordering;
 use libc::{c_int, msghdr, ssize_t};
-use stats::Verdict;
 
 /// One call, and what was true when it began: its object may be another socket's once the connection is left to the
 /// kernel.
@@ -64,26 +63,26 @@ impl Call {
             0 => wanted.min(object.receive_low_water.load(Ordering::Relaxed) as usize),
             _ => wanted,
         };
+        let mut deadline = None;
         loop {
             let least = enough.saturating_sub(wanted - into.left());
             let (kind, moves) = (object.kind(), object.moves.load(Ordering::Acquire));
             let part = match kind {
                 Kind::Stream => tcp::recv(runtime, object, into, least, flags),
                 Kind::Memory => memory::receive(runtime, object, fd, into, least, flags),
-                Kind::Carried | Kind::Moving if wanted == into.left() => {
+                Kind::Carried | Kind::Moving => {
                     let mut pieces = NO_PIECES;
                     let mut own = into.message(&mut pieces, usize::MAX);
                     let target = match message.as_deref_mut() {
-                        Some(message) => Target::Message(message),
-                        None => Target::Bytes(&raw mut own),
+                        Some(message) if wanted == into.left() => Target::Message(message),
+                        _ => Target::Bytes(&raw mut own),
                     };
                     // SAFETY: the application's message, or buffers.
-                    unsafe { super::receive(runtime, object, fd, target, flags) }
-                }
-                // A call that waits for more than comes at once is in the kernel whole, as long as it takes.
-                Kind::Carried | Kind::Moving => {
-                    stays(object, Verdict::CallOfTheKernel);
-                    Carried::Done(Err(Stop::Kernel(Why::NotOurs)))
+                    let part = unsafe { super::receive(runtime, object, fd, target, flags, &mut deadline) };
+                    if self.wants_more(&part, into, least) {
+                        continue;
+                    }
+                    part
                 }
                 _ => Carried::Done(Err(Stop::Kernel(Why::NotOurs))),
             };
@@ -105,6 +104,17 @@ impl Call {
                 Next::Over(answer) => return answer,
             }
         }
+    }
+
+    /// Whether a call that waits for `least` bytes goes on behind a part in the kernel.
+    #[cold]
+    fn wants_more(&self, part: &Carried, into: &mut Buffers<'_>, least: usize) -> bool {
+        let Carried::Done(Ok(got @ 1..)) = *part else { return false };
+        if self.flags & (libc::MSG_PEEK | libc::MSG_OOB | libc::MSG_ERRQUEUE) != 0 {
+            return false;
+        }
+        into.pass(got as usize);
+        self.may_wait && (got as usize) < least
     }
 
     /// A stream's bytes come with nothing beside them.

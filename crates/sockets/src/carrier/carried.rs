@@ -146,7 +146,8 @@ impl Target {
     }
 }
 
-/// recvmsg(2), and what is less.
+/// recvmsg(2), and what is less: what comes first, of a call with MSG_WAITALL too unless it sleeps in the kernel.
+/// `deadline`: when the call's time is over; reckoned when it first waits here.
 ///
 /// # Safety
 /// The application's message, or buffers.
@@ -156,10 +157,10 @@ pub(crate) unsafe fn receive(
     fd: c_int,
     target: Target,
     flags: c_int,
+    deadline: &mut Option<u64>,
 ) -> Carried {
     memory::before_call(runtime, object, fd);
-    let is_kernels = flags & (libc::MSG_OOB | libc::MSG_ERRQUEUE) != 0;
-    if !is_kernels && !waits_for_more(object, fd, flags) {
+    if !is_kernels_whole(object, fd, flags) {
         judge::before_call(runtime, object, fd);
     } else if object.kind() != Kind::Memory {
         stays(object, Verdict::CallOfTheKernel);
@@ -176,11 +177,17 @@ pub(crate) unsafe fn receive(
         // SAFETY: the caller's promise.
         Some(unsafe { target.fill(runtime, object.shadow(fd), flags) })
     };
-    let look = || receive(flags | libc::MSG_DONTWAIT, LOOKS).and_then(|got| outcome(runtime, got));
+    let look = || {
+        receive(flags & !libc::MSG_WAITALL | libc::MSG_DONTWAIT, LOOKS).and_then(|got| outcome(runtime, got))
+    };
     let answer = if sleeps_there(runtime, object, flags) {
         receive(flags, SLEEPS).map_or(Carried::Moved, |got| Carried::Done(told(runtime, got)))
     } else {
-        wait(runtime, object, fd, libc::POLLIN, (flags, &object.receive_timeout), moves, look)
+        let until = || {
+            *deadline = deadline.or_else(|| deadline_of(&object.receive_timeout));
+            *deadline
+        };
+        wait(runtime, object, fd, libc::POLLIN, (flags, until), moves, look)
     };
     if let Carried::Done(Ok(got @ 1..)) = answer {
         judge::in_kernel(object, got as usize);
@@ -219,7 +226,8 @@ pub(crate) fn send(
             let got = unsafe { runtime.os.send_bytes(object.shadow(fd), &message, flags) };
             outcome(runtime, got)
         };
-        match wait(runtime, object, fd, libc::POLLOUT, (flags, &object.send_timeout), moves, look) {
+        let until = || deadline_of(&object.send_timeout);
+        match wait(runtime, object, fd, libc::POLLOUT, (flags, until), moves, look) {
             Carried::Done(Ok(n)) => {
                 sent += n;
                 data.pass(n as usize);
@@ -261,10 +269,11 @@ pub(crate) unsafe fn send_file(
     Carried::Done(told(runtime, sent))
 }
 
-/// Whether a receive waits for more than comes at once. A look takes what there is, and the kernel's socket does not
-/// know how much the call has got before: such a call is the kernel's whole.
-fn waits_for_more(object: &Object, fd: c_int, flags: c_int) -> bool {
-    if flags & libc::MSG_WAITALL != 0 {
+/// Whether only one call of the kernel's can do it. The kernel wakes for SO_RCVLOWAT bytes, whatever a call has taken
+/// before, and what is only looked at (MSG_PEEK) ends each wait for more.
+fn is_kernels_whole(object: &Object, fd: c_int, flags: c_int) -> bool {
+    const LOOKS_AT_ALL: c_int = libc::MSG_PEEK | libc::MSG_WAITALL;
+    if flags & (libc::MSG_OOB | libc::MSG_ERRQUEUE) != 0 || flags & LOOKS_AT_ALL == LOOKS_AT_ALL {
         return true;
     }
     if !may_wait(object, flags) {
@@ -308,12 +317,16 @@ fn outcome(runtime: &Runtime, got: ssize_t) -> Option<Answer<ssize_t>> {
     }
 }
 
+fn deadline_of(timeout: &AtomicU64) -> Option<u64> {
+    waits::deadline_of(timeout.load(Ordering::Relaxed))
+}
+
 fn wait(
     runtime: &'static Runtime,
     object: &'static Object,
     fd: c_int,
     events: i16,
-    (flags, timeout): (c_int, &AtomicU64),
+    (flags, until): (c_int, impl FnOnce() -> Option<u64>),
     moves: u32,
     mut look: impl FnMut() -> Option<Answer<ssize_t>>,
 ) -> Carried {
@@ -326,8 +339,7 @@ fn wait(
         };
     }
     memory::know_options(object, fd);
-    let deadline = waits::deadline_of(timeout.load(Ordering::Relaxed));
-    match waits::call(runtime, object, fd, events, deadline, moves, look) {
+    match waits::call(runtime, object, fd, events, until(), moves, look) {
         Ok(answer) => Carried::Done(answer),
         Err(Stopped::Moved) if fd_table::names(fd, object) => Carried::Moved,
         Err(stopped) => Carried::Done(stopped.answer()),
