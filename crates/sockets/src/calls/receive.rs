@@ -1,6 +1,5 @@
 //! Receiving: from an engine, from memory, from the kernel, or from whatever carries a connection after a move.
 
-use super::whole::stays_if_carried;
 use super::{MESSAGES_MAX, hearing_for, kernel};
 use crate::answer::Answer;
 use crate::carrier::{self, Call, Carried, Target};
@@ -156,13 +155,11 @@ pub unsafe fn recvmmsg(
     timeout: *mut timespec,
 ) -> Answer<c_int> {
     let (_, object) = hearing_for(fd, flags)?;
-    if object.kind() != Kind::Memory {
-        stays_if_carried(object);
-    }
     let may_wait = flags & libc::MSG_DONTWAIT == 0 && !object.nonblocking.load(Ordering::Relaxed);
     match object.kind() {
         Kind::Stream if object.leg().is_some() => {}
         Kind::Memory => {}
+        Kind::Carried | Kind::Moving if !carrier::has_to_stay(object) => {}
         // Without legs one that waits does so message by message, since it may get them meanwhile.
         Kind::Udp if object.leg().is_some() || may_wait => {}
         _ => return kernel(),

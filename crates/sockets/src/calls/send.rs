@@ -1,6 +1,5 @@
 //! Sending: on whatever carries the socket, and what is left of a send on what carries it after a move.
 
-use super::whole::stays_if_carried;
 use super::{MESSAGES_MAX, kernel, ours_for};
 use crate::address::{self, Named};
 use crate::answer::{Answer, Stop, Why};
@@ -174,12 +173,11 @@ pub unsafe fn sendmsg(fd: c_int, message: *const msghdr, flags: c_int) -> Answer
 pub unsafe fn sendmmsg(fd: c_int, messages: *mut mmsghdr, count: c_uint, flags: c_int) -> Answer<c_int> {
     let (_, object) = sender(fd, flags)?;
     if flags & SEND_DUMMY == 0 {
-        if object.kind() != Kind::Memory {
-            stays_if_carried(object);
-        }
-        let is_carried = object.leg().is_some() && matches!(object.kind(), Kind::Stream | Kind::Udp);
-        if !is_carried && object.kind() != Kind::Memory {
-            return kernel();
+        match object.kind() {
+            Kind::Stream | Kind::Udp if object.leg().is_some() => {}
+            Kind::Memory => {}
+            Kind::Carried | Kind::Moving if !carrier::has_to_stay(object) => {}
+            _ => return kernel(),
         }
     }
     message::check_room(messages, count as usize)?;

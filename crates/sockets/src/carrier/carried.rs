@@ -283,7 +283,8 @@ fn is_kernels_whole(object: &Object, fd: c_int, flags: c_int) -> bool {
     object.receive_low_water.load(Ordering::Relaxed) > 1
 }
 
-pub(super) fn has_to_stay(object: &Object) -> bool {
+/// Whether the kernel carries it for good.
+pub(crate) fn has_to_stay(object: &Object) -> bool {
     object.price.load(Ordering::SeqCst) == u32::MAX
 }
 

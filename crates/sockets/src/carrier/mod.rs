@@ -33,7 +33,8 @@ mod trial;
 
 pub(crate) use across::{Call, raised};
 pub(crate) use carried::{
-    Carried, Target, accepted, begin, enter, may_wait, receive, send, send_file, stays, wait_while_moving,
+    Carried, Target, accepted, begin, enter, has_to_stay, may_wait, receive, send, send_file, stays,
+    wait_while_moving,
 };
 pub(crate) use datagrams::{
     begin_datagrams, begins_late, datagram, datagram_on_wire, demand_datagrams, is_due_at_once,
