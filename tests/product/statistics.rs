@@ -15,6 +15,16 @@ local = socket.socket()
 local.connect_ex(('127.0.0.1', 1))
 ";
 
+/// Before it serves: sockets share their ports (SO_REUSEPORT).
+const SHARES: &str = "\
+import socket
+class Shared(socket.socket):
+    def __init__(self, *words):
+        super().__init__(*words)
+        self.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEPORT, 1)
+socket.socket = Shared
+";
+
 /// One accelerated socket in the parent, one for the kernel in the child.
 const FORKS: &str = "\
 import os,socket,sys,time
@@ -132,6 +142,26 @@ fn counts_are_what_the_programs_exchanged_and_the_file_goes_with_the_process() {
     assert!(!file.exists(), "the file outlived its process");
     let words = std::fs::read_to_string(words).unwrap();
     assert!(words.contains(&format!("/ {} / 0 / 0 [kilobytes", ROUNDS + 1)), "{words}");
+}
+
+/// Calls on it would pay for being asked each time where it belongs.
+#[test]
+fn a_datagram_socket_that_never_moves_is_left_to_the_kernel_once_it_would() {
+    let Some(world) = world(&Options::default()) else { return };
+    let World { hosts, library } = &world;
+    let folder = Folder::new("kept");
+    let address = hosts.right.address.to_string();
+    let script = [SHARES, talk::DATAGRAM_SERVER].concat();
+    let server = preloaded(python(&hosts.right, &script, &address), library, &folder);
+    let mut server = server.environment("SIDESTEP_CARRIER", "late").start().unwrap();
+    server.wait_for_output("ready", DEADLINE).unwrap();
+    ask(&hosts.left, &address, "twelve bytes", 10 * ROUNDS);
+    let told = folder.read(server.pid());
+    let kept = told.sockets.iter().find(|socket| socket.flags.value() & stats::flag::LEFT != 0);
+    assert_eq!(kept.expect("a socket that was left").why.value(), Why::Unsupported as u64);
+    assert_eq!(told.process.sockets_accelerated.value(), 0);
+    ask(&hosts.left, &address, "quit", 1);
+    server.finish(DEADLINE).and_then(Finished::success).unwrap();
 }
 
 #[test]

@@ -265,7 +265,16 @@ fn to_wire(
                 object.price.fetch_max(calls.saturating_mul(2), Ordering::Relaxed);
                 logger::debug!("fd {fd}: datagrams are not moved to the wire yet: {}", what.text());
             }
-            Err(Refusal::Never(_) | Refusal::Kernel(_)) => object.price.store(u32::MAX, Ordering::Relaxed),
+            // It was left to the kernel where that was found.
+            Err(Refusal::Never(Verdict::NotTold)) => {}
+            Err(Refusal::Never(what)) => {
+                counts::judged(object.counts(), what, seen);
+                offload::forget(runtime, object, Why::Unsupported);
+                logger::debug!("fd {fd}: datagrams are the kernel's: {}", what.text());
+            }
+            Err(Refusal::Kernel(why)) => {
+                let _ = offload::fall_back::<()>(runtime, object, why, "UDP socket");
+            }
         }
     }
 }

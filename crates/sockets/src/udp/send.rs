@@ -6,6 +6,7 @@ use crate::answer::{Answer, Stop, Why};
 use crate::carrier;
 use crate::counts;
 use crate::errno::fail;
+use crate::fd_table;
 use crate::lane::{Inner, Lane, Tx};
 use crate::message::Buffers;
 use crate::object::Object;
@@ -49,7 +50,8 @@ pub(crate) fn send(
     }
     if carrier::waits(object) {
         late(runtime, object, fd, to, data.remaining());
-        if object.leg().is_none() && carrier::waits(object) {
+        // Where it was left to the kernel, the object may be another socket's.
+        if object.leg().is_none() || !fd_table::names(fd, object) {
             return Err(Stop::Kernel(Why::NotOurs));
         }
     }
