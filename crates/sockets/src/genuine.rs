@@ -3,6 +3,8 @@
 //! `message.rs`).
 
 use crate::address::{self, Given, Wanted};
+use crate::answer::Answer;
+use crate::errno::fail;
 use crate::os::Os;
 use crate::wait::arguments::{sigset, timespec_of};
 use core::ptr::null_mut;
@@ -41,6 +43,11 @@ impl Os {
     pub(crate) fn close_descriptor(&self, fd: c_int) {
         // SAFETY: no pointers.
         unsafe { (self.close)(fd) };
+    }
+
+    /// What a genuine call returned, as ours say it.
+    pub(crate) fn answer(&self, got: ssize_t) -> Answer<ssize_t> {
+        if got >= 0 { Ok(got) } else { fail(self.errno()) }
     }
 
     /// recvmsg(2) of bytes, and who sent them if the message has room for a name; flags are not told. One piece comes

@@ -117,6 +117,12 @@ pub(crate) unsafe fn buffers<'a>(pieces: *const iovec, count: usize, too_many: i
     Ok(Buffers { next: pieces, pieces: count, passed: 0, left, _life: PhantomData })
 }
 
+/// Bytes that a message of ours has room for, or holds.
+pub(crate) fn room(message: &msghdr) -> usize {
+    // SAFETY: `Buffers::message` made it, of pieces that are there.
+    (0..message.msg_iovlen).map(|i| unsafe { message.msg_iov.add(i).read_unaligned() }.iov_len).sum()
+}
+
 /// One buffer as an iovec, for [`one`].
 pub(crate) fn piece(buffer: *const c_void, size: usize) -> iovec {
     iovec { iov_base: buffer.cast_mut(), iov_len: size }
@@ -200,14 +206,18 @@ impl Buffers<'_> {
             return message;
         }
         let mut passed = self.passed;
-        let count = self.pieces.min(pieces.len());
-        for (i, slot) in pieces[..count].iter_mut().enumerate() {
+        let mut count = 0;
+        for i in 0..self.pieces {
             // SAFETY: within the array that `buffers` or `one` was given: `pieces` of it remain.
             let piece = unsafe { self.next.add(i).read_unaligned() };
             let len = (piece.iov_len - passed).min(most);
-            slot.write(iovec { iov_base: piece.iov_base.wrapping_byte_add(passed), iov_len: len });
-            most -= len;
-            passed = 0;
+            let base = piece.iov_base.wrapping_byte_add(core::mem::take(&mut passed));
+            // A message of empty pieces alone would be answered as the end.
+            if len > 0 {
+                let Some(slot) = pieces.get_mut(count) else { break };
+                slot.write(iovec { iov_base: base, iov_len: len });
+                (count, most) = (count + 1, most - len);
+            }
         }
         (message.msg_iov, message.msg_iovlen) = (pieces.as_mut_ptr().cast(), count as _);
         message

@@ -1,8 +1,8 @@
 //! Receiving: from an engine, from memory, from the kernel, or from whatever carries a connection after a move.
 
 use super::{MESSAGES_MAX, hearing_for, kernel};
-use crate::answer::Answer;
-use crate::carrier::{self, Call, Carried, Target};
+use crate::answer::{Answer, Stop};
+use crate::carrier::{self, Call, Carried, Parts, Target};
 use crate::counts;
 use crate::errno::fail;
 use crate::message;
@@ -60,7 +60,7 @@ pub unsafe fn recvfrom(
             let mut message = header(&mut piece, 1);
             let target = Target::Bytes(&raw mut message);
             // SAFETY: the header is ours, its buffer is the application's.
-            match unsafe { carrier::receive(runtime, object, fd, target, flags, &mut None) } {
+            match unsafe { carrier::receive(runtime, object, fd, target, flags, &mut Parts::default()) } {
                 Carried::Done(answer) => {
                     let got = answer?;
                     tell_no_name(address, len)?;
@@ -135,8 +135,9 @@ unsafe fn receive_message(
         }),
         Kind::Carried | Kind::Moving => {
             // SAFETY: as above.
-            match unsafe { carrier::receive(runtime, object, fd, Target::Message(message), flags, &mut None) }
-            {
+            match unsafe {
+                carrier::receive(runtime, object, fd, Target::Message(message), flags, &mut Parts::default())
+            } {
                 Carried::Done(answer) => answer,
                 // SAFETY: as above.
                 Carried::Moved => unsafe { receive_message(runtime, object, fd, message, flags) },
@@ -154,7 +155,7 @@ pub unsafe fn recvmmsg(
     flags: c_int,
     timeout: *mut timespec,
 ) -> Answer<c_int> {
-    let (_, object) = hearing_for(fd, flags)?;
+    let (runtime, object) = hearing_for(fd, flags)?;
     let may_wait = flags & libc::MSG_DONTWAIT == 0 && !object.nonblocking.load(Ordering::Relaxed);
     match object.kind() {
         Kind::Stream if object.leg().is_some() => {}
@@ -174,7 +175,12 @@ pub unsafe fn recvmmsg(
         // SAFETY: within the application's array.
         let entry = unsafe { &mut *messages.add(i as usize) };
         // SAFETY: as above.
-        match unsafe { recvmsg(fd, &raw mut entry.msg_hdr, flags) } {
+        let mut got = unsafe { recvmsg(fd, &raw mut entry.msg_hdr, flags) };
+        if i > 0 && matches!(got, Err(Stop::Kernel(_))) {
+            // SAFETY: as above.
+            got = runtime.os.answer(unsafe { (runtime.os.recvmsg)(fd, &raw mut entry.msg_hdr, flags) });
+        }
+        match got {
             Ok(got) => entry.msg_len = got as c_uint,
             Err(stop) => return if i > 0 { Ok(i as c_int) } else { Err(stop) },
         }

@@ -171,7 +171,7 @@ pub unsafe fn sendmsg(fd: c_int, message: *const msghdr, flags: c_int) -> Answer
 
 /// sendmmsg(2).
 pub unsafe fn sendmmsg(fd: c_int, messages: *mut mmsghdr, count: c_uint, flags: c_int) -> Answer<c_int> {
-    let (_, object) = sender(fd, flags)?;
+    let (runtime, object) = sender(fd, flags)?;
     if flags & SEND_DUMMY == 0 {
         match object.kind() {
             Kind::Stream | Kind::Udp if object.leg().is_some() => {}
@@ -185,10 +185,19 @@ pub unsafe fn sendmmsg(fd: c_int, messages: *mut mmsghdr, count: c_uint, flags: 
         // SAFETY: within the application's array.
         let entry = unsafe { &mut *messages.add(i as usize) };
         // SAFETY: as above.
-        match unsafe { sendmsg(fd, &raw const entry.msg_hdr, flags) } {
+        let mut sent = unsafe { sendmsg(fd, &raw const entry.msg_hdr, flags) };
+        if i > 0 && matches!(sent, Err(Stop::Kernel(_))) {
+            // SAFETY: as above.
+            sent = runtime.os.answer(unsafe { (runtime.os.sendmsg)(fd, &raw const entry.msg_hdr, flags) });
+        }
+        match sent {
             Ok(sent) => entry.msg_len = sent as c_uint,
             Err(_) if i > 0 => return Ok(i as c_int),
             Err(stop) => return Err(stop),
+        }
+        // What follows a message that went in part would be taken for its rest.
+        if object.kind() != Kind::Udp && (entry.msg_len as usize) < message::room(&entry.msg_hdr) {
+            return Ok(i as c_int + 1);
         }
     }
     Ok(count.min(MESSAGES_MAX) as c_int)

@@ -3,13 +3,13 @@
 //! Each carrier does its part of a call: it moves the cursor over the application's buffers past what it moved, and
 //! says how the part ended ([`Carried`]). What the whole call owes, its count and SIGPIPE, is settled here alone.
 
-use super::{Carried, Target, may_wait, on_wire};
+use super::{Carried, Parts, Target, may_wait, on_wire};
 use crate::answer::{Answer, Stop, Why};
 use crate::counts;
 use crate::errno::fail;
 use crate::fd_table;
 use crate::memory;
-use crate::message::{Buffers, NO_PIECES};
+use crate::message::{self, Buffers, NO_PIECES};
 use crate::object::{Kind, Object};
 use crate::runtime::Runtime;
 use crate::tcp;
@@ -63,23 +63,27 @@ impl Call {
             0 => wanted.min(object.receive_low_water.load(Ordering::Relaxed) as usize),
             _ => wanted,
         };
-        let mut deadline = None;
+        let mut parts = Parts::default();
+        let mut is_told = false;
         loop {
             let least = enough.saturating_sub(wanted - into.left());
             let (kind, moves) = (object.kind(), object.moves.load(Ordering::Acquire));
+            parts.goes_on = wanted != into.left();
             let part = match kind {
-                Kind::Stream => tcp::recv(runtime, object, into, least, flags),
-                Kind::Memory => memory::receive(runtime, object, fd, into, least, flags),
+                Kind::Stream => tcp::recv(runtime, object, into, (least, parts.goes_on), flags),
+                Kind::Memory => memory::receive(runtime, object, fd, into, (least, parts.goes_on), flags),
                 Kind::Carried | Kind::Moving => {
                     let mut pieces = NO_PIECES;
                     let mut own = into.message(&mut pieces, usize::MAX);
                     let target = match message.as_deref_mut() {
-                        Some(message) if wanted == into.left() => Target::Message(message),
+                        Some(message) if !parts.goes_on => Target::Message(message),
                         _ => Target::Bytes(&raw mut own),
                     };
                     // SAFETY: the application's message, or buffers.
-                    let part = unsafe { super::receive(runtime, object, fd, target, flags, &mut deadline) };
-                    if self.wants_more(&part, into, least) {
+                    let part = unsafe { super::receive(runtime, object, fd, target, flags, &mut parts) };
+                    let is_more = self.wants_more(&part, into, least) && !parts.is_over;
+                    is_told |= wanted != into.left();
+                    if is_more {
                         continue;
                     }
                     part
@@ -91,17 +95,26 @@ impl Call {
                 Next::Part => {}
                 Next::Kernel(_) if taken > 0 => {
                     let rest = self.received_by_kernel(into, enough.saturating_sub(taken));
-                    self.tells_no_more(message);
+                    if !is_told {
+                        self.tells_no_more(message);
+                    }
                     return Ok((taken + rest) as ssize_t);
                 }
                 Next::Kernel(why) => return Err(Stop::Kernel(why)),
                 Next::Over(answer) if matches!(kind, Kind::Stream | Kind::Memory) => {
-                    if answer.is_ok() {
+                    if answer.is_ok() && !is_told {
                         self.tells_no_more(message);
                     }
                     return counts::receive(object, answer);
                 }
-                Next::Over(answer) => return answer,
+                Next::Over(answer) => {
+                    if let Ok(got @ 1..) = answer
+                        && flags & libc::MSG_WAITALL != 0
+                    {
+                        super::brought(object, got as usize);
+                    }
+                    return answer;
+                }
             }
         }
     }
@@ -114,7 +127,7 @@ impl Call {
             return false;
         }
         into.pass(got as usize);
-        self.may_wait && (got as usize) < least
+        self.may_wait && (got as usize) < least && fd_table::names(self.fd, self.object)
     }
 
     /// A stream's bytes come with nothing beside them.
@@ -210,11 +223,16 @@ impl Call {
                 if least > 0 { (least, libc::MSG_WAITALL) } else { (usize::MAX, libc::MSG_DONTWAIT) };
             let mut pieces = NO_PIECES;
             let mut message = into.message(&mut pieces, most);
+            let offered = message::room(&message);
             // SAFETY: the application's buffers, as far as nothing was received.
             let got = unsafe { (self.runtime.os.recvmsg)(self.fd, &raw mut message, self.flags | how) };
             let Ok(got @ 1..) = usize::try_from(got) else { break };
             into.pass(got);
             least = least.saturating_sub(got);
+            if got < offered {
+                // The kernel ended the call, and knows why.
+                break;
+            }
         }
         wanted - into.left()
     }

@@ -16,7 +16,7 @@ use crate::runtime::Runtime;
 use crate::wait::block::Stopped;
 use crate::wait::in_kernel as waits;
 use core::sync::atomic::{AtomicU64, Ordering};
-use libc::{c_int, msghdr, ssize_t};
+use libc::{c_int, msghdr, pollfd, ssize_t};
 use stats::Verdict;
 
 /// A socket that the kernel carries, and whose connections may move. `is_mapped`: its family is AF_INET6.
@@ -146,8 +146,19 @@ impl Target {
     }
 }
 
+/// What the parts of a receive hand on, from one to the next.
+#[derive(Default)]
+pub(crate) struct Parts {
+    /// When the call's time is over; reckoned when it first waits here.
+    deadline: Option<u64>,
+    /// Something was received: what ends the call from now on, an error, the urgent mark or a signal, is left to the
+    /// next one.
+    pub(super) goes_on: bool,
+    /// The kernel made the call as a whole, and ended it.
+    pub(super) is_over: bool,
+}
+
 /// recvmsg(2), and what is less: what comes first, of a call with MSG_WAITALL too unless it sleeps in the kernel.
-/// `deadline`: when the call's time is over; reckoned when it first waits here.
 ///
 /// # Safety
 /// The application's message, or buffers.
@@ -157,19 +168,23 @@ pub(crate) unsafe fn receive(
     fd: c_int,
     target: Target,
     flags: c_int,
-    deadline: &mut Option<u64>,
+    parts: &mut Parts,
 ) -> Carried {
-    memory::before_call(runtime, object, fd);
-    if !is_kernels_whole(object, fd, flags) {
-        judge::before_call(runtime, object, fd);
-    } else if object.kind() != Kind::Memory {
+    let goes_on = parts.goes_on;
+    if !goes_on {
+        memory::before_call(runtime, object, fd);
+    }
+    let is_whole = is_kernels_whole(object, fd, flags);
+    if is_whole && object.kind() != Kind::Memory {
         stays(object, Verdict::CallOfTheKernel);
+    } else if !is_whole && !goes_on {
+        judge::before_call(runtime, object, fd);
     }
     let moves = object.moves.load(Ordering::Acquire);
     if object.kind() != Kind::Carried {
         return Carried::Moved;
     }
-    if has_to_stay(object) {
+    if has_to_stay(object) && (is_whole || !goes_on) {
         return Carried::Done(Err(Stop::Kernel(Why::NotOurs)));
     }
     let receive = |flags, how| {
@@ -178,23 +193,47 @@ pub(crate) unsafe fn receive(
         Some(unsafe { target.fill(runtime, object.shadow(fd), flags) })
     };
     let look = || {
+        if goes_on && ends_here(object.shadow(fd)) {
+            return Some(Ok(0));
+        }
         receive(flags & !libc::MSG_WAITALL | libc::MSG_DONTWAIT, LOOKS).and_then(|got| outcome(runtime, got))
     };
-    let answer = if sleeps_there(runtime, object, flags) {
-        receive(flags, SLEEPS).map_or(Carried::Moved, |got| Carried::Done(told(runtime, got)))
+    let answer = if !goes_on && sleeps_there(runtime, object, flags) {
+        parts.is_over = true;
+        receive(flags, SLEEPS).map_or(Carried::Moved, |got| Carried::Done(runtime.os.answer(got)))
     } else {
         let until = || {
-            *deadline = deadline.or_else(|| deadline_of(&object.receive_timeout));
-            *deadline
+            parts.deadline = parts.deadline.or_else(|| deadline_of(&object.receive_timeout));
+            (parts.deadline, parts.deadline.is_none() && !goes_on)
         };
         wait(runtime, object, fd, libc::POLLIN, (flags, until), moves, look)
     };
-    if let Carried::Done(Ok(got @ 1..)) = answer {
-        judge::in_kernel(object, got as usize);
-        counts::in_kernel(object, got as usize, true);
+    if let Carried::Done(Ok(got @ 1..)) = answer
+        && flags & libc::MSG_WAITALL == 0
+    {
+        brought(object, got as usize);
     }
     answer
 }
+
+/// A call brought so many bytes by the kernel.
+pub(super) fn brought(object: &'static Object, bytes: usize) {
+    judge::in_kernel(object, bytes);
+    counts::in_kernel(object, bytes, true);
+}
+
+/// Whether a call that has received something ends here, as the kernel's would: at the urgent mark, or where an error
+/// is all that waits.
+fn ends_here(tcp: c_int) -> bool {
+    let asked = |what| sys::socket::ask(tcp, what).unwrap_or(0);
+    let mut one = [pollfd { fd: tcp, events: libc::POLLPRI, revents: 0 }];
+    let _ = sys::poll::poll(&mut one, Some(0), None);
+    one[0].revents & libc::POLLERR != 0 && asked(libc::FIONREAD as u32) == 0
+        || one[0].revents & libc::POLLPRI != 0 && asked(SIOCATMARK) != 0
+}
+
+/// include/uapi/asm-generic/sockios.h.
+const SIOCATMARK: u32 = 0x8905;
 
 /// Sends what `data` holds, as the calls without control messages do. `begins`: nothing of the call was sent before, so
 /// that what stays in the kernel may go there whole.
@@ -226,7 +265,10 @@ pub(crate) fn send(
             let got = unsafe { runtime.os.send_bytes(object.shadow(fd), &message, flags) };
             outcome(runtime, got)
         };
-        let until = || deadline_of(&object.send_timeout);
+        let until = || {
+            let deadline = deadline_of(&object.send_timeout);
+            (deadline, deadline.is_none())
+        };
         match wait(runtime, object, fd, libc::POLLOUT, (flags, until), moves, look) {
             Carried::Done(Ok(n)) => {
                 sent += n;
@@ -266,7 +308,7 @@ pub(crate) unsafe fn send_file(
         judge::in_kernel(object, sent as usize);
         counts::in_kernel(object, sent as usize, false);
     }
-    Carried::Done(told(runtime, sent))
+    Carried::Done(runtime.os.answer(sent))
 }
 
 /// Whether only one call of the kernel's can do it. The kernel wakes for SO_RCVLOWAT bytes, whatever a call has taken
@@ -302,11 +344,6 @@ fn sleeps_there(runtime: &Runtime, object: &Object, flags: c_int) -> bool {
         && counts::part(None).is_none()
 }
 
-/// What the kernel answered to a call that waited there.
-fn told(runtime: &Runtime, got: ssize_t) -> Answer<ssize_t> {
-    if got >= 0 { Ok(got) } else { fail(runtime.os.errno()) }
-}
-
 /// What the kernel answered; `None`: nothing yet.
 fn outcome(runtime: &Runtime, got: ssize_t) -> Option<Answer<ssize_t>> {
     match got {
@@ -318,16 +355,18 @@ fn outcome(runtime: &Runtime, got: ssize_t) -> Option<Answer<ssize_t>> {
     }
 }
 
+/// When a call ends that begins to wait now, under SO_RCVTIMEO or SO_SNDTIMEO.
 fn deadline_of(timeout: &AtomicU64) -> Option<u64> {
     waits::deadline_of(timeout.load(Ordering::Relaxed))
 }
 
+/// `until`: when the wait ends, and whether it goes on behind a handler that was installed with SA_RESTART.
 fn wait(
     runtime: &'static Runtime,
     object: &'static Object,
     fd: c_int,
     events: i16,
-    (flags, until): (c_int, impl FnOnce() -> Option<u64>),
+    (flags, until): (c_int, impl FnOnce() -> (Option<u64>, bool)),
     moves: u32,
     mut look: impl FnMut() -> Option<Answer<ssize_t>>,
 ) -> Carried {

@@ -13,6 +13,7 @@ use super::to_wire::Refusal;
 use crate::address;
 use crate::answer::Why;
 use crate::counts;
+use crate::fd_table;
 use crate::object::Object;
 use crate::offload;
 use crate::runtime::Runtime;
@@ -242,7 +243,8 @@ fn to_wire(
         runtime.parameters.carrier != Carrier::Kernel && holders::is_alone(object) && !has_place(object);
     // One thread moves it.
     let alone = if is_allowed { InFlight::alone(object) } else { None };
-    if alone.is_some() && waits(object) {
+    // Another thread may have left it to the kernel before.
+    if alone.is_some() && waits(object) && fd_table::names(fd, object) {
         let begun = sys::clock::now();
         let seen = object.traffic.seen();
         let calls = seen.0;
@@ -265,17 +267,28 @@ fn to_wire(
                 object.price.fetch_max(calls.saturating_mul(2), Ordering::Relaxed);
                 logger::debug!("fd {fd}: datagrams are not moved to the wire yet: {}", what.text());
             }
-            // It was left to the kernel where that was found.
-            Err(Refusal::Never(Verdict::NotTold)) => {}
             Err(Refusal::Never(what)) => {
                 counts::judged(object.counts(), what, seen);
-                offload::forget(runtime, object, Why::Unsupported);
                 logger::debug!("fd {fd}: datagrams are the kernel's: {}", what.text());
+                leave(runtime, object, fd, Why::Unsupported);
             }
             Err(Refusal::Kernel(why)) => {
-                let _ = offload::fall_back::<()>(runtime, object, why, "UDP socket");
+                logger::debug!("fd {fd}: datagrams are the kernel's: {}", why.text());
+                leave(runtime, object, fd, why);
             }
         }
+    }
+}
+
+/// A socket that will never move is the kernel's alone, unless it is already. It is there since it was made, so nobody
+/// is told. In strict mode its calls fail.
+fn leave(runtime: &'static Runtime, object: &'static Object, fd: c_int, why: Why) {
+    if runtime.parameters.strict {
+        object.price.store(u32::MAX, Ordering::Relaxed);
+    } else if fd_table::names(fd, object) {
+        counts::segment().left_to_kernel(why);
+        holders::leave(object);
+        offload::forget(runtime, object, why);
     }
 }
 
@@ -305,8 +318,9 @@ fn stand(
     }
     if remote.is_none() {
         for other in same_port::connected_in_kernel(object, local) {
-            to_wire(runtime, other, other.fd.load(Ordering::Relaxed), None, opens);
-            if waits(other) {
+            let number = other.fd.load(Ordering::Relaxed);
+            to_wire(runtime, other, number, None, opens);
+            if fd_table::names(number, other) && waits(other) {
                 return Err(Refusal::Later(Verdict::InCall));
             }
         }

@@ -32,8 +32,9 @@ mod to_wire;
 mod trial;
 
 pub(crate) use across::{Call, raised};
+use carried::brought;
 pub(crate) use carried::{
-    Carried, Target, accepted, begin, enter, has_to_stay, may_wait, receive, send, send_file, stays,
+    Carried, Parts, Target, accepted, begin, enter, has_to_stay, may_wait, receive, send, send_file, stays,
     wait_while_moving,
 };
 pub(crate) use datagrams::{

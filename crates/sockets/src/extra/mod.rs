@@ -135,7 +135,12 @@ impl Extra {
 fn accelerated(fd: c_int) -> Answer<(&'static Runtime, &'static Object)> {
     let (runtime, object) = calls::hearing(fd).or_else(|_| fail(libc::EINVAL))?;
     demand(runtime, object, fd);
-    if object.leg().is_some() { Ok((runtime, object)) } else { fail(libc::EINVAL) }
+    // What may not move was left to the kernel, and the object may be another socket's.
+    if object.leg().is_some() && fd_table::names(fd, object) {
+        Ok((runtime, object))
+    } else {
+        fail(libc::EINVAL)
+    }
 }
 
 /// Who uses the API on a socket wants it accelerated: if the kernel carries it, and it can move, it does now.

@@ -10,6 +10,7 @@ use crate::object::Object;
 use crate::runtime::Runtime;
 use crate::wait::block::{self, Stopped, Wait};
 use ::memory::{End, Joined, Source};
+use core::cell::Cell;
 use core::convert::Infallible;
 use core::sync::atomic::Ordering;
 use libc::{c_int, pollfd, ssize_t};
@@ -21,19 +22,20 @@ type Outcome = Option<Carried>;
 /// Bytes that are copied on the way to buffers that may not be there, or from several that are one message.
 const PIECE: usize = 2048;
 
-/// recvmsg(2), without what only the kernel has: what there is, `least` bytes if the call may wait.
+/// recvmsg(2), without what only the kernel has: what there is, `least` bytes if the call may wait. `goes_on`: the call
+/// has received before.
 pub(crate) fn receive(
     runtime: &'static Runtime,
     object: &'static Object,
     fd: c_int,
     into: &mut Buffers<'_>,
-    least: usize,
+    (least, goes_on): (usize, bool),
     flags: c_int,
 ) -> Carried {
     if flags & (libc::MSG_OOB | libc::MSG_ERRQUEUE) != 0 {
         return elsewhere(runtime, object, flags, "urgent data");
     }
-    let mut taken = 0;
+    let taken = Cell::new(0);
     let mut attempt = |now| {
         let begun = into.clone();
         let is_shut = object.shut.load(Ordering::Relaxed) & 1 != 0;
@@ -43,6 +45,11 @@ pub(crate) fn receive(
                 Got::Bytes(count) if flags & libc::MSG_PEEK != 0 && count < least && inner.is_over(tcp) => {
                     Got::Last(count)
                 }
+                // It ends the call, and is the next one's.
+                Got::Error(errno) if goes_on || taken.get() > 0 => {
+                    inner.untold = errno;
+                    Got::End
+                }
                 got => got,
             }
         })?;
@@ -51,7 +58,9 @@ pub(crate) fn receive(
             *into = begun;
         }
         let shows_too_little = matches!(got, Got::Bytes(_)) && flags & libc::MSG_PEEK != 0;
-        let done = answer(object, got, &mut taken, least, flags);
+        let mut so_far = taken.get();
+        let done = answer(object, got, &mut so_far, least, flags);
+        taken.set(so_far);
         if shows_too_little && done.is_none() { Some(None) } else { done.map(Some) }
     };
     let moves = object.moves.load(Ordering::Acquire);
@@ -59,28 +68,45 @@ pub(crate) fn receive(
         return done;
     }
     if !may_wait(object, flags) {
-        return Carried::Done(if taken > 0 { Ok(taken as ssize_t) } else { fail(libc::EAGAIN) });
+        return Carried::Done(if taken.get() > 0 { Ok(taken.get() as ssize_t) } else { fail(libc::EAGAIN) });
     }
     let one = [object];
     let kernel = [pollfd { fd, events: ready::kernel_part(object, libc::POLLIN), revents: 0 }];
     let kernel = if kernel[0].events != 0 { &kernel[..] } else { &[] };
     let wait = Wait { moves, ..Wait::to_receive(runtime, &one, kernel) };
-    let outcome = loop {
-        match block::until(runtime, &wait, &mut attempt) {
-            // What was shown stays where it is, and would end each sleep: more is asked for now and then.
-            Ok(None) => match until_later(runtime, &one, &wait) {
-                Stopped::TimedOut if wait.deadline.is_none_or(|end| sys::clock::now() < end) => {}
-                stopped => break Err(stopped),
-            },
-            Ok(Some(done)) => break Ok(done),
-            Err(stopped) => break Err(stopped),
-        }
+    let restartable = wait.restartable.get();
+    wait.restartable.set(restartable && !goes_on && taken.get() == 0);
+    let attempt = |now| {
+        let done = attempt(now);
+        wait.restartable.set(restartable && !goes_on && taken.get() == 0);
+        done
     };
+    let outcome = until_enough(runtime, &one, &wait, attempt);
     match outcome {
         Ok(done) => done,
         Err(Stopped::Moved) => Carried::Moved,
-        _ if taken > 0 => Carried::Done(Ok(taken as ssize_t)),
+        _ if taken.get() > 0 => Carried::Done(Ok(taken.get() as ssize_t)),
         Err(stopped) => Carried::Done(stopped.answer()),
+    }
+}
+
+/// Waits until an attempt says how the call ended; one that says `Some(None)` has shown (MSG_PEEK) less than is waited
+/// for.
+fn until_enough(
+    runtime: &'static Runtime,
+    one: &[&'static Object; 1],
+    wait: &Wait<'_>,
+    mut attempt: impl FnMut(u64) -> Option<Outcome>,
+) -> Result<Carried, Stopped> {
+    loop {
+        match block::until(runtime, wait, &mut attempt)? {
+            // What was shown stays where it is, and would end each sleep: more is asked for now and then.
+            None => match until_later(runtime, one, wait) {
+                Stopped::TimedOut if wait.deadline.is_none_or(|end| sys::clock::now() < end) => {}
+                stopped => return Err(stopped),
+            },
+            Some(done) => return Ok(done),
+        }
     }
 }
 
@@ -394,7 +420,7 @@ pub(crate) fn send(
     if flags & (libc::MSG_OOB | libc::MSG_ZEROCOPY) != 0 {
         return elsewhere(runtime, object, flags, "urgent data, or MSG_ZEROCOPY");
     }
-    let mut sent: usize = 0;
+    let sent = Cell::new(0usize);
     let mut attempt = |now| -> Outcome {
         let put = locked(runtime, object, fd, now, |inner, tcp, news| {
             let was_vain = inner.sent_in_vain;
@@ -406,9 +432,9 @@ pub(crate) fn send(
         })?;
         match put {
             Put::Bytes(count) => {
-                counts::sent_in_memory(object, count, sent == 0);
-                sent += count;
-                (data.left() == 0).then_some(Carried::Done(Ok(sent as ssize_t)))
+                counts::sent_in_memory(object, count, sent.get() == 0);
+                sent.set(sent.get() + count);
+                (data.left() == 0).then_some(Carried::Done(Ok(sent.get() as ssize_t)))
             }
             Put::Nothing => None,
             Put::Error(errno) => Some(Carried::Done(fail(errno))),
@@ -420,14 +446,21 @@ pub(crate) fn send(
         return done;
     }
     if !may_wait(object, flags) {
-        return Carried::Done(if sent > 0 { Ok(sent as ssize_t) } else { fail(libc::EAGAIN) });
+        return Carried::Done(if sent.get() > 0 { Ok(sent.get() as ssize_t) } else { fail(libc::EAGAIN) });
     }
     let one = [object];
     let kernel = [pollfd { fd, events: ready::kernel_part(object, libc::POLLOUT), revents: 0 }];
     let mut wait = Wait::to_send(runtime, &one);
     wait.kernel = if kernel[0].events != 0 { &kernel } else { &[] };
     wait.moves = moves;
-    match block::until(runtime, &wait, &mut attempt) {
+    let restartable = wait.restartable.get();
+    wait.restartable.set(restartable && sent.get() == 0);
+    let outcome = block::until(runtime, &wait, |now| {
+        let done = attempt(now);
+        wait.restartable.set(restartable && sent.get() == 0);
+        done
+    });
+    match outcome {
         Ok(done) => done,
         Err(Stopped::Moved) => Carried::Moved,
         Err(stopped) => Carried::Done(stopped.answer()),

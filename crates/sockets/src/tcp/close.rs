@@ -8,6 +8,7 @@ use crate::object::{Kind, Object};
 use crate::offload;
 use crate::runtime::Runtime;
 use crate::wait::block::{self, Wait};
+use core::cell::Cell;
 use core::sync::atomic::Ordering;
 use libc::c_int;
 use stack::tcp::{Close, State};
@@ -65,7 +66,7 @@ fn linger_on(
 ) {
     let one = [object];
     let deadline = Some(sys::clock::now() + u64::from(seconds) * 1_000_000_000);
-    let wait = Wait { deadline, restartable: false, ..Wait::to_send(runtime, &one) };
+    let wait = Wait { deadline, restartable: Cell::new(false), ..Wait::to_send(runtime, &one) };
     let _ = block::until(runtime, &wait, |now| {
         lane.turn(now);
         (!lane.lock().stack.tcp_delivers(id)).then_some(())

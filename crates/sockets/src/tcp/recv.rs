@@ -13,20 +13,20 @@ use libc::{c_int, ssize_t};
 use stack::tcp::Take;
 use stack::{Instant, Ready, RecvError, Sink};
 
-/// Receives into `into`: what is there, `least` bytes if the call may wait. 0: end of stream. With MSG_TRUNC nothing is
-/// written there, and moved past all the same.
+/// Receives into `into`: what is there, `least` bytes if the call may wait. `goes_on`: the call has received before. 0:
+/// end of stream. With MSG_TRUNC nothing is written there, and moved past all the same.
 #[inline]
 pub(crate) fn recv(
     runtime: &'static Runtime,
     object: &'static Object,
     into: &mut Buffers<'_>,
-    least: usize,
+    (least, goes_on): (usize, bool),
     flags: c_int,
 ) -> Carried {
     if flags & (libc::MSG_ERRQUEUE | libc::MSG_OOB | libc::MSG_PEEK | libc::MSG_TRUNC) == 0 {
-        return receive(runtime, object, into, least, flags, Take::Consume);
+        return receive(runtime, object, into, (least, goes_on), flags, Take::Consume);
     }
-    unusual(runtime, object, into, least, flags)
+    unusual(runtime, object, into, (least, goes_on), flags)
 }
 
 #[cold]
@@ -34,7 +34,7 @@ fn unusual(
     runtime: &'static Runtime,
     object: &'static Object,
     into: &mut Buffers<'_>,
-    least: usize,
+    (least, goes_on): (usize, bool),
     flags: c_int,
 ) -> Carried {
     if flags & libc::MSG_ERRQUEUE != 0 {
@@ -49,11 +49,11 @@ fn unusual(
     };
     let part = if flags & libc::MSG_TRUNC != 0 {
         let mut uncopied = Uncopied(into.room());
-        let part = receive(runtime, object, &mut uncopied, least, flags, take);
+        let part = receive(runtime, object, &mut uncopied, (least, goes_on), flags, take);
         into.pass(into.room() - uncopied.0);
         part
     } else {
-        receive(runtime, object, into, least, flags, take)
+        receive(runtime, object, into, (least, goes_on), flags, take)
     };
     if let (Take::Peek(_), Carried::Done(Ok(shown))) = (take, &part) {
         object.peek.showed(*shown as usize);
@@ -81,13 +81,14 @@ fn receive<S: Sink + Clone>(
     runtime: &'static Runtime,
     object: &'static Object,
     into: &mut S,
-    least: usize,
+    (least, goes_on): (usize, bool),
     flags: c_int,
     take: Take,
 ) -> Carried {
     let mut taken = 0usize;
     let is_urgent = matches!(take, Take::Urgent | Take::PeekUrgent);
-    match attempt(object, into, take, sys::clock::now(), false) {
+    let first = if goes_on && take == Take::Consume { Take::More } else { take };
+    match attempt(object, into, first, sys::clock::now(), false) {
         Ok(n) if n == 0 || n >= least || is_urgent => return Carried::Done(Ok(n as ssize_t)),
         Ok(n) => taken = n,
         Err(RecvError::WouldBlock) => {}
@@ -98,20 +99,27 @@ fn receive<S: Sink + Clone>(
     }
     let one = [object];
     let wait = Wait::to_receive(runtime, &one, &[]);
-    let outcome = block::until(runtime, &wait, |now| match attempt(object, into, take, now, true) {
-        Ok(0) => Some(Ok(())),
-        Ok(n) if matches!(take, Take::Peek(_)) => {
-            // The same bytes once more; nothing follows those before the end.
-            let over = n <= taken && ready(object).any(Ready::RDHUP | Ready::HUP | Ready::ERR);
-            taken = n;
-            (over || taken >= least).then_some(Ok(()))
+    wait.restartable.set(wait.restartable.get() && !goes_on && taken == 0);
+    let outcome = block::until(runtime, &wait, |now| {
+        let goes_on = goes_on || taken > 0;
+        let take = if goes_on && take == Take::Consume { Take::More } else { take };
+        let got = attempt(object, into, take, now, true);
+        wait.restartable.set(wait.restartable.get() && got.is_err());
+        match got {
+            Ok(0) => Some(Ok(())),
+            Ok(n) if matches!(take, Take::Peek(_)) => {
+                // The same bytes once more; nothing follows those before the end.
+                let over = n <= taken && ready(object).any(Ready::RDHUP | Ready::HUP | Ready::ERR);
+                taken = n;
+                (over || taken >= least).then_some(Ok(()))
+            }
+            Ok(n) => {
+                taken += n;
+                (taken >= least).then_some(Ok(()))
+            }
+            Err(RecvError::WouldBlock) => None,
+            Err(error) => Some(Err(error)),
         }
-        Ok(n) => {
-            taken += n;
-            (taken >= least).then_some(Ok(()))
-        }
-        Err(RecvError::WouldBlock) => None,
-        Err(error) => Some(Err(error)),
     });
     match outcome {
         Err(Stopped::Moved) => Carried::Moved,

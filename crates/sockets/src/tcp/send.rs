@@ -51,10 +51,12 @@ fn rest(
     let one = [object];
     let wait = Wait::to_send(runtime, &one);
     let mut begins = wanted == data.remaining();
+    wait.restartable.set(wait.restartable.get() && begins);
     let outcome = block::until(runtime, &wait, |now| {
         lane.turn(now);
         let result = attempt(object, data, flags, now, begins);
         begins &= result.is_err();
+        wait.restartable.set(wait.restartable.get() && begins);
         match result {
             Ok(_) if data.remaining() == 0 => Some(Ok(())),
             Ok(_) | Err(SendError::WouldBlock) => None,

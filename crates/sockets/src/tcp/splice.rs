@@ -16,6 +16,7 @@ use crate::runtime::Runtime;
 use crate::wait::Lanes;
 use crate::wait::block::{self, Wait};
 use crate::wait::carrier::Watched;
+use core::cell::Cell;
 use core::sync::atomic::Ordering;
 use libc::{EAGAIN, c_int, c_uint, pollfd, ssize_t};
 use stack::tcp::Take;
@@ -167,7 +168,7 @@ impl Splice {
             lanes: Lanes::default(),
             kernel: &kernel,
             deadline: None,
-            restartable: true,
+            restartable: Cell::new(true),
             ..of_socket
         };
         let ready = |_| (sys::poll::poll(&mut kernel.clone(), Some(0), None) == Ok(1)).then_some(());

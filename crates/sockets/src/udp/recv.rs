@@ -145,10 +145,18 @@ unsafe fn wait(
         } else if object.shut.load(Ordering::Relaxed) & 1 != 0 {
             return Err(Stop::Kernel(Why::NotOurs));
         } else {
-            in_kernel::call(runtime, object, fd, libc::POLLIN, deadline, wait.moves, || {
-                // SAFETY: as above.
-                unsafe { look_at_shadow(runtime, object, fd, target, flags) }
-            })
+            in_kernel::call(
+                runtime,
+                object,
+                fd,
+                libc::POLLIN,
+                (deadline, deadline.is_none()),
+                wait.moves,
+                || {
+                    // SAFETY: as above.
+                    unsafe { look_at_shadow(runtime, object, fd, target, flags) }
+                },
+            )
         };
         match outcome {
             Ok(answer) => return answer,

@@ -15,6 +15,7 @@ use crate::object::Object;
 use crate::os::Os;
 use crate::runtime::Runtime;
 use config::Parameters;
+use core::cell::Cell;
 use core::sync::atomic::{AtomicU32, Ordering};
 use libc::pollfd;
 
@@ -42,8 +43,9 @@ pub(crate) struct Wait<'a> {
     pub budget: Budget,
     /// Where an adaptive budget is remembered.
     pub memory: &'a AtomicU32,
-    /// Whether SA_RESTART lets the call go on (recv and its like, without a socket timeout).
-    pub restartable: bool,
+    /// Whether SA_RESTART lets the call go on (recv and its like, without a socket timeout). Not once something was
+    /// moved: as in the kernel, a handler of either kind ends the call then, with its count.
+    pub restartable: Cell<bool>,
     /// Signal mask while waiting (ppoll, pselect, epoll_pwait).
     pub mask: Option<u64>,
     /// Where it is counted whether polling was worth it.
@@ -79,7 +81,7 @@ impl<'a> Wait<'a> {
             deadline: deadline_of(timeout),
             budget: runtime.receive_budget(),
             memory: &one[0].spin,
-            restartable: timeout == 0,
+            restartable: Cell::new(timeout == 0),
             mask: None,
             polling: Polling::Uncounted,
         }
@@ -168,7 +170,7 @@ pub(crate) fn until<T>(
     mut attempt: impl FnMut(u64) -> Option<T>,
 ) -> Result<T, Stopped> {
     let os = &runtime.os;
-    let signals = Signals::begin(os, wait.restartable);
+    let signals = Signals::begin(os);
     let mut using = Using::begin(wait.watched.objects);
     let begun = sys::clock::now();
     let mut spin = wait.budget.begin(wait.memory, begun);
@@ -206,7 +208,7 @@ pub(crate) fn until<T>(
                 accounted = now;
             }
         }
-        if signals.interrupt(os) || !using.stands() {
+        if signals.interrupt(os, wait.restartable.get()) || !using.stands() {
             break Err(Stopped::Interrupted);
         }
         if slept || !spin.goes_on(now) {
@@ -231,20 +233,19 @@ pub(crate) fn until<T>(
 /// Which handlers end a wait.
 pub(super) struct Signals {
     before: crate::os::Handled,
-    restartable: bool,
 }
 
 impl Signals {
     #[inline]
-    pub(super) fn begin(os: &Os, restartable: bool) -> Signals {
-        Signals { before: (os.handled)(), restartable }
+    pub(super) fn begin(os: &Os) -> Signals {
+        Signals { before: (os.handled)() }
     }
 
-    /// Whether one ran since.
+    /// Whether one ran since. `restartable`: of those installed without SA_RESTART.
     #[inline]
-    pub(super) fn interrupt(&self, os: &Os) -> bool {
+    pub(super) fn interrupt(&self, os: &Os, restartable: bool) -> bool {
         let now = (os.handled)();
-        if self.restartable {
+        if restartable {
             now.without_restart != self.before.without_restart
         } else {
             now.all != self.before.all
@@ -333,7 +334,7 @@ fn sleep<T>(
     // Handlers that run from here to the sleep would be missed: signals stay blocked until the sleep itself.
     let asleep =
         Asleep { sleeper, _presence: presence, mask: sys::thread::set_mask(sys::thread::ALL_BUT_FAULTS) };
-    if signals.interrupt(os) {
+    if signals.interrupt(os, wait.restartable.get()) {
         return Some(Err(Stopped::Interrupted));
     }
     if asleep.sleeper.has_left() {
@@ -378,7 +379,7 @@ fn sleep<T>(
         return Some(Err(Stopped::Interrupted));
     }
     bells.hear(runtime, wait, &fds.slice()[first_bell..]);
-    if signals.interrupt(os) {
+    if signals.interrupt(os, wait.restartable.get()) {
         return match attempt(sys::clock::now()) {
             // As the kernel: what is ready wins over the signal.
             Some(done) => Some(Ok(done)),

@@ -12,14 +12,15 @@ use crate::object::Object;
 use crate::runtime::Runtime;
 use libc::pollfd;
 
-/// A call that waits on one socket, which the kernel carries. `look` makes it without waiting; `None`: nothing yet.
-/// `deadline`: of SO_RCVTIMEO or SO_SNDTIMEO. `moves`: of the socket, read before its carrier was looked at.
+/// A call that waits on one socket, which the kernel carries. `look` makes it without waiting; `None`: nothing yet. The
+/// deadline is that of SO_RCVTIMEO or SO_SNDTIMEO; `restartable`: a handler with SA_RESTART leaves the call waiting,
+/// which it does not with a timeout (signal(7)). `moves`: of the socket, read before its carrier was looked at.
 pub(crate) fn call<T>(
     runtime: &'static Runtime,
     object: &'static Object,
     fd: i32,
     events: i16,
-    deadline: Option<u64>,
+    (deadline, restartable): (Option<u64>, bool),
     moves: u32,
     mut look: impl FnMut() -> Option<T>,
 ) -> Result<T, Stopped> {
@@ -29,11 +30,10 @@ pub(crate) fn call<T>(
     }
     let one = [object];
     let watched = Watched { objects: &one, sets: &[] };
-    // signal(7): with a timeout, SA_RESTART does not restart.
-    let signals = Signals::begin(os, deadline.is_none());
+    let signals = Signals::begin(os);
     let mut using = Using::begin(&one);
     loop {
-        if signals.interrupt(os) || !using.stands() {
+        if signals.interrupt(os, restartable) || !using.stands() {
             return Err(Stopped::Interrupted);
         }
         let left = deadline.map(|deadline| deadline.saturating_sub(sys::clock::now()));

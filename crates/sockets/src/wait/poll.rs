@@ -12,6 +12,7 @@ use crate::errno::fail;
 use crate::fd_table::{self, Entry};
 use crate::object::{Kind, Object};
 use crate::runtime::Runtime;
+use core::cell::Cell;
 use core::sync::atomic::{AtomicU32, Ordering};
 use libc::pollfd;
 use stack::Ready;
@@ -109,7 +110,7 @@ fn look_and_wait(
         deadline,
         budget: runtime.select_budget(),
         memory: &MEMORY,
-        restartable: false,
+        restartable: Cell::new(false),
         mask,
         polling: Polling::Poll,
     };

@@ -280,6 +280,9 @@ pub enum Push {
 pub enum Take {
     /// Bytes leave the queue.
     Consume,
+    /// The same, in a call that has taken some before: at an error or at the urgent mark it takes nothing, which leaves
+    /// them to the next call (Linux's tcp_recvmsg).
+    More,
     /// MSG_PEEK, so many bytes behind the next to be read (SO_PEEK_OFF).
     Peek(usize),
     /// MSG_OOB.

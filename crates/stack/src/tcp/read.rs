@@ -52,6 +52,9 @@ impl<F: Frame> Tcb<F> {
         if self.state() == State::SynSent && self.error.is_none() {
             return Err(RecvError::WouldBlock);
         }
+        if take == Take::More && self.ends_a_call() {
+            return Ok(0);
+        }
         let passed = self.passed()?;
         if self.rx.len() == 0 {
             return self.receive_nothing();
@@ -101,6 +104,11 @@ impl<F: Frame> Tcb<F> {
             return if self.fin_received { Ok(0) } else { Err(RecvError::WouldBlock) };
         }
         Ok(n)
+    }
+
+    /// Whether a call that has read up to here ends, though it waits for more.
+    fn ends_a_call(&self) -> bool {
+        self.urgent.mark == Some(self.read_offset()) || self.rx.len() == 0 && self.error.is_some()
     }
 
     /// Nothing is there to be read, or to be shown.

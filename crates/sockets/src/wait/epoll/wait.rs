@@ -12,6 +12,7 @@ use crate::wait::arguments;
 use crate::wait::block::{self, Polling, Stopped, Wait};
 use crate::wait::carrier::Watched;
 use crate::wait::{LOOK_NS, Lanes};
+use core::cell::Cell;
 use core::sync::atomic::Ordering;
 use libc::{epoll_event, pollfd, sigset_t, timespec};
 
@@ -131,7 +132,7 @@ unsafe fn of_ours(
         deadline,
         budget: runtime.select_budget(),
         memory: &set.spin,
-        restartable: false,
+        restartable: Cell::new(false),
         mask,
         polling: Polling::Epoll,
     };
