@@ -199,8 +199,9 @@ pub(crate) unsafe fn receive(
         receive(flags & !libc::MSG_WAITALL | libc::MSG_DONTWAIT, LOOKS).and_then(|got| outcome(runtime, got))
     };
     let answer = if !goes_on && sleeps_there(runtime, object, flags) {
-        parts.is_over = true;
-        receive(flags, SLEEPS).map_or(Carried::Moved, |got| Carried::Done(runtime.os.answer(got)))
+        let got = receive(flags, SLEEPS);
+        parts.is_over = got.is_some();
+        got.map_or(Carried::Moved, |got| Carried::Done(runtime.os.answer(got)))
     } else {
         let until = || {
             parts.deadline = parts.deadline.or_else(|| deadline_of(&object.receive_timeout));

@@ -46,7 +46,7 @@ pub(crate) fn receive(
                     Got::Last(count)
                 }
                 // It ends the call, and is the next one's.
-                Got::Error(errno) if goes_on || taken.get() > 0 => {
+                Got::Error(errno) if errno != libc::EFAULT && (goes_on || taken.get() > 0) => {
                     inner.untold = errno;
                     Got::End
                 }
