@@ -174,6 +174,10 @@ pub unsafe fn recvmmsg(
     for i in 0..count.min(MESSAGES_MAX) {
         // SAFETY: within the application's array.
         let entry = unsafe { &mut *messages.add(i as usize) };
+        if i > 0 && object.kind() == Kind::Carried && carrier::error_waits(fd) {
+            // It is the next call's.
+            return Ok(i as c_int);
+        }
         // SAFETY: as above.
         let mut got = unsafe { recvmsg(fd, &raw mut entry.msg_hdr, flags) };
         if i > 0 && matches!(got, Err(Stop::Kernel(_))) {
@@ -216,7 +220,10 @@ pub unsafe fn readv(fd: c_int, pieces: *const iovec, count: c_int) -> Answer<ssi
         }
         Kind::Carried | Kind::Moving => {
             // SAFETY: the application's iovecs.
-            unsafe { message::buffers(pieces, count as usize, libc::EINVAL) }?;
+            if unsafe { message::buffers(pieces, count as usize, libc::EINVAL) }?.left() == 0 {
+                // As read(2) of nothing: it waits for nothing.
+                return Ok(0);
+            }
             let mut message = header(pieces.cast_mut(), count as usize);
             // SAFETY: as above.
             unsafe { receive_message(runtime, object, fd, &mut message, 0) }

@@ -217,7 +217,7 @@ impl Call {
     #[cold]
     fn received_by_kernel(&self, into: &mut Buffers<'_>, mut least: usize) -> usize {
         let wanted = into.left();
-        while into.left() > 0 {
+        while into.left() > 0 && !super::ends_here(self.fd) {
             // The kernel's own low water mark is for a call that begins.
             let (most, how) =
                 if least > 0 { (least, libc::MSG_WAITALL) } else { (usize::MAX, libc::MSG_DONTWAIT) };

@@ -207,7 +207,9 @@ pub(crate) unsafe fn receive(
             parts.deadline = parts.deadline.or_else(|| deadline_of(&object.receive_timeout));
             (parts.deadline, parts.deadline.is_none() && !goes_on)
         };
-        wait(runtime, object, fd, libc::POLLIN, (flags, until), moves, look)
+        // The urgent byte alone is no data to poll(2), and its mark ends the call.
+        let events = libc::POLLIN | if goes_on { libc::POLLPRI } else { 0 };
+        wait(runtime, object, fd, events, (flags, until), moves, look)
     };
     if let Carried::Done(Ok(got @ 1..)) = answer
         && flags & libc::MSG_WAITALL == 0
@@ -223,14 +225,18 @@ pub(super) fn brought(object: &'static Object, bytes: usize) {
     counts::in_kernel(object, bytes, true);
 }
 
-/// Whether a call that has received something ends here, as the kernel's would: at the urgent mark, or where an error
-/// is all that waits.
-fn ends_here(tcp: c_int) -> bool {
-    let asked = |what| sys::socket::ask(tcp, what).unwrap_or(0);
-    let mut one = [pollfd { fd: tcp, events: libc::POLLPRI, revents: 0 }];
+/// Whether a call that has received something ends here, as the kernel's would: at the urgent mark, or where the error
+/// that ended the connection is all that waits. (What else waits in the error queue ends no call.)
+pub(super) fn ends_here(tcp: c_int) -> bool {
+    sys::socket::ask(tcp, SIOCATMARK).is_ok_and(|is_at_mark| is_at_mark != 0) || error_waits(tcp)
+}
+
+/// Whether the error that ended the connection waits, and nothing before it.
+pub(crate) fn error_waits(tcp: c_int) -> bool {
+    const FAILED: i16 = libc::POLLERR | libc::POLLHUP;
+    let mut one = [pollfd { fd: tcp, events: 0, revents: 0 }];
     let _ = sys::poll::poll(&mut one, Some(0), None);
-    one[0].revents & libc::POLLERR != 0 && asked(libc::FIONREAD as u32) == 0
-        || one[0].revents & libc::POLLPRI != 0 && asked(SIOCATMARK) != 0
+    one[0].revents & FAILED == FAILED && sys::socket::ask(tcp, libc::FIONREAD as u32) == Ok(0)
 }
 
 /// include/uapi/asm-generic/sockios.h.
@@ -268,7 +274,7 @@ pub(crate) fn send(
         };
         let until = || {
             let deadline = deadline_of(&object.send_timeout);
-            (deadline, deadline.is_none())
+            (deadline, deadline.is_none() && begins && sent == 0)
         };
         match wait(runtime, object, fd, libc::POLLOUT, (flags, until), moves, look) {
             Carried::Done(Ok(n)) => {

@@ -32,11 +32,11 @@ mod to_wire;
 mod trial;
 
 pub(crate) use across::{Call, raised};
-use carried::brought;
 pub(crate) use carried::{
-    Carried, Parts, Target, accepted, begin, enter, has_to_stay, may_wait, receive, send, send_file, stays,
-    wait_while_moving,
+    Carried, Parts, Target, accepted, begin, enter, error_waits, has_to_stay, may_wait, receive, send,
+    send_file, stays, wait_while_moving,
 };
+use carried::{brought, ends_here};
 pub(crate) use datagrams::{
     begin_datagrams, begins_late, datagram, datagram_on_wire, demand_datagrams, is_due_at_once,
     is_due_with_next, sleep_in_kernel, waits,

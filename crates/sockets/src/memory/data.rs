@@ -46,7 +46,9 @@ pub(crate) fn receive(
                     Got::Last(count)
                 }
                 // It ends the call, and is the next one's.
-                Got::Error(errno) if errno != libc::EFAULT && (goes_on || taken.get() > 0) => {
+                Got::Error(errno)
+                    if errno != libc::EFAULT && news.is_over.is_none() && (goes_on || taken.get() > 0) =>
+                {
                     inner.untold = errno;
                     Got::End
                 }
@@ -118,7 +120,13 @@ const LOOKS_AGAIN_NS: u64 = 1_000_000;
 fn until_later(runtime: &'static Runtime, one: &[&'static Object; 1], wait: &Wait<'_>) -> Stopped {
     let later = sys::clock::now() + LOOKS_AGAIN_NS;
     let deadline = wait.deadline.map_or(later, |end| end.min(later));
-    let pause = Wait { deadline: Some(deadline), moves: wait.moves, ..Wait::to_receive(runtime, one, &[]) };
+    let restartable = wait.restartable.clone();
+    let pause = Wait {
+        deadline: Some(deadline),
+        moves: wait.moves,
+        restartable,
+        ..Wait::to_receive(runtime, one, &[])
+    };
     let Err(stopped) = block::until(runtime, &pause, |_| None::<Infallible>);
     stopped
 }
@@ -248,7 +256,7 @@ fn take_or_hear(
     news: &mut News,
 ) -> Got {
     let got = match take(inner, tcp, into, flags, is_shut) {
-        Got::End if inner.untold != 0 => Got::Error(core::mem::take(&mut inner.untold)),
+        Got::End | Got::Nothing if inner.untold != 0 => Got::Error(core::mem::take(&mut inner.untold)),
         got => got,
     };
     if !matches!(got, Got::End | Got::Error(_)) || !inner.part.receives {

@@ -197,7 +197,7 @@ fn attempt_into(
             && !matches!(take, Take::Peek(_))
         {
             counts::received(object, taken);
-            if take == Take::Consume {
+            if matches!(take, Take::Consume | Take::More) {
                 object.peek.read(taken);
             }
         }

@@ -51,7 +51,7 @@ pub(crate) fn send(
     if carrier::waits(object) {
         late(runtime, object, fd, to, data.remaining());
         // Where it was left to the kernel, the object may be another socket's.
-        if object.leg().is_none() || !fd_table::names(fd, object) {
+        if !fd_table::names(fd, object) || object.leg().is_none() && carrier::waits(object) {
             return Err(Stop::Kernel(Why::NotOurs));
         }
     }

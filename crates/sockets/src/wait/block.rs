@@ -232,24 +232,28 @@ pub(crate) fn until<T>(
 
 /// Which handlers end a wait.
 pub(super) struct Signals {
-    before: crate::os::Handled,
+    before: Cell<crate::os::Handled>,
 }
 
 impl Signals {
     #[inline]
     pub(super) fn begin(os: &Os) -> Signals {
-        Signals { before: (os.handled)() }
+        Signals { before: Cell::new((os.handled)()) }
     }
 
-    /// Whether one ran since. `restartable`: of those installed without SA_RESTART.
+    /// Whether one ran since. `restartable`: of those installed without SA_RESTART; the others are behind the wait
+    /// then, and end it no more when that changes.
     #[inline]
     pub(super) fn interrupt(&self, os: &Os, restartable: bool) -> bool {
-        let now = (os.handled)();
-        if restartable {
-            now.without_restart != self.before.without_restart
-        } else {
-            now.all != self.before.all
+        let (now, before) = ((os.handled)(), self.before.get());
+        if !restartable {
+            return now.all != before.all;
         }
+        let ends = now.without_restart != before.without_restart;
+        if !ends {
+            self.before.set(now);
+        }
+        ends
     }
 }
 
