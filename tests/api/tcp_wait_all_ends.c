@@ -64,14 +64,11 @@ static void no_handler_before(int fd)
     await_end(fd);
 }
 
-/* A reset discards what is on its way (RFC 9293, 3.5.2), also from one carrier to the other; that there was one is told. */
 static void a_reset(int fd)
 {
     char text[ALL];
-    ssize_t got = recv(fd, text, ALL, MSG_WAITALL);
-    CHECK(got == PART ? memcmp(text, "abcde", PART) == 0 : got == -1 && errno == ECONNRESET);
-    if (got == PART)
-        CHECK_ERRNO(recv(fd, text, ALL, MSG_WAITALL), ECONNRESET);
+    CHECK(recv(fd, text, ALL, MSG_WAITALL) == PART && memcmp(text, "abcde", PART) == 0);
+    CHECK_ERRNO(recv(fd, text, ALL, MSG_WAITALL), ECONNRESET);
     CHECK(recv(fd, text, ALL, MSG_WAITALL) == 0);
 }
 
@@ -112,6 +109,12 @@ static void several(int fd)
 static void (*const CASES[])(int fd) = {a_handler, no_handler_before, a_reset, the_mark, several};
 enum { COUNT = sizeof CASES / sizeof *CASES };
 
+/* Between two ends of one host that meet and part all the time, a call may read over the mark (docs/differences.md). */
+static int is_left_out(struct place place, int i)
+{
+    return CASES[i % COUNT] == the_mark && strcmp(place.address, place.client) == 0;
+}
+
 void server(struct place place)
 {
     int listener = tcp_listening(place.address, place.port);
@@ -120,6 +123,8 @@ void server(struct place place)
     ready();
     /* Twice: of a connection that is new, and of one that has moved where it does. */
     for (int i = 0; i < 2 * COUNT; i++) {
+        if (is_left_out(place, i))
+            continue;
         int fd = accept(listener, NULL, NULL);
         CHECK(fd >= 0);
         answers(fd, i < COUNT ? 0 : WARM);
@@ -131,6 +136,8 @@ void server(struct place place)
 void client(struct place place)
 {
     for (int i = 0; i < 2 * COUNT; i++) {
+        if (is_left_out(place, i))
+            continue;
         int fd = tcp_connected(place.address, place.port);
         struct linger at_once = {.l_onoff = 1};
         static char text[65536];

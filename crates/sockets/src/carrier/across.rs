@@ -9,12 +9,15 @@ use crate::counts;
 use crate::errno::fail;
 use crate::fd_table;
 use crate::memory;
-use crate::message::{self, Buffers, NO_PIECES};
+use crate::message::{Buffers, NO_PIECES};
 use crate::object::{Kind, Object};
 use crate::runtime::Runtime;
 use crate::tcp;
 use core::sync::atomic::Ordering;
-use libc::{c_int, msghdr, ssize_t};
+use libc::{c_int, msghdr, pollfd, ssize_t};
+
+/// Between two looks of a receive that poll(2) keeps calling in vain, nanoseconds.
+const LOOKS_AGAIN_NS: u64 = 1_000_000;
 
 /// One call, and what was true when it began: its object may be another socket's once the connection is left to the
 /// kernel.
@@ -213,28 +216,40 @@ impl Call {
         }
     }
 
-    /// The rest of a receive, `least` bytes of which it waits for; how many came.
+    /// The rest of a receive that has received something, `least` bytes of which it waits for; how many came. It does
+    /// not wait in recvmsg(2), where the call would be one that begins: over the urgent mark, and with the error.
     #[cold]
     fn received_by_kernel(&self, into: &mut Buffers<'_>, mut least: usize) -> usize {
         let wanted = into.left();
-        while into.left() > 0 && !super::ends_here(self.fd) {
-            // The kernel's own low water mark is for a call that begins.
-            let (most, how) =
-                if least > 0 { (least, libc::MSG_WAITALL) } else { (usize::MAX, libc::MSG_DONTWAIT) };
+        while into.left() > 0 && (least == 0 || self.is_ready_in_kernel()) && !super::ends_here(self.fd) {
             let mut pieces = NO_PIECES;
-            let mut message = into.message(&mut pieces, most);
-            let offered = message::room(&message);
+            let mut message = into.message(&mut pieces, usize::MAX);
+            let flags = self.flags & !libc::MSG_WAITALL | libc::MSG_DONTWAIT;
             // SAFETY: the application's buffers, as far as nothing was received.
-            let got = unsafe { (self.runtime.os.recvmsg)(self.fd, &raw mut message, self.flags | how) };
-            let Ok(got @ 1..) = usize::try_from(got) else { break };
-            into.pass(got);
-            least = least.saturating_sub(got);
-            if got < offered {
-                // The kernel ended the call, and knows why.
-                break;
+            let got = unsafe { (self.runtime.os.recvmsg)(self.fd, &raw mut message, flags) };
+            match usize::try_from(got) {
+                Ok(got @ 1..) => {
+                    into.pass(got);
+                    least = least.saturating_sub(got);
+                }
+                // Another thread took it, or the mark is ahead of what has come.
+                Err(_) if least > 0 && self.runtime.os.errno() == libc::EAGAIN => {
+                    sys::thread::sleep(LOOKS_AGAIN_NS);
+                }
+                _ => break,
             }
         }
         wanted - into.left()
+    }
+
+    /// Waits until the kernel has something for a receive. False: a handler ran, or the time of SO_RCVTIMEO is over.
+    fn is_ready_in_kernel(&self) -> bool {
+        let timeout = self.object.receive_timeout.load(Ordering::Relaxed);
+        let mut one = [pollfd { fd: self.fd, events: libc::POLLIN | libc::POLLPRI, revents: 0 }];
+        self.runtime
+            .os
+            .poll_all(&mut one, (timeout > 0).then_some(timeout), None)
+            .is_ok_and(|ready| ready > 0)
     }
 
     /// The rest of a send, `sent` bytes of which went; how many did in the end.

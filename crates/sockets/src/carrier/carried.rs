@@ -228,7 +228,12 @@ pub(super) fn brought(object: &'static Object, bytes: usize) {
 /// Whether a call that has received something ends here, as the kernel's would: at the urgent mark, or where the error
 /// that ended the connection is all that waits. (What else waits in the error queue ends no call.)
 pub(super) fn ends_here(tcp: c_int) -> bool {
-    sys::socket::ask(tcp, SIOCATMARK).is_ok_and(|is_at_mark| is_at_mark != 0) || error_waits(tcp)
+    is_at_mark(tcp) || error_waits(tcp)
+}
+
+/// Whether what is read next from the kernel's socket is behind the urgent mark: a call ends there.
+pub(crate) fn is_at_mark(tcp: c_int) -> bool {
+    sys::socket::ask(tcp, SIOCATMARK).is_ok_and(|is_at_mark| is_at_mark != 0)
 }
 
 /// Whether the error that ended the connection waits, and nothing before it.

@@ -33,8 +33,8 @@ mod trial;
 
 pub(crate) use across::{Call, raised};
 pub(crate) use carried::{
-    Carried, Parts, Target, accepted, begin, enter, error_waits, has_to_stay, may_wait, receive, send,
-    send_file, stays, wait_while_moving,
+    Carried, Parts, Target, accepted, begin, enter, error_waits, has_to_stay, is_at_mark, may_wait, receive,
+    send, send_file, stays, wait_while_moving,
 };
 use carried::{brought, ends_here};
 pub(crate) use datagrams::{

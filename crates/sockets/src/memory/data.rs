@@ -2,7 +2,7 @@
 //! under the room's lock and without waiting, so that each direction changes over at an exact byte.
 
 use super::{Bell, Inner, News, Way, after, leave, ready, room};
-use crate::carrier::{Carried, may_wait};
+use crate::carrier::{self, Carried, may_wait};
 use crate::counts;
 use crate::errno::fail;
 use crate::message::Buffers;
@@ -40,15 +40,17 @@ pub(crate) fn receive(
         let begun = into.clone();
         let is_shut = object.shut.load(Ordering::Relaxed) & 1 != 0;
         let got = locked(runtime, object, fd, now, |inner, tcp, news| {
-            let got = take_or_hear(inner, tcp, now, into, flags, is_shut, news);
+            let goes_on = goes_on || taken.get() > 0;
+            let got = match goes_on && inner.part_of_kernel().receives && carrier::is_at_mark(tcp) {
+                true => Got::End,
+                false => take_or_hear(inner, tcp, now, into, flags, is_shut, news),
+            };
             match got {
                 Got::Bytes(count) if flags & libc::MSG_PEEK != 0 && count < least && inner.is_over(tcp) => {
                     Got::Last(count)
                 }
                 // It ends the call, and is the next one's.
-                Got::Error(errno)
-                    if errno != libc::EFAULT && news.is_over.is_none() && (goes_on || taken.get() > 0) =>
-                {
+                Got::Error(errno) if errno != libc::EFAULT && news.is_over.is_none() && goes_on => {
                     inner.untold = errno;
                     Got::End
                 }
