@@ -29,7 +29,7 @@ pub(crate) use leave::{
     after_fork, before_fork, close, is_closed, leave, leave_to_next, shutdown, take_error,
 };
 pub(crate) use meet::{accepted, accepted_sdp, before_call, connected, know_options, looks};
-pub(crate) use place::{before_first_call, may_be_here};
+pub(crate) use place::{before_first_call, may_be_here, may_ever_meet};
 use price::Role;
 pub(crate) use ready::{
     arm, bell, disarm, kernel_part, poll, poll_unheard, ready, rung, with_bell, with_silent_bell,

@@ -48,6 +48,11 @@ pub(crate) fn may_be_here(runtime: &Runtime, object: &Object) -> bool {
             && object.unplaced.load(Ordering::Relaxed) != PLACED
 }
 
+/// Whether a connection may meet its other side, now or later.
+pub(crate) fn may_ever_meet(runtime: &Runtime, object: &Object) -> bool {
+    super::room(object).is_some() || may_be_here(runtime, object)
+}
+
 /// Whether connections look for their other side without a rule that wants it.
 fn is_by_itself(runtime: &Runtime) -> bool {
     runtime.sdp.is_none() && runtime.carries_in_memory()
