@@ -239,6 +239,24 @@ impl Object {
         object
     }
 
+    /// SO_RCVTIMEO in nanoseconds; 0: none.
+    #[inline]
+    pub(crate) fn receive_timeout(&self) -> u64 {
+        self.receive_timeout.load(Ordering::Relaxed)
+    }
+
+    /// SO_SNDTIMEO in nanoseconds; 0: none.
+    #[inline]
+    pub(crate) fn send_timeout(&self) -> u64 {
+        self.send_timeout.load(Ordering::Relaxed)
+    }
+
+    /// Whether a call with these flags waits for what is not there yet.
+    #[inline]
+    pub(crate) fn may_wait(&self, flags: i32) -> bool {
+        flags & libc::MSG_DONTWAIT == 0 && !self.nonblocking.load(Ordering::Relaxed)
+    }
+
     fn blank() -> Object {
         Object {
             kind: AtomicU8::new(Kind::Free as u8),

@@ -24,7 +24,7 @@ use stack::tcp::{Congestion, Options};
 use stats::Verdict;
 use std::sync::Arc;
 use table::{Get, SO_BINDTOIFINDEX, SO_RCVTIMEO_NEW, SO_SNDTIMEO_NEW, Set};
-use value::{congestion, low_water, pacing_rate, span_of};
+use value::{accepted, congestion, low_water, pacing_rate, span_of};
 
 /// Why the kernel keeps a connection that has such an option.
 const KERNELS: Verdict = Verdict::OptionOfTheKernel;
@@ -48,7 +48,10 @@ pub(crate) unsafe fn set(
             .then(|| unsafe { core::slice::from_raw_parts(value.cast::<u8>(), len as usize) });
         return extra::set(runtime, object, fd, name, bytes);
     }
-    if table::find(level, name).is_some_and(|row| row.set == Set::Refused) && refuses(value, len) {
+    if table::find(level, name).is_some_and(|row| row.set == Set::Refused)
+        && first_word(value, len).is_some_and(|word| word != 0)
+    {
+        // Switching it off is always possible.
         return fail(libc::EOPNOTSUPP);
     }
     if object.kind() == Kind::Stream && tcp::is_open(object) && stamps_sends(level, name, value, len) {
@@ -61,10 +64,8 @@ pub(crate) unsafe fn set(
     if unsafe { (runtime.os.setsockopt)(fd, level, name, value, len) } != 0 {
         return fail(runtime.os.errno());
     }
-    // SAFETY: the kernel read `len` bytes there.
-    let bytes = unsafe {
-        core::slice::from_raw_parts(value.cast::<u8>(), if value.is_null() { 0 } else { len as usize })
-    };
+    // SAFETY: the kernel has accepted the value.
+    let bytes = unsafe { accepted(level, name, value, len) };
     let word = word_of(bytes);
     let group_option = level == libc::IPPROTO_IP && udp::multicast::is_option(name);
     let Some(row) = table::find(level, name) else {
@@ -310,21 +311,16 @@ fn set_device(
 
 /// Whether an option asks that what is sent be stamped.
 fn stamps_sends(level: c_int, name: c_int, value: *const c_void, len: socklen_t) -> bool {
-    let is_it = level == libc::SOL_SOCKET && ancillary::is_timestamping(name);
-    if !is_it || (len as usize) < size_of::<c_int>() || !message::plausible(value, 1) {
-        return false;
-    }
-    // SAFETY: the application's value, at least an int.
-    ancillary::is_of_sends(unsafe { value.cast::<c_int>().read_unaligned() })
+    level == libc::SOL_SOCKET
+        && ancillary::is_timestamping(name)
+        && first_word(value, len).is_some_and(ancillary::is_of_sends)
 }
 
-/// Whether a value of an option that is refused asks for anything: switching it off is always possible.
-fn refuses(value: *const c_void, len: socklen_t) -> bool {
-    if (len as usize) < size_of::<c_int>() || !message::plausible(value, 1) {
-        return false;
-    }
+/// An option's value that the kernel has not seen yet, where it is at least an int.
+fn first_word(value: *const c_void, len: socklen_t) -> Option<c_int> {
+    let is_there = len as usize >= size_of::<c_int>() && message::plausible(value.cast::<c_int>(), 1);
     // SAFETY: the application's value, at least an int.
-    unsafe { value.cast::<c_int>().read_unaligned() != 0 }
+    is_there.then(|| unsafe { value.cast::<c_int>().read_unaligned() })
 }
 
 fn remember(object: &Object, level: c_int, name: c_int, bytes: &[u8]) {

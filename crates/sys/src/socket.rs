@@ -97,6 +97,13 @@ pub fn option<T: Plain>(fd: i32, level: i32, name: i32, mut value: T) -> Result<
     Ok(value)
 }
 
+/// SO_RCVTIMEO or SO_SNDTIMEO, in nanoseconds; 0: none, or the descriptor is no socket.
+pub fn timeout(fd: i32, name: i32) -> u64 {
+    // struct timeval.
+    let [seconds, micros] = option(fd, libc::SOL_SOCKET, name, [0u64; 2]).unwrap_or([0; 2]);
+    seconds.saturating_mul(1_000_000_000).saturating_add(micros.saturating_mul(1000))
+}
+
 /// The process that made a pair of Unix sockets or connected one (SO_PEERCRED), as this process' pid namespace numbers
 /// it; 0: it is not in there.
 pub fn peer_process(fd: i32) -> Result<i32> {

@@ -82,11 +82,10 @@ fn ours_with(fd: c_int, flags: Option<c_int>) -> Answer<(&'static Runtime, &'sta
 /// A socket of the parent is used here: the kernel has it afterwards.
 #[cold]
 fn claim<T>(runtime: &'static Runtime, object: &'static Object, flags: Option<c_int>) -> Answer<T> {
-    let may_not_wait = |flags| flags & libc::MSG_DONTWAIT != 0 || object.nonblocking.load(Ordering::Relaxed);
     let patience = match flags {
         None => Patience::Long,
-        Some(flags) if may_not_wait(flags) => Patience::Hardly,
-        Some(_) => Patience::Blocks,
+        Some(flags) if object.may_wait(flags) => Patience::Blocks,
+        Some(_) => Patience::Hardly,
     };
     FAMILY.claim(runtime, object, patience)?;
     kernel()

@@ -2,14 +2,13 @@
 
 use super::{MESSAGES_MAX, hearing_for, kernel};
 use crate::answer::{Answer, Stop};
-use crate::carrier::{self, Call, Carried, Parts, Target};
+use crate::carrier::{self, Call, Target};
 use crate::counts;
 use crate::errno::fail;
 use crate::message;
 use crate::object::{Kind, Object};
 use crate::runtime::Runtime;
 use crate::udp;
-use core::sync::atomic::Ordering;
 use libc::{c_int, c_uint, c_void, iovec, mmsghdr, msghdr, size_t, sockaddr, socklen_t, ssize_t, timespec};
 
 /// recvfrom(2); recv(2) and read(2) are this without an address.
@@ -26,7 +25,7 @@ pub unsafe fn recvfrom(
     carrier::before_any_call(runtime, object, fd);
     let mut piece = message::piece(buffer, size);
     match object.kind() {
-        kind if is_moved_in_parts(kind, flags) => {
+        Kind::Stream | Kind::Memory | Kind::Carried | Kind::Moving => {
             let mut into = match flags & libc::MSG_TRUNC {
                 // SAFETY: the application's buffer.
                 0 => unsafe { message::one(&piece) }?,
@@ -56,31 +55,7 @@ pub unsafe fn recvfrom(
             }
             result
         }
-        Kind::Carried | Kind::Moving => {
-            let mut message = header(&mut piece, 1);
-            let target = Target::Bytes(&raw mut message);
-            // SAFETY: the header is ours, its buffer is the application's.
-            match unsafe { carrier::receive(runtime, object, fd, target, flags, &mut Parts::default()) } {
-                Carried::Done(answer) => {
-                    let got = answer?;
-                    tell_no_name(address, len)?;
-                    Ok(got)
-                }
-                // SAFETY: as above.
-                Carried::Moved => unsafe { recvfrom(fd, buffer, size, flags, address, len) },
-            }
-        }
         _ => kernel(),
-    }
-}
-
-/// Whether a call is more than one of the kernel's: the connection is not there, or may move before all has come.
-#[inline]
-fn is_moved_in_parts(kind: Kind, flags: c_int) -> bool {
-    match kind {
-        Kind::Stream | Kind::Memory => true,
-        Kind::Carried | Kind::Moving => flags & libc::MSG_WAITALL != 0,
-        _ => false,
     }
 }
 
@@ -122,10 +97,10 @@ unsafe fn receive_message(
     // SAFETY: the application's message.
     let message = unsafe { &mut *message };
     match object.kind() {
-        kind if is_moved_in_parts(kind, flags) => {
+        Kind::Stream | Kind::Memory | Kind::Carried | Kind::Moving => {
             // SAFETY: the application's iovecs.
             let mut into = unsafe { message::buffers(message.msg_iov, message.msg_iovlen, libc::EMSGSIZE) }?;
-            let call = Call::begin(runtime, object, fd, flags);
+            let mut call = Call::begin(runtime, object, fd, flags);
             // SAFETY: the application's message.
             unsafe { call.receive(&mut into, Some(message)) }
         }
@@ -133,16 +108,6 @@ unsafe fn receive_message(
         Kind::Udp => counts::receive(object, unsafe {
             udp::recv(runtime, object, fd, Target::Message(message), flags)
         }),
-        Kind::Carried | Kind::Moving => {
-            // SAFETY: as above.
-            match unsafe {
-                carrier::receive(runtime, object, fd, Target::Message(message), flags, &mut Parts::default())
-            } {
-                Carried::Done(answer) => answer,
-                // SAFETY: as above.
-                Carried::Moved => unsafe { receive_message(runtime, object, fd, message, flags) },
-            }
-        }
         _ => kernel(),
     }
 }
@@ -156,13 +121,12 @@ pub unsafe fn recvmmsg(
     timeout: *mut timespec,
 ) -> Answer<c_int> {
     let (runtime, object) = hearing_for(fd, flags)?;
-    let may_wait = flags & libc::MSG_DONTWAIT == 0 && !object.nonblocking.load(Ordering::Relaxed);
     match object.kind() {
         Kind::Stream if object.leg().is_some() => {}
         Kind::Memory => {}
         Kind::Carried | Kind::Moving if !carrier::has_to_stay(object) => {}
         // Without legs one that waits does so message by message, since it may get them meanwhile.
-        Kind::Udp if object.leg().is_some() || may_wait => {}
+        Kind::Udp if object.leg().is_some() || object.may_wait(flags) => {}
         _ => return kernel(),
     }
     // SAFETY: null or valid.

@@ -3,7 +3,7 @@
 use super::{MESSAGES_MAX, kernel, ours_for};
 use crate::address::{self, Named};
 use crate::answer::{Answer, Stop, Why};
-use crate::carrier::{self, Call, Carried};
+use crate::carrier::{self, Call, Outcome, Progress};
 use crate::counts;
 use crate::errno::fail;
 use crate::extra::{self, abi::SEND_DUMMY};
@@ -51,7 +51,8 @@ fn nothing_to_send<T>(
     }
     match object.kind() {
         Kind::Stream => {
-            if let Carried::Done(Err(stop)) = tcp::send(runtime, object, &mut &[][..], flags) {
+            let sent = tcp::send(runtime, object, &mut &[][..], flags, &mut Progress::new());
+            if let Outcome::Done(Err(stop)) = sent {
                 return Err(carrier::raised(stop, flags));
             }
         }

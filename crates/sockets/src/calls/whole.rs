@@ -3,7 +3,7 @@
 
 use super::{has_moved, kernel, ours};
 use crate::answer::{Answer, Stop};
-use crate::carrier::{self, Carried};
+use crate::carrier::{self, Outcome};
 use crate::counts;
 use crate::memory;
 use crate::message;
@@ -21,7 +21,7 @@ pub unsafe fn sendfile64(out: c_int, input: c_int, offset: *mut i64, count: size
     if matches!(object.kind(), Kind::Carried | Kind::Moving) && memory::may_be_here(runtime, object) {
         // SAFETY: the application's pointer.
         let part = unsafe { carrier::send_file(runtime, object, out, input, offset, count) };
-        if let Carried::Done(answer) = part {
+        if let Outcome::Done(answer) = part {
             return answer;
         }
     }

@@ -1,9 +1,9 @@
 //! A call that moves data on a connection, from one carrier to the next if the connection moves under it.
 //!
 //! Each carrier does its part of a call: it moves the cursor over the application's buffers past what it moved, and
-//! says how the part ended ([`Carried`]). What the whole call owes, its count and SIGPIPE, is settled here alone.
+//! says how the part ended ([`Outcome`]). What the whole call owes, its count and SIGPIPE, is settled here alone.
 
-use super::{Carried, Parts, Target, may_wait, on_wire};
+use super::{Outcome, Progress, Target, on_wire};
 use crate::answer::{Answer, Stop, Why};
 use crate::counts;
 use crate::errno::fail;
@@ -16,12 +16,11 @@ use crate::tcp;
 use core::sync::atomic::Ordering;
 use libc::{c_int, msghdr, pollfd, ssize_t};
 
-/// Between two looks of a receive that poll(2) keeps calling in vain, nanoseconds.
+/// Between two looks of a call that poll(2) keeps calling in vain, nanoseconds.
 const LOOKS_AGAIN_NS: u64 = 1_000_000;
 
 /// One call, and what was true when it began: its object may be another socket's once the connection is left to the
 /// kernel.
-#[derive(Clone, Copy)]
 pub(crate) struct Call {
     runtime: &'static Runtime,
     object: &'static Object,
@@ -30,6 +29,7 @@ pub(crate) struct Call {
     may_wait: bool,
     /// The descriptor by which the object knew itself: another one once all were closed.
     known: c_int,
+    progress: Progress,
 }
 
 /// What follows a part of a call.
@@ -45,7 +45,8 @@ impl Call {
     #[inline]
     pub(crate) fn begin(runtime: &'static Runtime, object: &'static Object, fd: c_int, flags: c_int) -> Call {
         let known = object.fd.load(Ordering::Relaxed);
-        Call { runtime, object, fd, flags, may_wait: may_wait(object, flags), known }
+        let may_wait = object.may_wait(flags);
+        Call { runtime, object, fd, flags, may_wait, known, progress: Progress::new() }
     }
 
     /// Receives into `into`: what there is, or as much as the call waits for. What it only looks at (MSG_PEEK) it does
@@ -55,7 +56,7 @@ impl Call {
     /// The application's message.
     #[inline]
     pub(crate) unsafe fn receive(
-        &self,
+        &mut self,
         into: &mut Buffers<'_>,
         mut message: Option<&mut msghdr>,
     ) -> Answer<ssize_t> {
@@ -66,32 +67,32 @@ impl Call {
             0 => wanted.min(object.receive_low_water.load(Ordering::Relaxed) as usize),
             _ => wanted,
         };
-        let mut parts = Parts::default();
         let mut is_told = false;
         loop {
-            let least = enough.saturating_sub(wanted - into.left());
             let (kind, moves) = (object.kind(), object.moves.load(Ordering::Acquire));
-            parts.goes_on = wanted != into.left();
+            self.progress.least = enough.saturating_sub(wanted - into.left());
+            self.progress.begins = wanted == into.left();
+            let progress = &mut self.progress;
             let part = match kind {
-                Kind::Stream => tcp::recv(runtime, object, into, (least, parts.goes_on), flags),
-                Kind::Memory => memory::receive(runtime, object, fd, into, (least, parts.goes_on), flags),
+                Kind::Stream => tcp::recv(runtime, object, into, flags, progress),
+                Kind::Memory => memory::receive(runtime, object, fd, into, flags, progress),
                 Kind::Carried | Kind::Moving => {
                     let mut pieces = NO_PIECES;
                     let mut own = into.message(&mut pieces, usize::MAX);
                     let target = match message.as_deref_mut() {
-                        Some(message) if !parts.goes_on => Target::Message(message),
+                        Some(message) if progress.begins => Target::Message(message),
                         _ => Target::Bytes(&raw mut own),
                     };
                     // SAFETY: the application's message, or buffers.
-                    let part = unsafe { super::receive(runtime, object, fd, target, flags, &mut parts) };
-                    let is_more = self.wants_more(&part, into, least) && !parts.is_over;
+                    let part = unsafe { super::receive(runtime, object, fd, target, flags, progress) };
+                    let is_more = self.wants_more(&part, into);
                     is_told |= wanted != into.left();
                     if is_more {
                         continue;
                     }
                     part
                 }
-                _ => Carried::Done(Err(Stop::Kernel(Why::NotOurs))),
+                _ => Outcome::Done(Err(Stop::Kernel(Why::NotOurs))),
             };
             let taken = wanted - into.left();
             match self.next(kind, moves, part, taken) {
@@ -122,15 +123,14 @@ impl Call {
         }
     }
 
-    /// Whether a call that waits for `least` bytes goes on behind a part in the kernel.
-    #[cold]
-    fn wants_more(&self, part: &Carried, into: &mut Buffers<'_>, least: usize) -> bool {
-        let Carried::Done(Ok(got @ 1..)) = *part else { return false };
+    /// Whether the call goes on behind a part in the kernel.
+    fn wants_more(&self, part: &Outcome, into: &mut Buffers<'_>) -> bool {
+        let Outcome::Done(Ok(got @ 1..)) = *part else { return false };
         if self.flags & (libc::MSG_PEEK | libc::MSG_OOB | libc::MSG_ERRQUEUE) != 0 {
             return false;
         }
         into.pass(got as usize);
-        self.may_wait && (got as usize) < least && fd_table::names(self.fd, self.object)
+        self.may_wait && (got as usize) < self.progress.least && fd_table::names(self.fd, self.object)
     }
 
     /// A stream's bytes come with nothing beside them.
@@ -142,35 +142,26 @@ impl Call {
         }
     }
 
-    /// Sends all of `data`, or what there is room for if the call may not wait.
+    /// Sends all of `data`, or what there is room for if the call may not wait; behind what the call has sent before.
     #[inline]
-    pub(crate) fn send(&self, data: &mut Buffers<'_>) -> Answer<ssize_t> {
-        self.send_all(data, true)
-    }
-
-    /// As [`Call::send`], of a call that has sent something before: the kernel is never to make it anew.
-    pub(crate) fn send_more(&self, data: &mut Buffers<'_>) -> Answer<ssize_t> {
-        self.send_all(data, false)
-    }
-
-    #[inline]
-    fn send_all(&self, data: &mut Buffers<'_>, begins: bool) -> Answer<ssize_t> {
+    pub(crate) fn send(&mut self, data: &mut Buffers<'_>) -> Answer<ssize_t> {
         let Call { runtime, object, fd, flags, .. } = *self;
         let wanted = data.left();
         loop {
-            let begins = begins && data.left() == wanted;
+            let progress = &mut self.progress;
             let (kind, moves) = (object.kind(), object.moves.load(Ordering::Acquire));
             let part = match kind {
-                _ if !begins && !fd_table::names(fd, object) => Carried::Moved,
-                Kind::Stream => tcp::send(runtime, object, data, flags),
-                Kind::Memory => memory::send(runtime, object, fd, data, flags),
-                Kind::Carried | Kind::Moving => super::send(runtime, object, fd, data, flags, begins),
-                _ => Carried::Done(Err(Stop::Kernel(Why::NotOurs))),
+                _ if !progress.begins && !fd_table::names(fd, object) => Outcome::Moved,
+                Kind::Stream => tcp::send(runtime, object, data, flags, progress),
+                Kind::Memory => memory::send(runtime, object, fd, data, flags, progress),
+                Kind::Carried | Kind::Moving => super::send(runtime, object, fd, data, flags, progress),
+                _ => Outcome::Done(Err(Stop::Kernel(Why::NotOurs))),
             };
             let sent = wanted - data.left();
+            self.progress.begins &= sent == 0;
             match self.next(kind, moves, part, sent) {
                 Next::Part => {}
-                Next::Kernel(_) if !begins || sent > 0 => return self.sent_by_kernel(data, sent),
+                Next::Kernel(_) if !self.progress.begins => return self.sent_by_kernel(data, sent),
                 Next::Kernel(why) => return self.refused(Stop::Kernel(why), data, kind),
                 Next::Over(Err(stop)) => return self.refused(stop, data, kind),
                 Next::Over(answer) => return answer,
@@ -180,19 +171,19 @@ impl Call {
 
     /// `kind`, `moves`: of the object before the part. `done`: bytes that the call has moved by now.
     #[inline]
-    fn next(&self, kind: Kind, moves: u32, part: Carried, done: usize) -> Next {
+    fn next(&self, kind: Kind, moves: u32, part: Outcome, done: usize) -> Next {
         match part {
-            Carried::Done(Ok(count)) => {
+            Outcome::Done(Ok(count)) => {
                 if kind == Kind::Stream && count > 0 {
                     on_wire(self.runtime, self.object, self.fd, count as usize);
                 }
                 Next::Over(Ok(count.max(done as ssize_t)))
             }
             // What was moved counts; the error comes with the next call.
-            Carried::Done(Err(Stop::Errno(_))) if done > 0 => Next::Over(Ok(done as ssize_t)),
-            Carried::Done(Err(Stop::Errno(errno))) => Next::Over(fail(errno)),
-            Carried::Done(Err(Stop::Kernel(why))) => self.elsewhere(Some((kind, moves)), why, done),
-            Carried::Moved => self.elsewhere(None, Why::NotOurs, done),
+            Outcome::Done(Err(Stop::Errno(_))) if done > 0 => Next::Over(Ok(done as ssize_t)),
+            Outcome::Done(Err(Stop::Errno(errno))) => Next::Over(fail(errno)),
+            Outcome::Done(Err(Stop::Kernel(why))) => self.elsewhere(Some((kind, moves)), why, done),
+            Outcome::Moved => self.elsewhere(None, Why::NotOurs, done),
         }
     }
 
@@ -219,9 +210,13 @@ impl Call {
     /// The rest of a receive that has received something, `least` bytes of which it waits for; how many came. It does
     /// not wait in recvmsg(2), where the call would be one that begins: over the urgent mark, and with the error.
     #[cold]
-    fn received_by_kernel(&self, into: &mut Buffers<'_>, mut least: usize) -> usize {
+    fn received_by_kernel(&mut self, into: &mut Buffers<'_>, mut least: usize) -> usize {
         let wanted = into.left();
-        while into.left() > 0 && (least == 0 || self.is_ready_in_kernel()) && !super::ends_here(self.fd) {
+        while into.left() > 0 {
+            let is_over = least > 0 && self.is_ready_in_kernel(libc::SO_RCVTIMEO).is_err();
+            if is_over || super::ends_here(self.fd) {
+                break;
+            }
             let mut pieces = NO_PIECES;
             let mut message = into.message(&mut pieces, usize::MAX);
             let flags = self.flags & !libc::MSG_WAITALL | libc::MSG_DONTWAIT;
@@ -242,33 +237,55 @@ impl Call {
         wanted - into.left()
     }
 
-    /// Waits until the kernel has something for a receive. False: a handler ran, or the time of SO_RCVTIMEO is over.
-    fn is_ready_in_kernel(&self) -> bool {
-        let timeout = self.object.receive_timeout.load(Ordering::Relaxed);
-        let mut one = [pollfd { fd: self.fd, events: libc::POLLIN | libc::POLLPRI, revents: 0 }];
-        self.runtime
-            .os
-            .poll_all(&mut one, (timeout > 0).then_some(timeout), None)
-            .is_ok_and(|ready| ready > 0)
+    /// Waits until the kernel has something for the rest of a receive, or room for that of a send, within the time of
+    /// `timeout`: SO_RCVTIMEO or SO_SNDTIMEO. EINTR: a handler ran; EAGAIN: the call's time is over.
+    fn is_ready_in_kernel(&mut self, timeout: c_int) -> sys::Result<()> {
+        let events = if timeout == libc::SO_RCVTIMEO { libc::POLLIN | libc::POLLPRI } else { libc::POLLOUT };
+        // The kernel is asked, as the object may be another socket's by now.
+        let (deadline, _) = self.progress.limits(sys::socket::timeout(self.fd, timeout));
+        let left = deadline.map(|deadline| deadline.saturating_sub(sys::clock::now()));
+        let mut one = [pollfd { fd: self.fd, events, revents: 0 }];
+        match self.runtime.os.poll_all(&mut one, left, None)? {
+            0 => Err(libc::EAGAIN),
+            _ => Ok(()),
+        }
     }
 
     /// The rest of a send, `sent` bytes of which went; how many did in the end.
     #[cold]
-    fn sent_by_kernel(&self, data: &mut Buffers<'_>, sent: usize) -> Answer<ssize_t> {
+    fn sent_by_kernel(&mut self, data: &mut Buffers<'_>, sent: usize) -> Answer<ssize_t> {
         let wanted = data.left();
-        while data.left() > 0 {
-            let mut pieces = NO_PIECES;
-            let message = data.message(&mut pieces, usize::MAX);
-            let flags = self.flags | libc::MSG_NOSIGNAL;
-            // SAFETY: the application's buffers, as far as they were not sent.
-            let got = unsafe { (self.runtime.os.sendmsg)(self.fd, &raw const message, flags) };
-            let Ok(got @ 1..) = usize::try_from(got) else { break };
-            data.pass(got);
+        let mut ended = Ok(());
+        while data.left() > 0 && ended.is_ok() {
+            if self.may_wait {
+                ended = self.is_ready_in_kernel(libc::SO_SNDTIMEO);
+            }
+            if ended.is_ok() {
+                ended = self.give_to_kernel(data);
+            }
         }
-        match sent + wanted - data.left() {
-            0 => fail(self.runtime.os.errno()),
-            sent => Ok(sent as ssize_t),
+        match (sent + wanted - data.left(), ended) {
+            (0, Err(errno)) => fail(errno),
+            (sent, _) => Ok(sent as ssize_t),
         }
+    }
+
+    /// Sends what the kernel has room for now. If that is nothing, as for lack of memory, a call that may wait does so
+    /// for a moment.
+    fn give_to_kernel(&self, data: &mut Buffers<'_>) -> sys::Result<()> {
+        let mut pieces = NO_PIECES;
+        let message = data.message(&mut pieces, usize::MAX);
+        let flags = self.flags | libc::MSG_NOSIGNAL | libc::MSG_DONTWAIT;
+        // SAFETY: the application's buffers, as far as they were not sent.
+        let got = unsafe { (self.runtime.os.sendmsg)(self.fd, &raw const message, flags) };
+        match usize::try_from(got) {
+            Ok(got) => data.pass(got),
+            Err(_) => match self.runtime.os.errno() {
+                libc::EAGAIN if self.may_wait => sys::thread::sleep(LOOKS_AGAIN_NS),
+                errno => return Err(errno),
+            },
+        }
+        Ok(())
     }
 
     /// A send that moved nothing.

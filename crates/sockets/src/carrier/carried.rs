@@ -5,6 +5,7 @@
 
 use super::in_flight::{InFlight, LOOKS, SLEEPS};
 use super::judge;
+use super::part::{Outcome, Progress};
 use crate::answer::{Answer, Stop, Why};
 use crate::counts;
 use crate::errno::fail;
@@ -15,7 +16,7 @@ use crate::object::{Kind, Object};
 use crate::runtime::Runtime;
 use crate::wait::block::Stopped;
 use crate::wait::in_kernel as waits;
-use core::sync::atomic::{AtomicU64, Ordering};
+use core::sync::atomic::Ordering;
 use libc::{c_int, msghdr, pollfd, ssize_t};
 use stats::Verdict;
 
@@ -108,13 +109,6 @@ pub(super) fn calls_are_over(object: &Object) -> bool {
 /// A call copies what a socket's buffer holds at the most, and may lose its processor meanwhile. Nanoseconds.
 const CALLS_END_NS: u64 = 4_000_000;
 
-/// What a call on a connection that the kernel carries came to.
-pub(crate) enum Carried {
-    Done(Answer<ssize_t>),
-    /// Somebody else carries it by now: the call is to be begun anew.
-    Moved,
-}
-
 /// What a receive fills.
 #[derive(Clone, Copy)]
 pub(crate) enum Target {
@@ -146,18 +140,6 @@ impl Target {
     }
 }
 
-/// What the parts of a receive hand on, from one to the next.
-#[derive(Default)]
-pub(crate) struct Parts {
-    /// When the call's time is over; reckoned when it first waits here.
-    deadline: Option<u64>,
-    /// Something was received: what ends the call from now on, an error, the urgent mark or a signal, is left to the
-    /// next one.
-    pub(super) goes_on: bool,
-    /// The kernel made the call as a whole, and ended it.
-    pub(super) is_over: bool,
-}
-
 /// recvmsg(2), and what is less: what comes first, of a call with MSG_WAITALL too unless it sleeps in the kernel.
 ///
 /// # Safety
@@ -168,24 +150,24 @@ pub(crate) unsafe fn receive(
     fd: c_int,
     target: Target,
     flags: c_int,
-    parts: &mut Parts,
-) -> Carried {
-    let goes_on = parts.goes_on;
-    if !goes_on {
+    progress: &mut Progress,
+) -> Outcome {
+    let begins = progress.begins;
+    if begins {
         memory::before_call(runtime, object, fd);
     }
     let is_whole = is_kernels_whole(object, fd, flags);
     if is_whole && object.kind() != Kind::Memory {
         stays(object, Verdict::CallOfTheKernel);
-    } else if !is_whole && !goes_on {
+    } else if !is_whole && begins {
         judge::before_call(runtime, object, fd);
     }
     let moves = object.moves.load(Ordering::Acquire);
     if object.kind() != Kind::Carried {
-        return Carried::Moved;
+        return Outcome::Moved;
     }
-    if has_to_stay(object) && (is_whole || !goes_on) {
-        return Carried::Done(Err(Stop::Kernel(Why::NotOurs)));
+    if has_to_stay(object) && (is_whole || begins) {
+        return Outcome::Done(Err(Stop::Kernel(Why::NotOurs)));
     }
     let receive = |flags, how| {
         let _in_flight = in_kernel(object, how)?;
@@ -193,25 +175,25 @@ pub(crate) unsafe fn receive(
         Some(unsafe { target.fill(runtime, object.shadow(fd), flags) })
     };
     let look = || {
-        if goes_on && ends_here(object.shadow(fd)) {
+        if !begins && ends_here(object.shadow(fd)) {
             return Some(Ok(0));
         }
         receive(flags & !libc::MSG_WAITALL | libc::MSG_DONTWAIT, LOOKS).and_then(|got| outcome(runtime, got))
     };
-    let answer = if !goes_on && sleeps_there(runtime, object, flags) {
+    let answer = if begins && sleeps_there(runtime, object, flags) {
         let got = receive(flags, SLEEPS);
-        parts.is_over = got.is_some();
-        got.map_or(Carried::Moved, |got| Carried::Done(runtime.os.answer(got)))
+        if got.is_some() {
+            // The kernel made the call as a whole.
+            progress.least = 0;
+        }
+        got.map_or(Outcome::Moved, |got| Outcome::Done(runtime.os.answer(got)))
     } else {
-        let until = || {
-            parts.deadline = parts.deadline.or_else(|| deadline_of(&object.receive_timeout));
-            (parts.deadline, parts.deadline.is_none() && !goes_on)
-        };
+        let limits = || progress.limits(object.receive_timeout());
         // The urgent byte alone is no data to poll(2), and its mark ends the call.
-        let events = libc::POLLIN | if goes_on { libc::POLLPRI } else { 0 };
-        wait(runtime, object, fd, events, (flags, until), moves, look)
+        let events = libc::POLLIN | if begins { 0 } else { libc::POLLPRI };
+        wait(runtime, object, fd, events, flags, limits, moves, look)
     };
-    if let Carried::Done(Ok(got @ 1..)) = answer
+    if let Outcome::Done(Ok(got @ 1..)) = answer
         && flags & libc::MSG_WAITALL == 0
     {
         brought(object, got as usize);
@@ -247,16 +229,16 @@ pub(crate) fn error_waits(tcp: c_int) -> bool {
 /// include/uapi/asm-generic/sockios.h.
 const SIOCATMARK: u32 = 0x8905;
 
-/// Sends what `data` holds, as the calls without control messages do. `begins`: nothing of the call was sent before, so
-/// that what stays in the kernel may go there whole.
+/// Sends what `data` holds, as the calls without control messages do. What stays in the kernel may go there whole, if
+/// it begins.
 pub(crate) fn send(
     runtime: &'static Runtime,
     object: &'static Object,
     fd: c_int,
     data: &mut Buffers<'_>,
     flags: c_int,
-    begins: bool,
-) -> Carried {
+    progress: &mut Progress,
+) -> Outcome {
     // FIONREAD ends at the urgent mark, so two ends that meet behind it would not agree what came before.
     if flags & libc::MSG_OOB != 0 && memory::may_ever_meet(runtime, object) {
         stays(object, Verdict::CallOfTheKernel);
@@ -264,10 +246,10 @@ pub(crate) fn send(
     memory::before_call(runtime, object, fd);
     judge::before_call(runtime, object, fd);
     if object.kind() != Kind::Carried {
-        return Carried::Moved;
+        return Outcome::Moved;
     }
-    if begins && has_to_stay(object) {
-        return Carried::Done(Err(Stop::Kernel(Why::NotOurs)));
+    if progress.begins && has_to_stay(object) {
+        return Outcome::Done(Err(Stop::Kernel(Why::NotOurs)));
     }
     let mut sent = 0;
     loop {
@@ -281,18 +263,16 @@ pub(crate) fn send(
             let got = unsafe { runtime.os.send_bytes(object.shadow(fd), &message, flags) };
             outcome(runtime, got)
         };
-        let until = || {
-            let deadline = deadline_of(&object.send_timeout);
-            (deadline, deadline.is_none() && begins && sent == 0)
-        };
-        match wait(runtime, object, fd, libc::POLLOUT, (flags, until), moves, look) {
-            Carried::Done(Ok(n)) => {
+        let limits = || progress.limits(object.send_timeout());
+        match wait(runtime, object, fd, libc::POLLOUT, flags, limits, moves, look) {
+            Outcome::Done(Ok(n)) => {
                 sent += n;
+                progress.begins &= n == 0;
                 data.pass(n as usize);
                 judge::in_kernel(object, n as usize);
                 counts::in_kernel(object, n as usize, false);
-                if n == 0 || data.left() == 0 || !may_wait(object, flags) {
-                    return Carried::Done(Ok(sent));
+                if n == 0 || data.left() == 0 || !object.may_wait(flags) {
+                    return Outcome::Done(Ok(sent));
                 }
             }
             part => return part,
@@ -301,7 +281,7 @@ pub(crate) fn send(
 }
 
 /// sendfile(2) on a connection whose peer may be on this host: the kernel's own call, as long as the two have not met.
-/// [`Carried::Moved`]: they have, or the peer is elsewhere.
+/// [`Outcome::Moved`]: they have, or the peer is elsewhere.
 ///
 /// # Safety
 /// The application's pointer.
@@ -312,19 +292,19 @@ pub(crate) unsafe fn send_file(
     input: c_int,
     offset: *mut i64,
     count: usize,
-) -> Carried {
+) -> Outcome {
     memory::before_call(runtime, object, fd);
     if !memory::may_be_here(runtime, object) {
-        return Carried::Moved;
+        return Outcome::Moved;
     }
-    let Some(_in_flight) = in_kernel(object, SLEEPS) else { return Carried::Moved };
+    let Some(_in_flight) = in_kernel(object, SLEEPS) else { return Outcome::Moved };
     // SAFETY: the application's pointer.
     let sent = unsafe { (runtime.os.sendfile64)(object.shadow(fd), input, offset, count) };
     if sent > 0 {
         judge::in_kernel(object, sent as usize);
         counts::in_kernel(object, sent as usize, false);
     }
-    Carried::Done(runtime.os.answer(sent))
+    Outcome::Done(runtime.os.answer(sent))
 }
 
 /// Whether only one call of the kernel's can do it. The kernel wakes for SO_RCVLOWAT bytes, whatever a call has taken
@@ -334,7 +314,7 @@ fn is_kernels_whole(object: &Object, fd: c_int, flags: c_int) -> bool {
     if flags & (libc::MSG_OOB | libc::MSG_ERRQUEUE) != 0 || flags & LOOKS_AT_ALL == LOOKS_AT_ALL {
         return true;
     }
-    if !may_wait(object, flags) {
+    if !object.may_wait(flags) {
         return false;
     }
     memory::know_options(object, fd);
@@ -346,15 +326,11 @@ pub(crate) fn has_to_stay(object: &Object) -> bool {
     object.price.load(Ordering::SeqCst) == u32::MAX
 }
 
-pub(crate) fn may_wait(object: &Object, flags: c_int) -> bool {
-    flags & libc::MSG_DONTWAIT == 0 && !object.nonblocking.load(Ordering::Relaxed)
-}
-
 /// A receive that may wait does so in the kernel, by one system call, and is counted meanwhile: nobody moves the
 /// connection under it. The next call that begins while none sleeps moves it, if it is due. Until the process keeps
 /// statistics, and while the connection looks for a peer on this host, waits end now and then for that.
 fn sleeps_there(runtime: &Runtime, object: &Object, flags: c_int) -> bool {
-    may_wait(object, flags)
+    object.may_wait(flags)
         && runtime.parameters.move_every == 0
         && !memory::looks(object)
         && counts::part(None).is_none()
@@ -371,33 +347,30 @@ fn outcome(runtime: &Runtime, got: ssize_t) -> Option<Answer<ssize_t>> {
     }
 }
 
-/// When a call ends that begins to wait now, under SO_RCVTIMEO or SO_SNDTIMEO.
-fn deadline_of(timeout: &AtomicU64) -> Option<u64> {
-    waits::deadline_of(timeout.load(Ordering::Relaxed))
-}
-
-/// `until`: when the wait ends, and whether it goes on behind a handler that was installed with SA_RESTART.
+/// `limits`: as [`Progress::limits`].
+#[allow(clippy::too_many_arguments)]
 fn wait(
     runtime: &'static Runtime,
     object: &'static Object,
     fd: c_int,
     events: i16,
-    (flags, until): (c_int, impl FnOnce() -> (Option<u64>, bool)),
+    flags: c_int,
+    limits: impl FnOnce() -> (Option<u64>, bool),
     moves: u32,
     mut look: impl FnMut() -> Option<Answer<ssize_t>>,
-) -> Carried {
-    if !may_wait(object, flags) {
+) -> Outcome {
+    if !object.may_wait(flags) {
         return match look() {
-            Some(answer) => Carried::Done(answer),
+            Some(answer) => Outcome::Done(answer),
             // Nobody has looked.
-            None if object.moves.load(Ordering::Acquire) != moves => Carried::Moved,
-            None => Carried::Done(fail(libc::EAGAIN)),
+            None if object.moves.load(Ordering::Acquire) != moves => Outcome::Moved,
+            None => Outcome::Done(fail(libc::EAGAIN)),
         };
     }
     memory::know_options(object, fd);
-    match waits::call(runtime, object, fd, events, until(), moves, look) {
-        Ok(answer) => Carried::Done(answer),
-        Err(Stopped::Moved) if fd_table::names(fd, object) => Carried::Moved,
-        Err(stopped) => Carried::Done(stopped.answer()),
+    match waits::call(runtime, object, fd, events, limits(), moves, look) {
+        Ok(answer) => Outcome::Done(answer),
+        Err(Stopped::Moved) if fd_table::names(fd, object) => Outcome::Moved,
+        Err(stopped) => Outcome::Done(stopped.answer()),
     }
 }

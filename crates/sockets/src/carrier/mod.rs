@@ -8,12 +8,12 @@
 //!
 //! `to_wire.rs` reads a connection out of the kernel's socket (`read_out.rs`) and has the engine go on; `tcp/repair.rs`
 //! is the way back. Who sleeps on the socket meanwhile is told by `wait/carrier.rs`. `across.rs` has the calls that
-//! move data, part by part if the connection moves under them, and `carried.rs` their parts on what the kernel
-//! carries, which are counted there (`in_flight.rs`); `judge.rs` says when a connection moves, and `demanded.rs` what
-//! does not wait for that. `threads.rs` tries both where several threads use connections, or one shares its
-//! processor, `trial.rs` compares.
-//! `straight.rs` has calls on what stays in the kernel. `holders.rs` and `forking.rs` know what several processes have,
-//! `same_port.rs` what several UDP sockets of one do, `opening.rs` opens interfaces beside the program.
+//! move data, part by part (`part.rs`) if the connection moves under them, and `carried.rs` their parts on what the
+//! kernel carries, which are counted there (`in_flight.rs`); `judge.rs` says when a connection moves, and `demanded.rs`
+//! what does not wait for that. `threads.rs` tries both where several threads use connections, or one shares its
+//! processor, `trial.rs` compares. `straight.rs` has calls on what stays in the kernel. `holders.rs` and `forking.rs`
+//! know what several processes have, `same_port.rs` what several UDP sockets of one do, `opening.rs` opens interfaces
+//! beside the program.
 
 mod across;
 mod carried;
@@ -24,6 +24,7 @@ mod holders;
 mod in_flight;
 mod judge;
 mod opening;
+mod part;
 mod read_out;
 mod same_port;
 mod straight;
@@ -33,10 +34,9 @@ mod trial;
 
 pub(crate) use across::{Call, raised};
 pub(crate) use carried::{
-    Carried, Parts, Target, accepted, begin, enter, error_waits, has_to_stay, is_at_mark, may_wait, receive,
-    send, send_file, stays, wait_while_moving,
+    Target, accepted, begin, enter, error_waits, has_to_stay, is_at_mark, send_file, stays, wait_while_moving,
 };
-use carried::{brought, ends_here};
+use carried::{brought, ends_here, receive, send};
 pub(crate) use datagrams::{
     begin_datagrams, begins_late, datagram, datagram_on_wire, demand_datagrams, is_due_at_once,
     is_due_with_next, sleep_in_kernel, waits,
@@ -46,5 +46,6 @@ pub(crate) use forking::{after_fork, before_fork, is_listener};
 pub(crate) use holders::{is_alone, leave};
 pub(crate) use judge::{Traffic, before_any_call, demand, on_wire, standing};
 pub(crate) use opening::OPENING;
+pub(crate) use part::{Outcome, Progress};
 pub use straight::{Settled, SettledPoll, Straight, polled, received, received_message, sent, sent_message};
 pub(crate) use threads::THREADS;

@@ -8,7 +8,6 @@
 use super::carried::has_to_stay;
 use super::in_flight::{InFlight, LOOKS, SLEEPS};
 use super::judge;
-use super::may_wait;
 use super::threads::THREADS;
 use crate::counts;
 use crate::extra::abi::SEND_DUMMY;
@@ -81,7 +80,7 @@ fn straight<const RECEIVES: bool>(fd: c_int, flags: c_int) -> Straight<Settled<R
     }
     let left = object.settled.load(Ordering::Relaxed);
     object.settled.store(left.saturating_sub(1), Ordering::Relaxed);
-    let in_flight = InFlight::begin(object, if may_wait(object, flags) { SLEEPS } else { LOOKS });
+    let in_flight = InFlight::begin(object, if object.may_wait(flags) { SLEEPS } else { LOOKS });
     match object.kind() {
         Kind::Carried => Straight::Kernel(Settled(in_flight)),
         _ => Straight::Ours,

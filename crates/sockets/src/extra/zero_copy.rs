@@ -111,7 +111,7 @@ impl Call {
             Found::ToCopy => return None,
             Found::Nothing => {}
         }
-        if self.flags & libc::MSG_DONTWAIT != 0 || self.object.nonblocking.load(Ordering::Relaxed) {
+        if !self.object.may_wait(self.flags) {
             return Some(fail(libc::EAGAIN));
         }
         let one = [self.object];

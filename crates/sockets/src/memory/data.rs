@@ -2,7 +2,7 @@
 //! under the room's lock and without waiting, so that each direction changes over at an exact byte.
 
 use super::{Bell, Inner, News, Way, after, leave, ready, room};
-use crate::carrier::{self, Carried, may_wait};
+use crate::carrier::{self, Outcome, Progress};
 use crate::counts;
 use crate::errno::fail;
 use crate::message::Buffers;
@@ -16,32 +16,29 @@ use core::sync::atomic::Ordering;
 use libc::{c_int, pollfd, ssize_t};
 use stack::{Ready, Sink, Source as _};
 
-/// What an attempt came to; `None`: nothing yet.
-type Outcome = Option<Carried>;
-
 /// Bytes that are copied on the way to buffers that may not be there, or from several that are one message.
 const PIECE: usize = 2048;
 
-/// recvmsg(2), without what only the kernel has: what there is, `least` bytes if the call may wait. `goes_on`: the call
-/// has received before.
+/// recvmsg(2), without what only the kernel has: what there is, `progress.least` bytes if the call may wait.
 pub(crate) fn receive(
     runtime: &'static Runtime,
     object: &'static Object,
     fd: c_int,
     into: &mut Buffers<'_>,
-    (least, goes_on): (usize, bool),
     flags: c_int,
-) -> Carried {
+    progress: &mut Progress,
+) -> Outcome {
     if flags & (libc::MSG_OOB | libc::MSG_ERRQUEUE) != 0 {
         return elsewhere(runtime, object, flags, "urgent data");
     }
+    let least = progress.least;
+    let begins = Cell::new(progress.begins);
     let taken = Cell::new(0);
     let mut attempt = |now| {
         let begun = into.clone();
         let is_shut = object.shut.load(Ordering::Relaxed) & 1 != 0;
         let got = locked(runtime, object, fd, now, |inner, tcp, news| {
-            let goes_on = goes_on || taken.get() > 0;
-            let got = match goes_on && inner.part_of_kernel().receives && carrier::is_at_mark(tcp) {
+            let got = match !begins.get() && inner.part_of_kernel().receives && carrier::is_at_mark(tcp) {
                 true => Got::End,
                 false => take_or_hear(inner, tcp, now, into, flags, is_shut, news),
             };
@@ -50,7 +47,7 @@ pub(crate) fn receive(
                     Got::Last(count)
                 }
                 // It ends the call, and is the next one's.
-                Got::Error(errno) if errno != libc::EFAULT && news.is_over.is_none() && goes_on => {
+                Got::Error(errno) if errno != libc::EFAULT && news.is_over.is_none() && !begins.get() => {
                     inner.untold = errno;
                     Got::End
                 }
@@ -65,32 +62,32 @@ pub(crate) fn receive(
         let mut so_far = taken.get();
         let done = answer(object, got, &mut so_far, least, flags);
         taken.set(so_far);
+        begins.set(begins.get() && so_far == 0);
         if shows_too_little && done.is_none() { Some(None) } else { done.map(Some) }
     };
     let moves = object.moves.load(Ordering::Acquire);
     if let Some(Some(done)) = attempt(sys::clock::now()) {
         return done;
     }
-    if !may_wait(object, flags) {
-        return Carried::Done(if taken.get() > 0 { Ok(taken.get() as ssize_t) } else { fail(libc::EAGAIN) });
+    if !object.may_wait(flags) {
+        return Outcome::Done(if taken.get() > 0 { Ok(taken.get() as ssize_t) } else { fail(libc::EAGAIN) });
     }
     let one = [object];
     let kernel = [pollfd { fd, events: ready::kernel_part(object, libc::POLLIN), revents: 0 }];
     let kernel = if kernel[0].events != 0 { &kernel[..] } else { &[] };
-    let wait = Wait { moves, ..Wait::to_receive(runtime, &one, kernel) };
-    let restartable = wait.restartable.get();
-    wait.restartable.set(restartable && !goes_on && taken.get() == 0);
+    progress.begins = begins.get();
+    let mut wait = Wait::to_receive(runtime, &one, kernel).within(progress.limits(object.receive_timeout()));
+    wait.moves = moves;
     let attempt = |now| {
         let done = attempt(now);
-        wait.restartable.set(restartable && !goes_on && taken.get() == 0);
+        wait.restartable.set(wait.restartable.get() && begins.get());
         done
     };
-    let outcome = until_enough(runtime, &one, &wait, attempt);
-    match outcome {
+    match until_enough(runtime, &one, &wait, attempt) {
         Ok(done) => done,
-        Err(Stopped::Moved) => Carried::Moved,
-        _ if taken.get() > 0 => Carried::Done(Ok(taken.get() as ssize_t)),
-        Err(stopped) => Carried::Done(stopped.answer()),
+        Err(Stopped::Moved) => Outcome::Moved,
+        _ if taken.get() > 0 => Outcome::Done(Ok(taken.get() as ssize_t)),
+        Err(stopped) => Outcome::Done(stopped.answer()),
     }
 }
 
@@ -100,8 +97,8 @@ fn until_enough(
     runtime: &'static Runtime,
     one: &[&'static Object; 1],
     wait: &Wait<'_>,
-    mut attempt: impl FnMut(u64) -> Option<Outcome>,
-) -> Result<Carried, Stopped> {
+    mut attempt: impl FnMut(u64) -> Option<Option<Outcome>>,
+) -> Result<Outcome, Stopped> {
     loop {
         match block::until(runtime, wait, &mut attempt)? {
             // What was shown stays where it is, and would end each sleep: more is asked for now and then.
@@ -134,7 +131,7 @@ fn until_later(runtime: &'static Runtime, one: &[&'static Object; 1], wait: &Wai
 }
 
 /// What an attempt means for a receive that wants `least` bytes, and has `taken` some.
-fn answer(object: &Object, got: Got, taken: &mut usize, least: usize, flags: c_int) -> Outcome {
+fn answer(object: &Object, got: Got, taken: &mut usize, least: usize, flags: c_int) -> Option<Outcome> {
     let done = match got {
         Got::Last(count) => Ok(count as ssize_t),
         Got::Bytes(count) if flags & libc::MSG_PEEK != 0 => {
@@ -152,23 +149,23 @@ fn answer(object: &Object, got: Got, taken: &mut usize, least: usize, flags: c_i
             }
             Ok(*taken as ssize_t)
         }
-        Got::Moved => return Some(Carried::Moved),
+        Got::Moved => return Some(Outcome::Moved),
         Got::Nothing if least == 0 => Ok(0),
         Got::Nothing => return None,
         _ if *taken > 0 => Ok(*taken as ssize_t),
         Got::End => Ok(0),
         Got::Error(errno) => fail(errno),
     };
-    Some(Carried::Done(done))
+    Some(Outcome::Done(done))
 }
 
 /// Only the kernel's socket can do it.
 #[cold]
-fn elsewhere(runtime: &'static Runtime, object: &'static Object, flags: c_int, why: &str) -> Carried {
+fn elsewhere(runtime: &'static Runtime, object: &'static Object, flags: c_int, why: &str) -> Outcome {
     leave::leave(runtime, object, why);
     // The peer has not answered yet.
-    let is_late = super::is_in(object) && !may_wait(object, flags);
-    if is_late { Carried::Done(fail(libc::EAGAIN)) } else { Carried::Moved }
+    let is_late = super::is_in(object) && !object.may_wait(flags);
+    if is_late { Outcome::Done(fail(libc::EAGAIN)) } else { Outcome::Moved }
 }
 
 /// What there is to receive.
@@ -426,12 +423,14 @@ pub(crate) fn send(
     fd: c_int,
     data: &mut Buffers<'_>,
     flags: c_int,
-) -> Carried {
+    progress: &mut Progress,
+) -> Outcome {
     if flags & (libc::MSG_OOB | libc::MSG_ZEROCOPY) != 0 {
         return elsewhere(runtime, object, flags, "urgent data, or MSG_ZEROCOPY");
     }
+    let begins = Cell::new(progress.begins);
     let sent = Cell::new(0usize);
-    let mut attempt = |now| -> Outcome {
+    let mut attempt = |now| -> Option<Outcome> {
         let put = locked(runtime, object, fd, now, |inner, tcp, news| {
             let was_vain = inner.sent_in_vain;
             let put = give(inner, tcp, data, flags, object.shut.load(Ordering::Relaxed) & 2 != 0);
@@ -442,38 +441,37 @@ pub(crate) fn send(
         })?;
         match put {
             Put::Bytes(count) => {
-                counts::sent_in_memory(object, count, sent.get() == 0);
+                counts::sent_in_memory(object, count, begins.replace(begins.get() && count == 0));
                 sent.set(sent.get() + count);
-                (data.left() == 0).then_some(Carried::Done(Ok(sent.get() as ssize_t)))
+                (data.left() == 0).then_some(Outcome::Done(Ok(sent.get() as ssize_t)))
             }
             Put::Nothing => None,
-            Put::Error(errno) => Some(Carried::Done(fail(errno))),
-            Put::Moved => Some(Carried::Moved),
+            Put::Error(errno) => Some(Outcome::Done(fail(errno))),
+            Put::Moved => Some(Outcome::Moved),
         }
     };
     let moves = object.moves.load(Ordering::Acquire);
     if let Some(done) = attempt(sys::clock::now()) {
         return done;
     }
-    if !may_wait(object, flags) {
-        return Carried::Done(if sent.get() > 0 { Ok(sent.get() as ssize_t) } else { fail(libc::EAGAIN) });
+    if !object.may_wait(flags) {
+        return Outcome::Done(if sent.get() > 0 { Ok(sent.get() as ssize_t) } else { fail(libc::EAGAIN) });
     }
     let one = [object];
     let kernel = [pollfd { fd, events: ready::kernel_part(object, libc::POLLOUT), revents: 0 }];
-    let mut wait = Wait::to_send(runtime, &one);
+    progress.begins = begins.get();
+    let mut wait = Wait::to_send(runtime, &one).within(progress.limits(object.send_timeout()));
     wait.kernel = if kernel[0].events != 0 { &kernel } else { &[] };
     wait.moves = moves;
-    let restartable = wait.restartable.get();
-    wait.restartable.set(restartable && sent.get() == 0);
     let outcome = block::until(runtime, &wait, |now| {
         let done = attempt(now);
-        wait.restartable.set(restartable && sent.get() == 0);
+        wait.restartable.set(wait.restartable.get() && begins.get());
         done
     });
     match outcome {
         Ok(done) => done,
-        Err(Stopped::Moved) => Carried::Moved,
-        Err(stopped) => Carried::Done(stopped.answer()),
+        Err(Stopped::Moved) => Outcome::Moved,
+        Err(stopped) => Outcome::Done(stopped.answer()),
     }
 }
 

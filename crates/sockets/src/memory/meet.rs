@@ -242,12 +242,8 @@ pub(crate) fn know_options(object: &Object, fd: c_int) {
 
 #[cold]
 fn options_of(object: &Object, fd: c_int) {
-    let time = |name| {
-        let words = sys::socket::option(fd, libc::SOL_SOCKET, name, [0u64; 2]).unwrap_or([0; 2]);
-        words[0].saturating_mul(1_000_000_000).saturating_add(words[1].saturating_mul(1000))
-    };
-    object.receive_timeout.store(time(libc::SO_RCVTIMEO), Ordering::Relaxed);
-    object.send_timeout.store(time(libc::SO_SNDTIMEO), Ordering::Relaxed);
+    object.receive_timeout.store(sys::socket::timeout(fd, libc::SO_RCVTIMEO), Ordering::Relaxed);
+    object.send_timeout.store(sys::socket::timeout(fd, libc::SO_SNDTIMEO), Ordering::Relaxed);
     let low: i32 = sys::socket::option(fd, libc::SOL_SOCKET, libc::SO_RCVLOWAT, 1).unwrap_or(1);
     object.receive_low_water.store(low.max(1) as u32, Ordering::Relaxed);
     let [on, seconds]: [i32; 2] =

@@ -1,7 +1,43 @@
 //! Values of options, as the kernel reads them.
 
-use libc::c_int;
+use super::table::{SO_RCVTIMEO_NEW, SO_SNDTIMEO_NEW};
+use crate::udp::multicast;
+use libc::{c_int, c_void, socklen_t};
 use stack::tcp::Congestion;
+
+/// What counts of a value: as much as the kernel has read of it at least, whatever length the program claimed.
+///
+/// # Safety
+/// The kernel has accepted the value, of which it read up to `len` bytes.
+pub(super) unsafe fn accepted<'a>(
+    level: c_int,
+    name: c_int,
+    value: *const c_void,
+    len: socklen_t,
+) -> &'a [u8] {
+    if value.is_null() {
+        return &[];
+    }
+    let most = match (level, name) {
+        (libc::SOL_SOCKET, libc::SO_LINGER | libc::SO_MAX_PACING_RATE) => 8,
+        (libc::SOL_SOCKET, libc::SO_RCVTIMEO | libc::SO_SNDTIMEO | SO_RCVTIMEO_NEW | SO_SNDTIMEO_NEW) => 16,
+        // These are read whole.
+        (libc::IPPROTO_IP, libc::IP_OPTIONS | libc::IP_IPSEC_POLICY | libc::IP_XFRM_POLICY) => usize::MAX,
+        (libc::IPPROTO_IP, name) if multicast::is_option(name) => multicast::value_size(name),
+        // A name is read as far as its end.
+        (libc::IPPROTO_TCP, libc::TCP_CONGESTION) => {
+            let most = (len as usize).min(CONGESTION_MAX);
+            // SAFETY: the kernel has read the bytes before, and this one.
+            (0..most).find(|at| unsafe { *value.cast::<u8>().add(*at) } == 0).unwrap_or(most)
+        }
+        _ => size_of::<c_int>(),
+    };
+    // SAFETY: the kernel has read so many there.
+    unsafe { core::slice::from_raw_parts(value.cast::<u8>(), most.min(len as usize)) }
+}
+
+/// TCP_CA_NAME_MAX, without the NUL.
+const CONGESTION_MAX: usize = 15;
 
 /// A value as the kernel reads it: an int, or one byte of what is shorter. (Where it takes nothing shorter it refused.)
 pub(crate) fn word_of(bytes: &[u8]) -> Option<c_int> {

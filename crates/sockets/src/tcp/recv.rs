@@ -1,6 +1,6 @@
 //! Receiving on a connection.
 
-use crate::carrier::{Carried, may_wait};
+use crate::carrier::{Outcome, Progress};
 use crate::counts;
 use crate::errno::fail;
 use crate::lane::Tx;
@@ -13,20 +13,20 @@ use libc::{c_int, ssize_t};
 use stack::tcp::Take;
 use stack::{Instant, Ready, RecvError, Sink};
 
-/// Receives into `into`: what is there, `least` bytes if the call may wait. `goes_on`: the call has received before. 0:
-/// end of stream. With MSG_TRUNC nothing is written there, and moved past all the same.
+/// Receives into `into`: what is there, `progress.least` bytes if the call may wait. 0: end of stream. With MSG_TRUNC
+/// nothing is written there, and moved past all the same.
 #[inline]
 pub(crate) fn recv(
     runtime: &'static Runtime,
     object: &'static Object,
     into: &mut Buffers<'_>,
-    (least, goes_on): (usize, bool),
     flags: c_int,
-) -> Carried {
+    progress: &mut Progress,
+) -> Outcome {
     if flags & (libc::MSG_ERRQUEUE | libc::MSG_OOB | libc::MSG_PEEK | libc::MSG_TRUNC) == 0 {
-        return receive(runtime, object, into, (least, goes_on), flags, Take::Consume);
+        return receive(runtime, object, into, flags, progress, Take::Consume);
     }
-    unusual(runtime, object, into, (least, goes_on), flags)
+    unusual(runtime, object, into, flags, progress)
 }
 
 #[cold]
@@ -34,11 +34,11 @@ fn unusual(
     runtime: &'static Runtime,
     object: &'static Object,
     into: &mut Buffers<'_>,
-    (least, goes_on): (usize, bool),
     flags: c_int,
-) -> Carried {
+    progress: &mut Progress,
+) -> Outcome {
     if flags & libc::MSG_ERRQUEUE != 0 {
-        return Carried::Done(fail(libc::EAGAIN));
+        return Outcome::Done(fail(libc::EAGAIN));
     }
     let (urgent, peeks) = (flags & libc::MSG_OOB != 0, flags & libc::MSG_PEEK != 0);
     let take = match (urgent, peeks) {
@@ -49,13 +49,13 @@ fn unusual(
     };
     let part = if flags & libc::MSG_TRUNC != 0 {
         let mut uncopied = Uncopied(into.room());
-        let part = receive(runtime, object, &mut uncopied, (least, goes_on), flags, take);
+        let part = receive(runtime, object, &mut uncopied, flags, progress, take);
         into.pass(into.room() - uncopied.0);
         part
     } else {
-        receive(runtime, object, into, (least, goes_on), flags, take)
+        receive(runtime, object, into, flags, progress, take)
     };
-    if let (Take::Peek(_), Carried::Done(Ok(shown))) = (take, &part) {
+    if let (Take::Peek(_), Outcome::Done(Ok(shown))) = (take, &part) {
         object.peek.showed(*shown as usize);
     }
     part
@@ -81,28 +81,29 @@ fn receive<S: Sink + Clone>(
     runtime: &'static Runtime,
     object: &'static Object,
     into: &mut S,
-    (least, goes_on): (usize, bool),
     flags: c_int,
+    progress: &mut Progress,
     take: Take,
-) -> Carried {
+) -> Outcome {
+    let least = progress.least;
     let mut taken = 0usize;
     let is_urgent = matches!(take, Take::Urgent | Take::PeekUrgent);
-    let first = if goes_on && take == Take::Consume { Take::More } else { take };
+    let first = if take == Take::Consume && !progress.begins { Take::More } else { take };
     match attempt(object, into, first, sys::clock::now(), false) {
-        Ok(n) if n == 0 || n >= least || is_urgent => return Carried::Done(Ok(n as ssize_t)),
+        Ok(n) if n == 0 || n >= least || is_urgent => return Outcome::Done(Ok(n as ssize_t)),
         Ok(n) => taken = n,
         Err(RecvError::WouldBlock) => {}
         Err(error) => return failed(error),
     }
-    if !may_wait(object, flags) || is_urgent {
-        return Carried::Done(if taken > 0 { Ok(taken as ssize_t) } else { fail(libc::EAGAIN) });
+    if !object.may_wait(flags) || is_urgent {
+        return Outcome::Done(if taken > 0 { Ok(taken as ssize_t) } else { fail(libc::EAGAIN) });
     }
     let one = [object];
-    let wait = Wait::to_receive(runtime, &one, &[]);
-    wait.restartable.set(wait.restartable.get() && !goes_on && taken == 0);
+    progress.begins &= taken == 0;
+    let wait = Wait::to_receive(runtime, &one, &[]).within(progress.limits(object.receive_timeout()));
     let outcome = block::until(runtime, &wait, |now| {
-        let goes_on = goes_on || taken > 0;
-        let take = if goes_on && take == Take::Consume { Take::More } else { take };
+        progress.begins &= taken == 0;
+        let take = if take == Take::Consume && !progress.begins { Take::More } else { take };
         let got = attempt(object, into, take, now, true);
         wait.restartable.set(wait.restartable.get() && got.is_err());
         match got {
@@ -122,17 +123,17 @@ fn receive<S: Sink + Clone>(
         }
     });
     match outcome {
-        Err(Stopped::Moved) => Carried::Moved,
+        Err(Stopped::Moved) => Outcome::Moved,
         Ok(Err(RecvError::NoSocket)) => failed(RecvError::NoSocket),
-        Ok(Ok(())) => Carried::Done(Ok(taken as ssize_t)),
-        _ if taken > 0 => Carried::Done(Ok(taken as ssize_t)),
+        Ok(Ok(())) => Outcome::Done(Ok(taken as ssize_t)),
+        _ if taken > 0 => Outcome::Done(Ok(taken as ssize_t)),
         Ok(Err(error)) => failed(error),
-        Err(stopped) => Carried::Done(stopped.answer()),
+        Err(stopped) => Outcome::Done(stopped.answer()),
     }
 }
 
-fn failed(error: RecvError) -> Carried {
-    Carried::Done(match error {
+fn failed(error: RecvError) -> Outcome {
+    Outcome::Done(match error {
         RecvError::NoSocket => super::over(),
         error => fail(error.errno()),
     })

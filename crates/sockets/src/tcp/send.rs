@@ -1,7 +1,7 @@
 //! Sending on a connection.
 
 use crate::answer::{Answer, Stop, Why};
-use crate::carrier::{Call, Carried, may_wait};
+use crate::carrier::{Call, Outcome, Progress};
 use crate::counts;
 use crate::errno::fail;
 use crate::lane::{Inner, Lane, Tx};
@@ -23,40 +23,42 @@ pub(crate) fn send(
     object: &'static Object,
     data: &mut impl Source,
     flags: c_int,
-) -> Carried {
+    progress: &mut Progress,
+) -> Outcome {
     let wanted = data.remaining();
-    let first = attempt(object, data, flags, sys::clock::now(), true);
+    let first = attempt(object, data, flags, sys::clock::now(), progress.begins);
     match first {
-        Ok(_) if data.remaining() == 0 => return Carried::Done(Ok(wanted as ssize_t)),
+        Ok(_) if data.remaining() == 0 => return Outcome::Done(Ok(wanted as ssize_t)),
         Ok(_) | Err(SendError::WouldBlock) => {}
         Err(error) => return failed(error),
     }
     let sent = wanted - data.remaining();
-    if !may_wait(object, flags) {
-        return Carried::Done(if sent > 0 { Ok(sent as ssize_t) } else { fail(libc::EAGAIN) });
+    if !object.may_wait(flags) {
+        return Outcome::Done(if sent > 0 { Ok(sent as ssize_t) } else { fail(libc::EAGAIN) });
     }
-    rest(runtime, object, data, flags, wanted)
+    progress.begins &= sent == 0;
+    rest(runtime, object, data, flags, progress, sent)
 }
 
-/// Blocks until the rest is taken too.
+/// Blocks until the rest is taken too, behind what was sent.
 #[cold]
 fn rest(
     runtime: &'static Runtime,
     object: &'static Object,
     data: &mut impl Source,
     flags: c_int,
-    wanted: usize,
-) -> Carried {
+    progress: &mut Progress,
+    sent: usize,
+) -> Outcome {
     let Some((lane, _)) = object.leg() else { return failed(SendError::NoSocket) };
     let one = [object];
-    let wait = Wait::to_send(runtime, &one);
-    let mut begins = wanted == data.remaining();
-    wait.restartable.set(wait.restartable.get() && begins);
+    let wait = Wait::to_send(runtime, &one).within(progress.limits(object.send_timeout()));
+    let wanted = sent + data.remaining();
     let outcome = block::until(runtime, &wait, |now| {
         lane.turn(now);
-        let result = attempt(object, data, flags, now, begins);
-        begins &= result.is_err();
-        wait.restartable.set(wait.restartable.get() && begins);
+        let result = attempt(object, data, flags, now, progress.begins);
+        progress.begins &= result.is_err();
+        wait.restartable.set(wait.restartable.get() && progress.begins);
         match result {
             Ok(_) if data.remaining() == 0 => Some(Ok(())),
             Ok(_) | Err(SendError::WouldBlock) => None,
@@ -64,10 +66,10 @@ fn rest(
         }
     });
     match outcome {
-        Ok(Ok(())) => Carried::Done(Ok((wanted - data.remaining()) as ssize_t)),
+        Ok(Ok(())) => Outcome::Done(Ok((wanted - data.remaining()) as ssize_t)),
         Ok(Err(error)) => failed(error),
-        Err(Stopped::Moved) => Carried::Moved,
-        Err(stopped) => Carried::Done(stopped.answer()),
+        Err(Stopped::Moved) => Outcome::Moved,
+        Err(stopped) => Outcome::Done(stopped.answer()),
     }
 }
 
@@ -138,8 +140,8 @@ pub(crate) fn send_fetched(
 }
 
 #[cold]
-fn failed(error: SendError) -> Carried {
-    Carried::Done(match error {
+fn failed(error: SendError) -> Outcome {
+    Outcome::Done(match error {
         SendError::NoSocket => super::over(),
         error => fail(error.errno()),
     })
@@ -160,7 +162,7 @@ pub(crate) fn send_file(
     if at.is_some_and(|at| at < 0) {
         return fail(libc::EINVAL);
     }
-    let call = Call::begin(runtime, object, fd, 0);
+    let mut call = Call::begin(runtime, object, fd, 0);
     let mut buffer = vec![0u8; count.min(FILE_PIECE)];
     let mut total = 0usize;
     while total < count {
@@ -176,7 +178,7 @@ pub(crate) fn send_file(
         };
         let bytes = message::piece(buffer.as_ptr().cast(), got);
         let mut data = message::unfilled(&bytes);
-        let sent = match if total > 0 { call.send_more(&mut data) } else { call.send(&mut data) } {
+        let sent = match call.send(&mut data) {
             Ok(sent) => sent,
             Err(_) if total > 0 => break,
             Err(stop) => return Err(stop),

@@ -7,7 +7,7 @@
 //! and leave the pipe once the engine has taken them.
 
 use crate::answer::{Answer, Stop};
-use crate::carrier::{Carried, raised};
+use crate::carrier::{Outcome, Progress, raised};
 use crate::counts;
 use crate::errno::fail;
 use crate::lane::{Inner, Tx};
@@ -112,6 +112,7 @@ impl Splice {
         let more = if flags & libc::SPLICE_F_MORE != 0 { libc::MSG_MORE } else { 0 };
         Between::with(|between| {
             let mut total = 0;
+            let mut progress = Progress::new();
             while total < count {
                 let want = PIECE.min(count - total);
                 let fetch = |into: &mut [u8]| sys::pipe::read_now(pipe, into).unwrap_or(0);
@@ -131,12 +132,13 @@ impl Splice {
                     Err(errno) => return fail(errno),
                 };
                 let mut data = &between.bytes[..held];
-                let part = super::send(runtime, object, &mut data, more);
+                let part = super::send(runtime, object, &mut data, more, &mut progress);
                 let sent = held - data.len();
+                progress.begins &= sent == 0;
                 match part {
-                    Carried::Done(Err(_)) | Carried::Moved if sent == 0 && total > 0 => break,
-                    Carried::Done(Err(stop)) if sent == 0 => return Err(raised(stop, 0)),
-                    Carried::Moved if sent == 0 => return super::over(),
+                    Outcome::Done(Err(_)) | Outcome::Moved if sent == 0 && total > 0 => break,
+                    Outcome::Done(Err(stop)) if sent == 0 => return Err(raised(stop, 0)),
+                    Outcome::Moved if sent == 0 => return super::over(),
                     _ => {}
                 }
                 // They are there: it does not block.

@@ -90,6 +90,15 @@ pub(crate) fn is_option(name: c_int) -> bool {
     matches!(name, libc::IP_MULTICAST_IF | libc::IP_MULTICAST_LOOP | libc::IP_MULTICAST_ALL | 35..=48)
 }
 
+/// How many bytes of such an option's value say something here. The kernel has read as many of what it accepted.
+pub(crate) fn value_size(name: c_int) -> usize {
+    match name {
+        MCAST_JOIN_GROUP..=MCAST_MSFILTER => 16,
+        libc::IP_MULTICAST_IF | libc::IP_ADD_MEMBERSHIP..=IP_MSFILTER => 12,
+        _ => size_of::<c_int>(),
+    }
+}
+
 /// An option that the shadow has accepted.
 pub(crate) fn set(runtime: &'static Runtime, object: &'static Object, fd: c_int, name: c_int, bytes: &[u8]) {
     object.last_route.store(0, Ordering::Relaxed);

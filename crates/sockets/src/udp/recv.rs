@@ -30,7 +30,7 @@ pub(crate) unsafe fn recv(
     target: Target,
     flags: c_int,
 ) -> Answer<ssize_t> {
-    let may_wait = flags & libc::MSG_DONTWAIT == 0 && !object.nonblocking.load(Ordering::Relaxed);
+    let may_wait = object.may_wait(flags);
     if carrier::waits(object) && flags & libc::MSG_ERRQUEUE == 0 {
         // SAFETY: the caller's promise.
         return unsafe { late(runtime, object, fd, target, flags, may_wait) };
@@ -129,7 +129,7 @@ unsafe fn wait(
 ) -> Answer<ssize_t> {
     let one = [object];
     let kernel = &[pollfd { fd, events: libc::POLLIN, revents: 0 }];
-    let deadline = in_kernel::deadline_of(object.receive_timeout.load(Ordering::Relaxed));
+    let deadline = in_kernel::deadline_of(object.receive_timeout());
     loop {
         let wait = Wait { deadline, ..Wait::to_receive(runtime, &one, kernel) };
         let outcome = if object.leg().is_some() {

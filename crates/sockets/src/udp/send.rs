@@ -230,7 +230,7 @@ fn wait_and_send(
     flags: c_int,
     asked: &Asked,
 ) -> Answer<ssize_t> {
-    if flags & libc::MSG_DONTWAIT != 0 || object.nonblocking.load(Ordering::Relaxed) {
+    if !object.may_wait(flags) {
         return fail(libc::EAGAIN);
     }
     let one = [object];

@@ -59,13 +59,18 @@ impl<'a> Wait<'a> {
         one: &'a [&'static Object; 1],
         kernel: &'a [pollfd],
     ) -> Wait<'a> {
-        let timeout = one[0].receive_timeout.load(Ordering::Relaxed);
+        let timeout = one[0].receive_timeout();
         Wait { kernel, polling: Polling::Receive(one[0].counts()), ..Wait::of_one(runtime, one, timeout) }
     }
 
     /// Of a call that sends or connects on one socket.
     pub(crate) fn to_send(runtime: &Runtime, one: &'a [&'static Object; 1]) -> Wait<'a> {
-        Wait::of_one(runtime, one, one[0].send_timeout.load(Ordering::Relaxed))
+        Wait::of_one(runtime, one, one[0].send_timeout())
+    }
+
+    /// Of a call that other waits may have been part of: its deadline, and whether it is restartable.
+    pub(crate) fn within(self, (deadline, restartable): (Option<u64>, bool)) -> Wait<'a> {
+        Wait { deadline, restartable: Cell::new(restartable), ..self }
     }
 
     /// `timeout`: SO_RCVTIMEO or SO_SNDTIMEO; with one, SA_RESTART does not restart (signal(7)).

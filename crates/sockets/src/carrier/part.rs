@@ -1,0 +1,40 @@
+//! One part of a call that moves data on a connection: what it finds ([`Progress`]), and what it comes to
+//! ([`Outcome`]). Each carrier makes such parts, and `across.rs` a call of them.
+
+use crate::answer::Answer;
+use crate::wait::in_kernel::deadline_of;
+use libc::ssize_t;
+
+/// How far a call has come by the parts before.
+pub(crate) struct Progress {
+    /// Bytes that a receive still waits for; 0: it waits for none.
+    pub least: usize,
+    /// Nothing was moved before. Later, what ends the call (an error, the urgent mark, a signal) is left to the next
+    /// one.
+    pub begins: bool,
+    /// When the call's time is over; reckoned when it first waits.
+    deadline: Option<u64>,
+}
+
+impl Progress {
+    /// Of a call that has not begun, and waits for nothing.
+    pub(crate) fn new() -> Progress {
+        Progress { least: 0, begins: true, deadline: None }
+    }
+
+    /// When a wait that begins now ends by `timeout` (SO_RCVTIMEO or SO_SNDTIMEO, nanoseconds; 0: none), which is of
+    /// the call as a whole; and whether a handler that was installed with SA_RESTART leaves it waiting, as it does
+    /// until something was moved, and never under a timeout (signal(7)).
+    pub(crate) fn limits(&mut self, timeout: u64) -> (Option<u64>, bool) {
+        self.deadline = self.deadline.or_else(|| deadline_of(timeout));
+        (self.deadline, self.deadline.is_none() && self.begins)
+    }
+}
+
+/// What a part came to.
+pub(crate) enum Outcome {
+    /// It ends the call, or moved all that it could.
+    Done(Answer<ssize_t>),
+    /// Somebody else carries the connection by now: the rest of the call is to be made there.
+    Moved,
+}
