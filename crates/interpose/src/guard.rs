@@ -98,7 +98,7 @@ const HANDLER_FOUND: c_int = 6;
 const INSTALL_CONTEXT: c_int = 7;
 const CONTINUE_UNWIND: c_int = 8;
 
-/// Register 0 returns a value on both architectures.
+/// The number of the register that returns a value (rax).
 const RETURN_REGISTER: c_int = 0;
 
 /// The class of Rust panics. (Another Rust library in the process has the same, but its panics never come through

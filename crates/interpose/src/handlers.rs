@@ -97,7 +97,7 @@ pub(crate) fn set_restart(signal: c_int, restart: bool) {
     }
 }
 
-/// What the kernel calls. All three arguments are always there in registers on the architectures that we support;
+/// What the kernel calls. All three arguments are always there, in registers;
 /// a handler without SA_SIGINFO takes the first.
 unsafe extern "C-unwind" fn relay(signal: c_int, info: *mut siginfo_t, context: *mut c_void) {
     // SAFETY: what the kernel passed.

@@ -447,16 +447,16 @@ impl Client {
         let fd = self.raw()?;
         let deadline = sys::clock::monotonic() + patience_ns;
         let mut bytes = [0; LEN + MORE_MAX];
-        loop {
+        // Each look ends by the socket's own timeout.
+        while sys::clock::monotonic() < deadline {
             if !planted!(KeepsDescriptors) {
                 descriptors.clear();
             }
             let length = match sys::socket::receive_descriptors(fd, &mut bytes, descriptors, 0) {
                 Ok(0) => return Err(Error::Absent),
-                // Said once, where the keeper left a question unread; its answers come behind.
-                Err(libc::ECONNRESET) => continue,
+                // A reset is said once, where the keeper left a question unread; its answers come behind.
+                Err(libc::ECONNRESET | libc::EINTR | libc::EAGAIN) => continue,
                 Ok(length) => length,
-                Err(libc::EINTR | libc::EAGAIN) if sys::clock::monotonic() < deadline => continue,
                 Err(_) => return Err(Error::Silent),
             };
             let (packet, behind) = bytes[..length].split_at(length.min(LEN));
@@ -479,6 +479,7 @@ impl Client {
                 _ => {}
             }
         }
+        Err(Error::Silent)
     }
 
     /// Ends the connection, so that the keeper cannot answer any more and takes back what it did. An answer that came

@@ -5,6 +5,7 @@
 use libc::{IPPROTO_TCP, SOL_SOCKET, c_int};
 use std::net::{Ipv6Addr, SocketAddrV4};
 use sys::Fd;
+use sys::linux::{TCP_REPAIR_OFF, TCP_REPAIR_OFF_NO_WP};
 use sys::socket::{option, set_option};
 
 /// Sockets of one client that are in repair mode at a time: one for each of its threads at most.
@@ -12,8 +13,6 @@ const OPEN_MAX: usize = 64;
 
 /// linux/tcp.h.
 const ON: c_int = 1;
-const OFF: c_int = 0;
-const OFF_NO_WP: c_int = -1;
 
 /// The sockets that a client has in repair mode: they leave it when the client does, as other processes may have them,
 /// who could neither send nor receive.
@@ -29,7 +28,7 @@ impl Repairs {
     }
 
     fn try_set(&mut self, namespace: u64, socket: Fd, value: i32) -> sys::Result<()> {
-        if ![ON, OFF, OFF_NO_WP].contains(&value) {
+        if ![ON, TCP_REPAIR_OFF, TCP_REPAIR_OFF_NO_WP].contains(&value) {
             return Err(libc::EINVAL);
         }
         check(namespace, &socket)?;
@@ -130,7 +129,7 @@ fn check(namespace: u64, socket: &Fd) -> sys::Result<()> {
 }
 
 fn leave(socket: &Fd) {
-    let _ = set_option(socket.raw(), IPPROTO_TCP, libc::TCP_REPAIR, &OFF_NO_WP);
+    let _ = set_option(socket.raw(), IPPROTO_TCP, libc::TCP_REPAIR, &TCP_REPAIR_OFF_NO_WP);
 }
 
 #[cfg(test)]
@@ -205,7 +204,7 @@ mod tests {
             assert_eq!(repairs.set(here, first.duplicate().unwrap(), ON), 0);
         }
         assert_eq!((mode(&first), repairs.open.len()), (1, 1));
-        assert_eq!(repairs.set(here, first.duplicate().unwrap(), OFF_NO_WP), 0);
+        assert_eq!(repairs.set(here, first.duplicate().unwrap(), TCP_REPAIR_OFF_NO_WP), 0);
         assert_eq!((mode(&first), repairs.open.len()), (0, 0));
         assert_eq!(repairs.set(here, second.duplicate().unwrap(), ON), 0);
         repairs.take_back();

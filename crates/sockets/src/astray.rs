@@ -45,7 +45,7 @@ fn leave_lane(runtime: &'static Runtime, lane: &'static Lane) {
             _ => continue,
         }
         let _: Answer<()> = offload::fall_back(runtime, object, Why::InterfaceGone, "socket");
-        object.watch.wake_all(object);
+        object.watch.wake_all();
     }
 }
 

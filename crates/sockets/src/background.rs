@@ -16,7 +16,7 @@ pub(crate) static BACKGROUND: Background = Background {
 
 /// See the module's page.
 pub(crate) struct Background {
-    /// It was started.
+    /// It was started, and did not fail to.
     pub running: AtomicBool,
     /// Its eventfd; -1 before it runs.
     pub wake: AtomicI32,

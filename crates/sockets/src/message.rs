@@ -7,9 +7,7 @@ use core::marker::PhantomData;
 use core::mem::MaybeUninit;
 use core::sync::atomic::{AtomicBool, Ordering};
 use libc::{c_void, iovec, msghdr};
-
-/// UIO_MAXIOV: more pieces than this are EMSGSIZE (msghdr) or EINVAL (readv, writev).
-pub(crate) const PIECES_MAX: usize = 1024;
+use sys::linux::UIO_MAXIOV;
 
 /// The first and the last address that can be the application's memory: not the null page, not above user space.
 const LOWEST: usize = 4096;
@@ -100,7 +98,7 @@ pub(crate) struct Buffers<'a> {
 /// # Safety
 /// `pieces` points to `count` iovecs whose buffers stay valid (readable or writable as the call demands) for `'a`.
 pub(crate) unsafe fn buffers<'a>(pieces: *const iovec, count: usize, too_many: i32) -> Answer<Buffers<'a>> {
-    if count > PIECES_MAX {
+    if count > UIO_MAXIOV {
         return fail(too_many);
     }
     check(pieces, count)?;
@@ -115,12 +113,6 @@ pub(crate) unsafe fn buffers<'a>(pieces: *const iovec, count: usize, too_many: i
         left += piece.iov_len;
     }
     Ok(Buffers { next: pieces, pieces: count, passed: 0, left, _life: PhantomData })
-}
-
-/// Bytes that a message of ours has room for, or holds.
-pub(crate) fn room(message: &msghdr) -> usize {
-    // SAFETY: `Buffers::message` made it, of pieces that are there.
-    (0..message.msg_iovlen).map(|i| unsafe { message.msg_iov.add(i).read_unaligned() }.iov_len).sum()
 }
 
 /// One buffer as an iovec, for [`one`].
@@ -370,7 +362,7 @@ mod tests {
     #[test]
     fn more_pieces_than_the_kernel_takes_are_refused() {
         // SAFETY: refused before anything is read.
-        let answer = unsafe { buffers(core::ptr::null(), PIECES_MAX + 1, libc::EMSGSIZE) };
+        let answer = unsafe { buffers(core::ptr::null(), UIO_MAXIOV + 1, libc::EMSGSIZE) };
         assert!(matches!(answer, Err(crate::Stop::Errno(libc::EMSGSIZE))));
     }
 }

@@ -135,6 +135,8 @@ pub(crate) struct Object {
     kind: AtomicU8,
     /// O_NONBLOCK as the application set it.
     pub nonblocking: AtomicBool,
+    /// Its socket is gone, and calls that are in the kernel with it are waited for.
+    awaits_calls: AtomicBool,
     /// Calls to come that are made straight (carrier/straight.rs).
     pub settled: AtomicU32,
     /// Calls that are in the kernel with a connection that it carries (carrier/carried.rs).
@@ -150,7 +152,7 @@ pub(crate) struct Object {
     pub receive_timeout: AtomicU64,
     /// See `receive_timeout`.
     pub send_timeout: AtomicU64,
-    /// How often its carrier changed (wait/carrier.rs). Never reset: a wait may outlive what the object was.
+    /// How often its carrier changed (wait/moves.rs). Never reset: a wait may outlive what the object was.
     pub moves: AtomicU32,
     /// Calls until it is asked whether its peer is on this host, which is known then (memory/place.rs).
     pub unplaced: AtomicU32,
@@ -267,6 +269,7 @@ impl Object {
             send_timeout: AtomicU64::new(0),
             moves: AtomicU32::new(0),
             in_flight: AtomicU32::new(0),
+            awaits_calls: AtomicBool::new(false),
             settled: AtomicU32::new(0),
             traffic: Traffic::new(),
             unplaced: AtomicU32::new(0),
@@ -352,7 +355,19 @@ impl Object {
         self.shut.store(0, Ordering::Relaxed);
         *self.control.lock() = Control::default();
         self.watch.clear();
-        FREE.lock().push(self);
+        // `moves` goes on counting, for calls that began with the socket that was.
+        self.awaits_calls.store(true, Ordering::SeqCst);
+        if self.in_flight.load(Ordering::SeqCst) == 0 {
+            self.calls_are_over();
+        }
+    }
+
+    /// No call is in the kernel with it (any more): if its socket is gone, it may be another's.
+    #[inline]
+    pub(crate) fn calls_are_over(&'static self) {
+        if self.awaits_calls.load(Ordering::SeqCst) && self.awaits_calls.swap(false, Ordering::SeqCst) {
+            FREE.lock().push(self);
+        }
     }
 
     /// Its statistics. Never absent: a socket without a block of its own counts for nobody.
@@ -465,5 +480,16 @@ impl Object {
     pub(crate) unsafe fn of_token(token: u64) -> Option<&'static Object> {
         // SAFETY: objects are never freed, and the caller vouches for the origin.
         unsafe { (token as *const Object).as_ref() }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// What docs/design/sockets.md says of an idle connection.
+    #[test]
+    fn an_object_is_small() {
+        assert!(size_of::<Object>() <= 448);
     }
 }

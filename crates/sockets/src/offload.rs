@@ -6,7 +6,7 @@ use crate::lane::Lane;
 use crate::object::{Kind, Object};
 use crate::runtime::{Decision, Runtime};
 use crate::udp::ancillary;
-use crate::wait::{carrier, epoll};
+use crate::wait::{epoll, moves};
 use crate::{counts, errno, fd_table, memory, tcp, udp};
 use config::Role;
 use core::sync::atomic::Ordering;
@@ -231,7 +231,7 @@ pub(crate) fn forget(runtime: &'static Runtime, object: &'static Object, why: Wh
 /// Calls that wait on the object look again, and find the kernel; the last of them lets go of it.
 fn release(object: &'static Object) {
     object.ending.store(true, Ordering::SeqCst);
-    carrier::moved(object);
+    moves::moved(object);
     if object.users.load(Ordering::SeqCst) == 0 && object.ending.swap(false, Ordering::SeqCst) {
         object.release();
     }

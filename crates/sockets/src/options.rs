@@ -23,6 +23,7 @@ use stack::Instant;
 use stack::tcp::{Congestion, Options};
 use stats::Verdict;
 use std::sync::Arc;
+use sys::linux::TCP_NOTSENT_LOWAT;
 use table::{Get, SO_BINDTOIFINDEX, SO_RCVTIMEO_NEW, SO_SNDTIMEO_NEW, Set};
 use value::{accepted, congestion, low_water, pacing_rate, span_of};
 
@@ -414,7 +415,7 @@ fn set_tcp(
         (libc::IPPROTO_TCP, libc::TCP_LINGER2) => options.set_linger2(value),
         (libc::IPPROTO_TCP, libc::TCP_WINDOW_CLAMP) => options.window_clamp = value as u32,
         (libc::IPPROTO_TCP, libc::TCP_MAXSEG) => options.mss_max = value as u16,
-        (libc::IPPROTO_TCP, table::TCP_NOTSENT_LOWAT) => {
+        (libc::IPPROTO_TCP, TCP_NOTSENT_LOWAT) => {
             let by_sysctl = runtime.tcp_settings().options.not_sent_low_water;
             options.not_sent_low_water = if value == 0 { by_sysctl } else { value as u32 };
         }

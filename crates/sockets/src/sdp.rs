@@ -149,10 +149,7 @@ pub(crate) fn before_set(runtime: &Runtime, fd: i32) {
     if runtime.sdp.is_none() || !runtime.carries_in_memory() || is_known() {
         return;
     }
-    // The first byte of struct tcp_info: TCP_CLOSE.
-    let info = sys::socket::option(fd, libc::IPPROTO_TCP, libc::TCP_INFO, [0u8; 4]);
-    let is_tcp = sys::socket::option(fd, libc::SOL_SOCKET, libc::SO_PROTOCOL, 0) == Ok(libc::IPPROTO_TCP);
-    if is_tcp && info.is_ok_and(|info| info[0] == 7) {
+    if sys::socket::is_closed(fd) {
         let _ = enter(fd);
     }
 }

@@ -65,9 +65,13 @@ pub(crate) fn wake_or_start(runtime: &'static Runtime) {
         return;
     }
     sys::clock::prepare();
-    let Ok(wake) = sys::fd::eventfd() else { return };
-    BACKGROUND.wake.store(wake.raw(), Ordering::Release);
-    spawn(Worker::new(runtime, wake));
+    match sys::fd::eventfd() {
+        Ok(wake) => {
+            BACKGROUND.wake.store(wake.raw(), Ordering::Release);
+            spawn(Worker::new(runtime, wake));
+        }
+        Err(errno) => not_started(errno),
+    }
 }
 
 fn spawn(worker: Worker) {
@@ -76,10 +80,19 @@ fn spawn(worker: Worker) {
         let parked = worker.run();
         *PARKED.lock() = Some(parked);
     };
-    if sys::thread::spawn("sidestep", body).is_err() {
-        BACKGROUND.wake.store(-1, Ordering::Release);
-        logger::warning!("no background thread: protocol timers run only while the program calls");
+    if let Err(errno) = sys::thread::spawn("sidestep", body) {
+        not_started(errno);
     }
+}
+
+/// It is tried again with the next lane.
+#[cold]
+fn not_started(errno: i32) {
+    BACKGROUND.wake.store(-1, Ordering::Release);
+    BACKGROUND.running.store(false, Ordering::Release);
+    logger::warning!(
+        "no background thread (errno {errno}): protocol timers run only while the program calls"
+    );
 }
 
 /// Ends the thread, so that the caller may be the only one of its process; [`resume`] follows. False: it does not run,

@@ -24,6 +24,7 @@ pub mod file;
 pub mod foreign;
 pub mod futex;
 pub mod identity;
+pub mod linux;
 pub mod memory;
 mod mutex;
 mod order;

@@ -89,11 +89,6 @@ impl Mapping {
         }
     }
 
-    /// Shared memory of a file, for reading only.
-    pub fn shared_read_only(fd: i32, length: usize) -> Result<Mapping> {
-        Self::map(fd, length, 0, libc::MAP_SHARED, libc::PROT_READ)
-    }
-
     /// Zeroed memory that children of a fork share.
     pub fn shared_with_children(length: usize) -> Result<Mapping> {
         let flags = libc::MAP_SHARED | libc::MAP_ANONYMOUS;

@@ -104,6 +104,14 @@ pub fn timeout(fd: i32, name: i32) -> u64 {
     seconds.saturating_mul(1_000_000_000).saturating_add(micros.saturating_mul(1000))
 }
 
+/// Whether a TCP socket is neither connected, nor about to be, nor listening. False of other sockets.
+pub fn is_closed(fd: i32) -> bool {
+    const TCP_CLOSE: u8 = 7;
+    let is_tcp = option(fd, libc::SOL_SOCKET, libc::SO_PROTOCOL, 0) == Ok(libc::IPPROTO_TCP);
+    // The state is the first byte of struct tcp_info.
+    is_tcp && option(fd, libc::IPPROTO_TCP, libc::TCP_INFO, [0u8; 4]).is_ok_and(|info| info[0] == TCP_CLOSE)
+}
+
 /// The process that made a pair of Unix sockets or connected one (SO_PEERCRED), as this process' pid namespace numbers
 /// it; 0: it is not in there.
 pub fn peer_process(fd: i32) -> Result<i32> {

@@ -5,12 +5,8 @@ use crate::ipv4;
 
 /// Bytes of a header.
 pub const HEADER_LEN: usize = 8;
-/// Type of Echo Reply.
-pub const ECHO_REPLY: u8 = 0;
 /// Type of Destination Unreachable.
 pub const UNREACHABLE: u8 = 3;
-/// Type of Echo.
-pub const ECHO: u8 = 8;
 /// Type of Time Exceeded.
 pub const TIME_EXCEEDED: u8 = 11;
 /// Type of Parameter Problem.

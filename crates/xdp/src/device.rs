@@ -224,11 +224,6 @@ impl Device {
         self.shared.interface.driver == "veth" || !self.shared.is_native()
     }
 
-    /// May packets arrive that are larger than a frame, with a tail? Else a local peer's segmentation offload is off.
-    pub fn takes_super_frames(&self) -> bool {
-        self.shared.way.multi_buffer
-    }
-
     /// Frames of the arena.
     pub fn frames(&self) -> u32 {
         self.pool.arena.frames()

@@ -29,10 +29,8 @@ impl Lender for Client<'_> {
     fn attach(&self, interface: u32, process: i32) -> Attachment {
         match self.keeper.held().attach(interface, process) {
             Ok(given) => {
-                let mut descriptors = vec![given.monitor.raw()];
-                descriptors.extend(given.handout.descriptors());
                 let description = given.handout.description.clone();
-                let own = given.handout.into_own().into_iter().chain([given.monitor]).collect();
+                let (descriptors, own) = given.handout.behind(given.monitor);
                 Attachment::Given(Given { description, descriptors, own, has_policies: given.has_policies })
             }
             Err(words) => {

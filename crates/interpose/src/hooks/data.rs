@@ -207,7 +207,7 @@ hooks! { running:
     fn sendmmsg(fd: c_int, messages: *mut mmsghdr, count: c_uint, flags: c_int) -> c_int {
         let answer = calls::sendmmsg(fd, messages, count, flags);
         if matches!(answer, Err(Stop::Kernel(_))) && !messages.is_null() {
-            (0..(count as usize).min(1024)).for_each(|at| calls::passing(&raw const (*messages.add(at)).msg_hdr));
+            (0..(count as usize).min(sys::linux::UIO_MAXIOV)).for_each(|at| calls::passing(&raw const (*messages.add(at)).msg_hdr));
         }
         answer
     }

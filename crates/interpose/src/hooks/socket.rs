@@ -9,12 +9,10 @@ use crate::table::hooks;
 use libc::{AF_INET, AF_INET6, SOCK_DGRAM, SOCK_STREAM, c_int, c_void, sockaddr, socklen_t};
 use sockets::calls::sdp::Connects;
 use sockets::{Answer, Stop, Why, calls};
+use sys::linux::SIOCATMARK;
 
 /// The low bits of a socket's type; above them are SOCK_NONBLOCK and SOCK_CLOEXEC.
 const KIND: c_int = 0xf;
-
-/// Whether the next byte to read is where urgent data was (asm-generic/sockios.h).
-const SIOCATMARK: usize = 0x8905;
 
 /// Whether this could be accelerated, in which case everything starts; or, once it has, is worth counting.
 fn candidate(domain: c_int, kind: c_int) -> bool {
@@ -132,7 +130,7 @@ hooks! { running:
 
     fn sockatmark(fd: c_int) -> c_int {
         let mut at_mark: c_int = 0;
-        calls::ioctl(fd, SIOCATMARK, &raw mut at_mark as usize).map(|_| at_mark)
+        calls::ioctl(fd, SIOCATMARK as usize, &raw mut at_mark as usize).map(|_| at_mark)
     }
 
     fn socketpair(domain: c_int, kind: c_int, protocol: c_int, fds: *mut c_int) -> c_int {

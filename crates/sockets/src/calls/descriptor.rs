@@ -66,7 +66,7 @@ fn end_unless_used(runtime: &'static Runtime, object: &'static Object, fd: c_int
         object.control.lock().kept = Some(shadow);
         object.fd.store(number, Ordering::SeqCst);
         object.ending.store(true, Ordering::SeqCst);
-        object.watch.wake_all(object);
+        object.watch.wake_all();
         if object.users.load(Ordering::SeqCst) > 0 || !object.ending.swap(false, Ordering::SeqCst) {
             return;
         }
@@ -98,7 +98,7 @@ fn end(runtime: &'static Runtime, object: &'static Object, fd: c_int) {
         Kind::Memory => memory::close(object, fd),
         Kind::Free => {}
     }
-    object.watch.wake_all(object);
+    object.watch.wake_all();
     object.release();
 }
 
@@ -297,7 +297,7 @@ pub unsafe fn ioctl(fd: c_int, request: usize, argument: usize) -> Answer<c_int>
         return kernel();
     }
     let request = request as u64 & 0xffff_ffff;
-    if !matches!(request, libc::FIONREAD | libc::TIOCOUTQ | SIOCATMARK | SIOCOUTQNSD) {
+    if !matches!(request, libc::FIONREAD | libc::TIOCOUTQ | AT_MARK | NOT_SENT) {
         object.shadow_changed.store(true, Ordering::Relaxed);
     }
     let queued = || object.leg().and_then(|(lane, id)| lane.lock().stack.tcp_queued(id));
@@ -321,10 +321,10 @@ pub unsafe fn ioctl(fd: c_int, request: usize, argument: usize) -> Answer<c_int>
         (libc::TIOCOUTQ, Kind::Stream) => queued().map(|queued| queued.send),
         (libc::FIONREAD, Kind::Memory) => memory::unread(runtime, object),
         (libc::FIONREAD, Kind::Udp) => next_datagram(object),
-        (SIOCATMARK, Kind::Stream) => {
+        (AT_MARK, Kind::Stream) => {
             object.leg().map(|(lane, id)| usize::from(lane.lock().stack.tcp_at_mark(id)))
         }
-        (SIOCOUTQNSD, Kind::Stream) => queued().map(|queued| queued.unsent),
+        (NOT_SENT, Kind::Stream) => queued().map(|queued| queued.unsent),
         _ => None,
     };
     let Some(value) = value.filter(|_| message::is_room(result, 1)) else { return kernel() };
@@ -336,8 +336,8 @@ pub unsafe fn ioctl(fd: c_int, request: usize, argument: usize) -> Answer<c_int>
 const FIOSETOWN: u64 = 0x8901;
 const SIOCSPGRP: u64 = 0x8902;
 const FIOASYNC: u64 = 0x5452;
-const SIOCATMARK: u64 = 0x8905;
-const SIOCOUTQNSD: u64 = 0x894b;
+const AT_MARK: u64 = sys::linux::SIOCATMARK as u64;
+const NOT_SENT: u64 = sys::linux::SIOCOUTQNSD as u64;
 
 /// Bytes of the next datagram that the engine holds; the shadow's are the kernel's to tell.
 fn next_datagram(object: &Object) -> Option<usize> {

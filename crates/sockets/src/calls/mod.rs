@@ -46,10 +46,7 @@ use crate::fd_table;
 use crate::object::{Kind, Object};
 use crate::runtime::{self, Runtime};
 use core::sync::atomic::Ordering;
-use libc::{c_int, c_uint};
-
-/// UIO_MAXIOV bounds the messages of one call, too.
-const MESSAGES_MAX: c_uint = 1024;
+use libc::c_int;
 
 /// The runtime and the socket behind `fd`; "the kernel" if it is not ours.
 #[inline]

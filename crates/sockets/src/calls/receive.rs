@@ -1,6 +1,6 @@
 //! Receiving: from an engine, from memory, from the kernel, or from whatever carries a connection after a move.
 
-use super::{MESSAGES_MAX, hearing_for, kernel};
+use super::{hearing_for, kernel};
 use crate::answer::{Answer, Stop};
 use crate::carrier::{self, Call, Target};
 use crate::counts;
@@ -10,6 +10,7 @@ use crate::object::{Kind, Object};
 use crate::runtime::Runtime;
 use crate::udp;
 use libc::{c_int, c_uint, c_void, iovec, mmsghdr, msghdr, size_t, sockaddr, socklen_t, ssize_t, timespec};
+use sys::linux::UIO_MAXIOV;
 
 /// recvfrom(2); recv(2) and read(2) are this without an address.
 #[inline]
@@ -135,7 +136,7 @@ pub unsafe fn recvmmsg(
     let mut flags = flags;
     let one_is_enough = flags & libc::MSG_WAITFORONE != 0;
     flags &= !libc::MSG_WAITFORONE;
-    for i in 0..count.min(MESSAGES_MAX) {
+    for i in 0..count.min(UIO_MAXIOV as c_uint) {
         // SAFETY: within the application's array.
         let entry = unsafe { &mut *messages.add(i as usize) };
         if i > 0 && object.kind() == Kind::Carried && carrier::error_waits(fd) {
@@ -159,7 +160,7 @@ pub unsafe fn recvmmsg(
             return Ok(i as c_int + 1);
         }
     }
-    Ok(count.min(MESSAGES_MAX) as c_int)
+    Ok(count.min(UIO_MAXIOV as c_uint) as c_int)
 }
 
 /// readv(2).

@@ -1,6 +1,6 @@
 //! Sending: on whatever carries the socket, and what is left of a send on what carries it after a move.
 
-use super::{MESSAGES_MAX, kernel, ours_for};
+use super::{kernel, ours_for};
 use crate::address::{self, Named};
 use crate::answer::{Answer, Stop, Why};
 use crate::carrier::{self, Call, Outcome, Progress};
@@ -17,6 +17,7 @@ use libc::{c_int, c_uint, c_void, iovec, mmsghdr, msghdr, size_t, sockaddr, sock
 use stack::Source;
 use stats::Verdict;
 use std::net::SocketAddrV4;
+use sys::linux::UIO_MAXIOV;
 
 /// sendto(2); send(2) and write(2) are this without an address.
 #[inline]
@@ -182,7 +183,7 @@ pub unsafe fn sendmmsg(fd: c_int, messages: *mut mmsghdr, count: c_uint, flags: 
         }
     }
     message::check_room(messages, count as usize)?;
-    for i in 0..count.min(MESSAGES_MAX) {
+    for i in 0..count.min(UIO_MAXIOV as c_uint) {
         // SAFETY: within the application's array.
         let entry = unsafe { &mut *messages.add(i as usize) };
         // SAFETY: as above.
@@ -196,12 +197,15 @@ pub unsafe fn sendmmsg(fd: c_int, messages: *mut mmsghdr, count: c_uint, flags: 
             Err(_) if i > 0 => return Ok(i as c_int),
             Err(stop) => return Err(stop),
         }
+        let (pieces, count) = (entry.msg_hdr.msg_iov, entry.msg_hdr.msg_iovlen);
+        // SAFETY: as above.
+        let whole = unsafe { message::buffers(pieces, count, libc::EMSGSIZE) }.map_or(0, |data| data.left());
         // What follows a message that went in part would be taken for its rest.
-        if object.kind() != Kind::Udp && (entry.msg_len as usize) < message::room(&entry.msg_hdr) {
+        if object.kind() != Kind::Udp && (entry.msg_len as usize) < whole {
             return Ok(i as c_int + 1);
         }
     }
-    Ok(count.min(MESSAGES_MAX) as c_int)
+    Ok(count.min(UIO_MAXIOV as c_uint) as c_int)
 }
 
 /// writev(2).

@@ -19,6 +19,7 @@ use crate::wait::in_kernel as waits;
 use core::sync::atomic::Ordering;
 use libc::{c_int, msghdr, pollfd, ssize_t};
 use stats::Verdict;
+use sys::linux::SIOCATMARK;
 
 /// A socket that the kernel carries, and whose connections may move. `is_mapped`: its family is AF_INET6.
 pub(crate) fn begin(fd: c_int, nonblocking: bool, is_mapped: bool) -> &'static Object {
@@ -124,6 +125,14 @@ impl Target {
         message
     }
 
+    /// As much, of another message.
+    pub(crate) fn of(self, message: *mut msghdr) -> Target {
+        match self {
+            Target::Message(_) => Target::Message(message),
+            Target::Bytes(_) => Target::Bytes(message),
+        }
+    }
+
     /// The kernel fills it.
     ///
     /// # Safety
@@ -225,9 +234,6 @@ pub(crate) fn error_waits(tcp: c_int) -> bool {
     let _ = sys::poll::poll(&mut one, Some(0), None);
     one[0].revents & FAILED == FAILED && sys::socket::ask(tcp, libc::FIONREAD as u32) == Ok(0)
 }
-
-/// include/uapi/asm-generic/sockios.h.
-const SIOCATMARK: u32 = 0x8905;
 
 /// Sends what `data` holds, as the calls without control messages do. What stays in the kernel may go there whole, if
 /// it begins.

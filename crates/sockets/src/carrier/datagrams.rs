@@ -18,7 +18,7 @@ use crate::object::Object;
 use crate::offload;
 use crate::runtime::Runtime;
 use crate::udp;
-use crate::wait::carrier;
+use crate::wait::moves;
 use config::{Carrier, Role};
 use core::sync::atomic::{Ordering, fence};
 use libc::c_int;
@@ -193,7 +193,7 @@ fn to_kernel(runtime: &'static Runtime, object: &'static Object) -> bool {
         object.price.store(0, Ordering::Relaxed);
         object.is_carried_again();
         counts::segment().process().moves_to_kernel.add(1);
-        carrier::changed(&runtime.os, object);
+        moves::changed(&runtime.os, object);
     }
     stands
 }

@@ -6,12 +6,11 @@ use crate::address::{self, Named};
 use crate::counts;
 use crate::object::{Kind, Object};
 use crate::runtime::Runtime;
-use crate::wait::carrier;
+use crate::wait::moves;
 use config::{Carrier, Role};
 use core::sync::atomic::Ordering;
-use libc::{IPPROTO_TCP, c_int};
+use libc::c_int;
 use std::net::SocketAddrV4;
-use sys::socket::option;
 
 /// connect(2) of a socket that the kernel carries. True: an engine is to do it.
 pub(crate) fn connects_on_wire(
@@ -74,7 +73,7 @@ fn becomes_engines(
     fd: c_int,
     local: SocketAddrV4,
 ) -> bool {
-    if !is_closed(fd) || !runtime.is_in_namespace(fd) {
+    if !sys::socket::is_closed(fd) || !runtime.is_in_namespace(fd) {
         return false;
     }
     let Ok(options) = read_out::options(fd, &runtime.tcp_settings().options) else { return false };
@@ -90,12 +89,6 @@ fn becomes_engines(
         control.local = is_bound.then_some(local);
     }
     object.set_kind(Kind::TcpIdle);
-    carrier::changed(&runtime.os, object);
+    moves::changed(&runtime.os, object);
     true
-}
-
-/// Neither connected, nor about to be, nor listening.
-fn is_closed(fd: c_int) -> bool {
-    // The first byte of struct tcp_info: TCP_CLOSE.
-    option(fd, IPPROTO_TCP, libc::TCP_INFO, [0u8; 4]).is_ok_and(|info| info[0] == 7)
 }

@@ -12,7 +12,7 @@ pub(super) const LOOKS: u32 = 1;
 pub(super) const SLEEPS: u32 = 1 << 16;
 
 /// So much is in the object's count until this is dropped. A handler that leaves the call by siglongjmp leaves it
-/// there: the socket stays the kernel's.
+/// there: the socket stays the kernel's, and its object nobody else's.
 pub(super) struct InFlight(&'static Object, u32);
 
 impl InFlight {
@@ -37,7 +37,9 @@ impl InFlight {
 impl Drop for InFlight {
     #[inline]
     fn drop(&mut self) {
-        self.0.in_flight.fetch_sub(self.1, Ordering::SeqCst);
+        if self.0.in_flight.fetch_sub(self.1, Ordering::SeqCst) == self.1 {
+            self.0.calls_are_over();
+        }
     }
 }
 
@@ -49,4 +51,35 @@ pub(super) fn has_sleepers(object: &Object) -> bool {
 /// Whether a thread moves the socket ([`InFlight::alone`]), of one whose calls do not look while they are counted.
 pub(super) fn is_moved(object: &Object) -> bool {
     !object.in_flight.load(Ordering::SeqCst).is_multiple_of(SLEEPS)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::object::{Kind, lock_free};
+
+    fn times_free(object: &'static Object) -> usize {
+        lock_free().iter().filter(|free| core::ptr::eq(**free, object)).count()
+    }
+
+    #[test]
+    fn an_object_is_given_on_when_its_last_call_is_over() {
+        let object = Object::new(Kind::Carried, -1, false);
+        let (first, second) = (InFlight::begin(object, SLEEPS), InFlight::begin(object, LOOKS));
+        object.release();
+        assert_eq!(times_free(object), 0, "calls are in the kernel with it");
+        drop(first);
+        assert_eq!(times_free(object), 0, "one still is");
+        lock_free().clear();
+        drop(second);
+        assert_eq!(times_free(object), 1);
+    }
+
+    #[test]
+    fn an_object_of_a_call_that_was_left_is_nobody_elses() {
+        let object = Object::new(Kind::Carried, -1, false);
+        core::mem::forget(InFlight::begin(object, SLEEPS));
+        object.release();
+        assert_eq!(times_free(object), 0);
+    }
 }

@@ -12,15 +12,11 @@ use libc::{IPPROTO_IP, IPPROTO_TCP, SOL_SOCKET, c_int};
 use stack::tcp::{Congestion, Handover, Options, Pace, State};
 use stack::{Duration, Endpoint, Instant};
 use stats::Verdict;
+use sys::linux::{
+    SIOCATMARK, SIOCOUTQNSD, SO_BUF_LOCK, TCP_NOTSENT_LOWAT, TCP_RECV_QUEUE, TCP_REPAIR_WINDOW,
+    TCP_SEND_QUEUE,
+};
 use sys::socket::{option, receive, set_option};
-
-/// linux/tcp.h.
-const TCP_REPAIR_WINDOW: c_int = 29;
-const TCP_RECV_QUEUE: c_int = 1;
-const TCP_SEND_QUEUE: c_int = 2;
-/// linux/sockios.h.
-const SIOCATMARK: u32 = 0x8905;
-const SIOCOUTQNSD: u32 = 0x894b;
 
 /// The first bytes of struct tcp_info, as far as kernels from 4.6 on have them (include/uapi/linux/tcp.h).
 const INFO_LEN: usize = 152;
@@ -226,7 +222,3 @@ pub(super) fn options(fd: c_int, from: &Options) -> sys::Result<Options> {
         ..from.clone()
     })
 }
-
-/// asm-generic/socket.h, linux/tcp.h.
-const SO_BUF_LOCK: c_int = 72;
-const TCP_NOTSENT_LOWAT: c_int = 25;

@@ -17,7 +17,7 @@ use crate::object::{Kind, Object};
 use crate::offload;
 use crate::runtime::Runtime;
 use crate::tcp;
-use crate::wait::{carrier, epoll};
+use crate::wait::{epoll, moves};
 use config::Role;
 use core::sync::atomic::Ordering;
 use libc::{IPPROTO_TCP, SOL_SOCKET, c_int};
@@ -26,6 +26,7 @@ use stack::tcp::{Handover, Options};
 use stack::{Instant, SocketId};
 use stats::Verdict;
 use std::net::SocketAddrV4;
+use sys::linux::TCP_REPAIR_OFF_NO_WP;
 use sys::socket::{connect, option, set_option};
 
 /// Why a connection stays in the kernel.
@@ -107,7 +108,7 @@ pub(crate) fn to_wire(
     }
     lane.note(inner, now);
     drop(guard);
-    carrier::changed(&runtime.os, object);
+    moves::changed(&runtime.os, object);
     if let Some(left) = left {
         FAMILY.remember(left);
     }
@@ -126,7 +127,7 @@ fn begin(
     refuse_what_only_the_kernel_can(fd)?;
     let options = read_out::options(fd, &runtime.tcp_settings().options)?;
     epoll::take_from_kernel(&runtime.os, object);
-    carrier::moved(object);
+    moves::moved(object);
     let accepted = object.control.lock().accepted;
     let mut connection = Deaf::make(fd).and_then(|_deaf| take_out(fd, local, remote, accepted))?;
     let is_of = |end: u32| (end.wrapping_sub(connection.send_seq) as i32) > 0;
@@ -241,6 +242,3 @@ fn take_out(
     }
     found
 }
-
-/// linux/tcp.h: leave repair mode, and send no probe.
-const TCP_REPAIR_OFF_NO_WP: c_int = -1;

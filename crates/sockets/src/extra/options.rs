@@ -136,7 +136,7 @@ fn shutdown_receive(object: &'static Object) {
         return;
     }
     offload::unsteer(object);
-    object.watch.wake_all(object);
+    object.watch.wake_all();
 }
 
 /// vma_add_ring_profile: the key of a profile; the same one has the same key.

@@ -375,7 +375,7 @@ unsafe fn names(packets: *const u8, count: usize) -> impl Iterator<Item = Option
     (0..count).map(move |_| {
         // SAFETY: within the list, by the pieces that each before says it has.
         let packet = unsafe { at.cast::<Packet>().read_unaligned() };
-        if packet.pieces > message::PIECES_MAX {
+        if packet.pieces > sys::linux::UIO_MAXIOV {
             return None;
         }
         at = at.wrapping_add(PACKET + packet.pieces * PIECE);

@@ -163,10 +163,8 @@ fn hand_out(inherited: &xdp::Inherited) -> Result<Given, String> {
     let (monitor, has_policies) =
         PolicyMonitor::for_another().map_err(|errno| format!("IPsec policies: errno {errno}"))?;
     let handout = inherited.hand_out().map_err(|refusal| refusal.to_string())?;
-    let mut descriptors = vec![monitor.raw()];
-    descriptors.extend(handout.descriptors());
     let description = handout.description.clone();
-    let own = handout.into_own().into_iter().chain([monitor]).collect();
+    let (descriptors, own) = handout.behind(monitor);
     Ok(Given { description, descriptors, own, has_policies })
 }
 

@@ -14,7 +14,7 @@ use crate::answer::Why;
 use crate::lane::Lane;
 use crate::object::{Kind, Object, Queue};
 use crate::runtime::Runtime;
-use crate::wait::carrier;
+use crate::wait::moves;
 use crate::{counts, fd_table, tcp};
 use config::Role;
 use core::sync::atomic::Ordering;
@@ -59,7 +59,7 @@ impl State {
         listener.price.store(0, Ordering::Relaxed);
         listener.is_demanded.store(true, Ordering::Relaxed);
         listener.set_kind(Kind::Carried);
-        carrier::changed(&runtime.os, listener);
+        moves::changed(&runtime.os, listener);
         let fd = listener.fd.load(Ordering::Relaxed);
         runtime.count(Why::Shared, format_args!("TCP listener (fd {fd})"));
         let (Some(local), Ok((clients, all))) = (local, pair) else { return };
@@ -166,7 +166,7 @@ pub(crate) fn is_shared_out(runtime: &Runtime, listener: &'static Object, fd: c_
     if listener.kind() == Kind::TcpIdle {
         counts::begins_in_kernel(listener.counts());
         listener.set_kind(Kind::Carried);
-        carrier::changed(&runtime.os, listener);
+        moves::changed(&runtime.os, listener);
     }
     true
 }

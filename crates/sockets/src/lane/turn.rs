@@ -282,7 +282,7 @@ impl Inner {
             if let Some(object) = unsafe { Object::of_token(event.token) } {
                 object.tell_owner(event.edges);
                 self.completions.edge(object, event.edges);
-                object.watch.edge(object, event.edges);
+                object.watch.edge(event.edges);
             }
             if event.edges == Ready::HUP {
                 self.end_orphan(event.id);

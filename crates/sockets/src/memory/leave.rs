@@ -170,7 +170,7 @@ fn begin_to_leave(runtime: &'static Runtime, object: &'static Object, why: &str,
     };
     if is_apart {
         finish(object, Verdict::PartedFromPeer);
-        crate::wait::carrier::changed(&runtime.os, object);
+        super::moves::changed(&runtime.os, object);
     }
     after(runtime, object, &news);
 }
@@ -266,7 +266,7 @@ pub(crate) fn shutdown(runtime: &'static Runtime, object: &'static Object, how: 
             inner.shut_owed = owed & !told;
         }
     }
-    object.watch.edge(object, Ready::IN | Ready::OUT | Ready::RDHUP | Ready::HUP);
+    object.watch.edge(Ready::IN | Ready::OUT | Ready::RDHUP | Ready::HUP);
     object.watch.wake_sleepers();
     Ok(0)
 }

@@ -223,7 +223,7 @@ fn look(runtime: &'static Runtime, object: &'static Object, fd: c_int, room: &'s
     if became == Kind::Memory {
         counts::in_memory(object);
         logger::debug!("fd {fd}: meets its peer, to go on through memory");
-        super::carrier::changed(&runtime.os, object);
+        super::moves::changed(&runtime.os, object);
         rest_of_meeting(runtime, object, fd, room);
     }
 }

@@ -38,7 +38,7 @@ pub(crate) use ready::{
 use crate::locks::Rank;
 use crate::object::{Kind, Object};
 use crate::runtime::{self, Runtime};
-use crate::wait::{LOOK_NS, carrier, epoll};
+use crate::wait::{LOOK_NS, epoll, moves};
 use ::memory::sign::{self, Takes};
 use ::memory::{Joined, Meeting, Progress, Source};
 use core::sync::atomic::{AtomicBool, AtomicU32, Ordering};
@@ -284,7 +284,7 @@ fn after(runtime: &'static Runtime, object: &'static Object, news: &News) {
         told(runtime, object, news);
     }
     if news.edges != Ready::default() {
-        object.watch.edge(object, news.edges);
+        object.watch.edge(news.edges);
     }
 }
 
@@ -294,7 +294,7 @@ fn told(runtime: &'static Runtime, object: &'static Object, news: &News) {
         leave::finish(object, why);
     }
     if news.is_over.is_some() || news.has_moved {
-        carrier::changed(&runtime.os, object);
+        moves::changed(&runtime.os, object);
     } else {
         epoll::look_at(object);
     }

@@ -65,16 +65,10 @@ pub(super) const SO_RCVTIMEO_NEW: c_int = 66;
 pub(super) const SO_SNDTIMEO_NEW: c_int = 67;
 /// See `SO_RCVTIMEO_NEW`.
 pub(super) const SO_BINDTOIFINDEX: c_int = 62;
-/// See `SO_RCVTIMEO_NEW`.
-pub(super) const TCP_NOTSENT_LOWAT: c_int = 25;
-const SO_TIMESTAMP_NEW: c_int = 63;
-const SO_TIMESTAMPNS_NEW: c_int = 64;
-const SO_TIMESTAMPING_NEW: c_int = 65;
 const SO_BUSY_POLL_BUDGET: c_int = 70;
 const SO_DETACH_REUSEPORT_BPF: c_int = 68;
 const SO_RESERVE_MEM: c_int = 73;
 const SO_TXREHASH: c_int = 74;
-const SO_BUF_LOCK: c_int = 72;
 const SO_CNX_ADVICE: c_int = 53;
 const IP_RECVERR_RFC4884: c_int = 26;
 const IP_LOCAL_PORT_RANGE: c_int = 51;
@@ -89,6 +83,7 @@ const UDP_ENCAP: c_int = 100;
 
 use Set::{Engine, Kernel, Layer, Refused, Shadow};
 use libc::{IPPROTO_IP, IPPROTO_IPV6, IPPROTO_TCP, IPPROTO_UDP, SOL_SOCKET};
+use sys::linux::{SO_BUF_LOCK, SO_TIMESTAMP_NEW, SO_TIMESTAMPING_NEW, SO_TIMESTAMPNS_NEW, TCP_NOTSENT_LOWAT};
 
 /// See the module's page.
 pub(super) const TABLE: &[Row] = &[

@@ -123,7 +123,7 @@ pub(crate) fn shutdown(object: &'static Object, how: c_int) -> Answer<c_int> {
         Kind::Listener if read => {
             detach(object);
             object.set_kind(Kind::TcpIdle);
-            object.watch.wake_all(object);
+            object.watch.wake_all();
             Err(Stop::Kernel(Why::NotOurs))
         }
         Kind::Stream => {
@@ -146,7 +146,7 @@ pub(crate) fn shutdown(object: &'static Object, how: c_int) -> Answer<c_int> {
             lane.note(inner, now.0);
             object.shut.fetch_or(u8::from(read) | u8::from(write) << 1, Ordering::Relaxed);
             drop(guard);
-            object.watch.wake_all(object);
+            object.watch.wake_all();
             Ok(0)
         }
         _ => Err(Stop::Kernel(Why::NotOurs)),

@@ -11,7 +11,7 @@ use crate::object::{Kind, Object};
 use crate::offload;
 use crate::runtime::Runtime;
 use crate::wait::block::{self, Stopped, Wait};
-use crate::wait::carrier;
+use crate::wait::moves;
 use config::Role;
 use core::sync::atomic::Ordering;
 use libc::c_int;
@@ -236,7 +236,7 @@ fn begin(
     }
     object.set_kind(Kind::Stream);
     lane.turn(now);
-    carrier::changed(&runtime.os, object);
+    moves::changed(&runtime.os, object);
     Ok(())
 }
 
@@ -259,7 +259,7 @@ fn finish(runtime: &'static Runtime, object: &'static Object) -> Answer<c_int> {
         Ok(Err(error)) => {
             super::detach(object);
             object.set_kind(Kind::TcpIdle);
-            carrier::changed(&runtime.os, object);
+            moves::changed(&runtime.os, object);
             fail(error.map_or(libc::ECONNABORTED, stack::SocketError::errno))
         }
         Err(Stopped::Moved) if object.leg().is_some() => finish(runtime, object),

@@ -7,7 +7,7 @@ use crate::lane::Lane;
 use crate::object::{Kind, Object, Queue};
 use crate::offload;
 use crate::runtime::Runtime;
-use crate::wait::carrier;
+use crate::wait::moves;
 use config::Role;
 use libc::c_int;
 use std::net::SocketAddrV4;
@@ -43,7 +43,7 @@ pub(crate) fn listen(
         Ok(()) => {
             object.control.lock().queue = Queue::Engine;
             object.set_kind(Kind::Listener);
-            carrier::changed(&runtime.os, object);
+            moves::changed(&runtime.os, object);
             Ok(0)
         }
         Err(why) => {

@@ -16,23 +16,17 @@ use crate::lane::{Inner, Lane};
 use crate::object::{Kind, Object};
 use crate::offload;
 use crate::runtime::Runtime;
-use crate::wait::carrier;
+use crate::wait::moves;
 use core::sync::atomic::Ordering;
 use libc::{IPPROTO_TCP, SOL_SOCKET, c_int};
 use stack::tcp::{Handover, State};
 use stack::{Instant, SocketId};
 use std::net::SocketAddrV4;
+use sys::linux::{
+    SO_BUF_LOCK, TCP_NOTSENT_LOWAT, TCP_RECV_QUEUE, TCP_REPAIR_OFF, TCP_REPAIR_OFF_NO_WP, TCP_REPAIR_WINDOW,
+    TCP_SEND_QUEUE,
+};
 use sys::socket::{connect, option, send, set_option, shutdown};
-
-/// linux/tcp.h.
-const TCP_REPAIR_OFF: c_int = 0;
-const TCP_REPAIR_OFF_NO_WP: c_int = -1;
-const TCP_REPAIR_WINDOW: c_int = 29;
-const TCP_RECV_QUEUE: c_int = 1;
-const TCP_SEND_QUEUE: c_int = 2;
-const TCP_NOTSENT_LOWAT: c_int = 25;
-/// asm-generic/socket.h.
-const SO_BUF_LOCK: c_int = 72;
 
 /// A connection that is the kernel's now. Its flow stays with the engine, which is silent about it, until this is over.
 pub(crate) struct Moved {
@@ -55,7 +49,7 @@ pub(crate) fn to_kernel(
     if object.fds.load(Ordering::Acquire) > 0 {
         offload::forget(runtime, object, why);
     } else {
-        carrier::moved(object);
+        moves::moved(object);
     }
     Some(moved)
 }
@@ -63,7 +57,7 @@ pub(crate) fn to_kernel(
 /// As [`to_kernel`], and the connection may come back: the object goes on as what the kernel carries.
 pub(crate) fn to_carried(runtime: &'static Runtime, object: &'static Object, fd: c_int) -> Option<Moved> {
     let moved = take_out(runtime, object, fd, Kind::Carried)?;
-    carrier::changed(&runtime.os, object);
+    moves::changed(&runtime.os, object);
     Some(moved)
 }
 

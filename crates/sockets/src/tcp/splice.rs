@@ -15,7 +15,7 @@ use crate::object::Object;
 use crate::runtime::Runtime;
 use crate::wait::Lanes;
 use crate::wait::block::{self, Wait};
-use crate::wait::carrier::Watched;
+use crate::wait::moves::Watched;
 use core::cell::Cell;
 use core::sync::atomic::Ordering;
 use libc::{EAGAIN, c_int, c_uint, pollfd, ssize_t};

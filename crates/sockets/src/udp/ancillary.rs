@@ -6,6 +6,7 @@ use core::net::Ipv4Addr;
 use libc::{c_int, cmsghdr, msghdr};
 use stack::udp::Datagram;
 use std::net::SocketAddrV4;
+use sys::linux::{SO_TIMESTAMP_NEW, SO_TIMESTAMPING_NEW, SO_TIMESTAMPNS_NEW};
 
 /// What an application asked to be told: bits of `Object::ancillary`.
 pub(crate) const PKTINFO: u32 = 1;
@@ -86,11 +87,6 @@ pub(crate) fn is_of_sends(value: c_int) -> bool {
     const SENDS: c_int = 1 | 1 << 1 | 1 << 7 | 1 << 8 | 1 << 9;
     value & SENDS != 0
 }
-
-/// Names that the libc crate does not have for every target (asm-generic/socket.h).
-const SO_TIMESTAMP_NEW: c_int = 63;
-const SO_TIMESTAMPNS_NEW: c_int = 64;
-const SO_TIMESTAMPING_NEW: c_int = 65;
 
 /// Control messages in the making, by the kernel's rules of truncation.
 struct Writer {

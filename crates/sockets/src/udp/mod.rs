@@ -22,7 +22,7 @@ use crate::lane::Lane;
 use crate::object::Object;
 use crate::offload;
 use crate::runtime::Runtime;
-use crate::wait::carrier;
+use crate::wait::moves;
 use config::Role;
 use core::sync::atomic::Ordering;
 use libc::c_int;
@@ -82,7 +82,7 @@ pub(crate) fn connect(
             }
             if late::begins_late(runtime, object, Role::UdpConnect, Some(local), Some(remote)) {
                 if stood {
-                    carrier::changed(&runtime.os, object);
+                    moves::changed(&runtime.os, object);
                 }
                 return Ok(0);
             }
@@ -93,11 +93,11 @@ pub(crate) fn connect(
             // The kernel keeps the port of a socket that was bound before it was connected.
             if local.port() == 0 {
                 object.control.lock().local = None;
-                carrier::changed(&runtime.os, object);
+                moves::changed(&runtime.os, object);
                 return Ok(0);
             }
             if late::begins_late(runtime, object, Role::UdpReceiver, Some(local), None) {
-                carrier::changed(&runtime.os, object);
+                moves::changed(&runtime.os, object);
                 return Ok(0);
             }
             done(stand(runtime, object, local, "UDP disconnect"))
@@ -166,7 +166,7 @@ fn stand_connected(
             if let (Some(error), Some((lane, id))) = (error, object.leg()) {
                 lane.lock().stack.udp_inherit_error(id, error);
             }
-            carrier::changed(&runtime.os, object);
+            moves::changed(&runtime.os, object);
             Ok(())
         }
         Err(why) => {
@@ -218,7 +218,7 @@ fn stand(runtime: &'static Runtime, object: &'static Object, local: SocketAddrV4
     });
     match stood {
         Ok(()) => {
-            carrier::changed(&runtime.os, object);
+            moves::changed(&runtime.os, object);
             multicast::refresh(runtime, object);
             Ok(())
         }
@@ -441,7 +441,7 @@ pub(crate) fn shutdown(object: &'static Object, how: c_int) -> Answer<c_int> {
     };
     if object.control.lock().remote.is_some() {
         object.shut.fetch_or(bits, Ordering::Relaxed);
-        object.watch.wake_all(object);
+        object.watch.wake_all();
     }
     Err(Stop::Kernel(Why::NotOurs))
 }

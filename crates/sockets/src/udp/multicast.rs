@@ -18,7 +18,7 @@ use crate::object::{Control, Empty, Kind, Object};
 use crate::offload;
 use crate::options::word_of;
 use crate::runtime::Runtime;
-use crate::wait::carrier;
+use crate::wait::moves;
 use config::Role;
 use core::net::Ipv4Addr;
 use core::sync::atomic::{AtomicBool, Ordering};
@@ -367,7 +367,7 @@ fn take_over(
         if super::open_leg(runtime, object, lane, local).is_err() {
             return;
         }
-        carrier::changed(&runtime.os, object);
+        moves::changed(&runtime.os, object);
     }
     let Some((index, id)) =
         object.legs().enumerate().find(|(_, (on, _))| core::ptr::eq(*on, lane)).map(|(i, (_, id))| (i, id))

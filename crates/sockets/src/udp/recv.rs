@@ -64,17 +64,20 @@ unsafe fn late(
     flags: c_int,
     may_wait: bool,
 ) -> Answer<ssize_t> {
-    // SAFETY: the caller's promise.
-    let message = unsafe { &mut *target.message() };
-    // Who sent it is asked for where it may move it: what comes from this host is no reason to.
+    let given = target.message();
+    // Who sent it is asked for where it may move it: what comes from this host is no reason to. In a message of our
+    // own, as a handler may leave the call for good.
     // SAFETY: all zeros is an address of no family.
     let mut from: libc::sockaddr_in = unsafe { core::mem::zeroed() };
-    let is_asked_by_us = message.msg_name.is_null() && carrier::is_due_with_next(runtime, object);
+    // SAFETY: the caller's message.
+    let mut asking = unsafe { *given };
+    let is_asked_by_us = asking.msg_name.is_null() && carrier::is_due_with_next(runtime, object);
+    let mut target = target;
     if is_asked_by_us {
-        message.msg_name = (&raw mut from).cast();
-        message.msg_namelen = size_of_val(&from) as u32;
+        (asking.msg_name, asking.msg_namelen) = ((&raw mut from).cast(), size_of_val(&from) as u32);
+        target = target.of(&raw mut asking);
     }
-    let room = message.msg_namelen;
+    let room = asking.msg_namelen;
     // SAFETY: the caller's promise, and a name of ours where the application has none.
     let answer = unsafe {
         match may_wait {
@@ -98,8 +101,10 @@ unsafe fn late(
     }
     if is_asked_by_us {
         // SAFETY: the caller's message.
-        let message = unsafe { &mut *message };
-        (message.msg_name, message.msg_namelen) = (core::ptr::null_mut(), 0);
+        unsafe {
+            (*given).msg_controllen = asking.msg_controllen;
+            (*given).msg_flags = asking.msg_flags;
+        }
     }
     answer
 }

@@ -1,8 +1,8 @@
 //! Spin, then sleep: the one place for every blocking call.
 
 use super::Lanes;
-use super::carrier::{Sleeper, Watched};
 use super::in_kernel::deadline_of;
+use super::moves::{Sleeper, Watched};
 use super::polled::Polled;
 use super::presence::{Mark, Presence, Using};
 use super::sharing;

@@ -1,8 +1,8 @@
 //! Waits for what the kernel carries now and somebody else may carry before they end: they sleep in the kernel, beside
-//! the eventfd by which [`super::carrier`] ends them. What is there is taken by one system call, as without us.
+//! the eventfd by which [`super::moves`] ends them. What is there is taken by one system call, as without us.
 
 use super::block::{Signals, Stopped};
-use super::carrier::{Sleeper, Watched};
+use super::moves::{Sleeper, Watched};
 use super::polled::Polled;
 use super::presence::Using;
 use crate::answer::Answer;

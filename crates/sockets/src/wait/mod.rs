@@ -1,15 +1,15 @@
 //! Waiting: all blocking of the library is here.
 //!
-//! `block.rs` spins, then sleeps, for every call; `poll.rs`, `select.rs` and `epoll.rs` compute readiness over our
+//! `block.rs` spins, then sleeps, for every call; `poll.rs`, `select.rs` and `epoll/` compute readiness over our
 //! sockets and the kernel's; `watch.rs` wakes those who sleep when another thread's turn made their socket ready;
-//! `carrier.rs` wakes them when something else carries their socket from now on, and `in_kernel.rs` is how they sleep
+//! `moves.rs` wakes them when something else carries their socket from now on, and `in_kernel.rs` is how they sleep
 //! while the kernel does; `presence.rs` is what others know of a wait, until it ends or a signal handler runs.
 
 pub(crate) mod arguments;
 pub(crate) mod block;
-pub(crate) mod carrier;
 pub(crate) mod epoll;
 pub(crate) mod in_kernel;
+pub(crate) mod moves;
 pub(crate) mod poll;
 mod polled;
 pub(crate) mod presence;

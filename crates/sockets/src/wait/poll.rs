@@ -1,9 +1,9 @@
 //! poll(2) and ppoll(2) over our sockets and the kernel's; select(2) comes here too.
 
 use super::block::{self, Polling, Stopped, Wait};
-use super::carrier::Watched;
 use super::epoll::Set;
 use super::in_kernel;
+use super::moves::Watched;
 use super::{LOOK_NS, Lanes, is_active, ready, shadow_contributes};
 use crate::answer::{Answer, Stop, Why};
 use crate::calls;

@@ -6,7 +6,6 @@
 
 use super::epoll::Set;
 use crate::locks::Rank;
-use crate::object::Object;
 use core::sync::atomic::{AtomicU32, Ordering, fence};
 use stack::Ready;
 
@@ -127,13 +126,13 @@ impl Watch {
 
     /// The socket had an edge. Called under its lane's lock.
     #[inline]
-    pub(crate) fn edge(&self, object: &Object, edges: Ready) {
+    pub(crate) fn edge(&self, edges: Ready) {
         if self.count.load(Ordering::SeqCst) != 0 {
-            self.tell(object, edges);
+            self.tell(edges);
         }
     }
 
-    fn tell(&self, _object: &Object, edges: Ready) {
+    fn tell(&self, edges: Ready) {
         let inner = self.inner.lock();
         for eventfd in inner.sleepers() {
             sys::fd::signal(*eventfd);
@@ -155,8 +154,8 @@ impl Watch {
     }
 
     /// Wakes everybody, whatever they wait for: the socket was closed or shut down.
-    pub(crate) fn wake_all(&self, object: &Object) {
+    pub(crate) fn wake_all(&self) {
         let all = Ready::IN | Ready::OUT | Ready::RDHUP | Ready::HUP | Ready::ERR;
-        self.edge(object, all);
+        self.edge(all);
     }
 }

@@ -66,14 +66,12 @@ pub struct Handout {
 }
 
 impl Handout {
-    /// All descriptors, in order.
-    pub fn descriptors(&self) -> Vec<i32> {
-        self.common.iter().copied().chain(self.own.iter().map(Fd::raw)).collect()
-    }
-
-    /// What is only the process' own, which is to stay open until the descriptors were sent.
-    pub fn into_own(self) -> Vec<Fd> {
-        self.own
+    /// What is to be sent, behind a socket that hears of changes of IPsec policies: all descriptors, in order; and
+    /// those of them that are only the process' own, which are to stay open until they were sent.
+    pub fn behind(self, monitor: Fd) -> (Vec<i32>, Vec<Fd>) {
+        let own = self.own.iter().map(Fd::raw);
+        let descriptors = core::iter::once(monitor.raw()).chain(self.common).chain(own).collect();
+        (descriptors, self.own.into_iter().chain([monitor]).collect())
     }
 }
 

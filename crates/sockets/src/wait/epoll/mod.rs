@@ -72,7 +72,7 @@ pub(crate) struct Set {
     wake: AtomicI32,
     /// Threads asleep in the kernel on this set.
     asleep: AtomicU32,
-    /// How often the lanes changed by which packets for this set come (wait/carrier.rs). Never reset.
+    /// How often the lanes changed by which packets for this set come (wait/moves.rs). Never reset.
     pub moves: AtomicU32,
     /// Sets that this one is in, and those that are in this one.
     relations: sys::Mutex<Relations>,

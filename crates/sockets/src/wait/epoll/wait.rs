@@ -10,7 +10,7 @@ use crate::message;
 use crate::runtime::Runtime;
 use crate::wait::arguments;
 use crate::wait::block::{self, Polling, Stopped, Wait};
-use crate::wait::carrier::Watched;
+use crate::wait::moves::Watched;
 use crate::wait::{LOOK_NS, Lanes};
 use core::cell::Cell;
 use core::sync::atomic::Ordering;

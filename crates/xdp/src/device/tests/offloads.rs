@@ -74,9 +74,11 @@ fn passed(descriptors: &[i32]) -> Vec<sys::Fd> {
 fn who_was_handed_an_interface_has_what_gives_back_its_offloads_and_hands_it_over() {
     with_kept(|index, kept| {
         let handout = kept.hand_out(sys::process::pid()).unwrap();
-        let inherited = Inherited::received(&handout.description, passed(&handout.descriptors())).unwrap();
+        let description = handout.description.clone();
+        let (descriptors, own) = handout.behind(sys::fd::eventfd().unwrap());
+        let inherited = Inherited::received(&description, passed(&descriptors[1..])).unwrap();
         let device = Device::attach(&inherited).unwrap();
-        drop((handout, kept, inherited));
+        drop((own, kept, inherited));
         std::thread::sleep(Duration::from_millis(50));
         assert!(!is_on(index), "a program has it still");
         // To the keeper that comes next.

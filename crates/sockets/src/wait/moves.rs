@@ -10,8 +10,7 @@
 //!   the wait                             carried by an engine               carried by the kernel
 //!   recv, accept, send, connect          block.rs                           in_kernel.rs, `call`
 //!   poll, select                         block.rs, over both                in_kernel.rs, `poll`
-//! epoll_wait                           block.rs, over both                epoll/wait.rs, until the set has a private
-//! set
+//!   epoll_wait                           block.rs, over both                epoll/wait.rs, until its private set
 //! ```
 //!
 //! A wait learns of a change by the count of moves of what it waits for: it reads that first, then who carries what.
