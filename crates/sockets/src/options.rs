@@ -61,9 +61,12 @@ pub(crate) unsafe fn set(
         return Err(Stop::Kernel(Why::Unsupported));
     }
     object.shadow_changed.store(true, Ordering::Relaxed);
-    // SAFETY: the application's pointer, passed on.
-    if unsafe { (runtime.os.setsockopt)(fd, level, name, value, len) } != 0 {
-        return fail(runtime.os.errno());
+    {
+        let _in_flight = carrier::looks(object);
+        // SAFETY: the application's pointer, passed on.
+        if unsafe { (runtime.os.setsockopt)(fd, level, name, value, len) } != 0 {
+            return fail(runtime.os.errno());
+        }
     }
     // SAFETY: the kernel has accepted the value.
     let bytes = unsafe { accepted(level, name, value, len) };
@@ -500,8 +503,7 @@ fn tell(
             put(&error.to_ne_bytes())
         }
         (libc::IPPROTO_TCP, libc::TCP_INFO) if object.kind() == Kind::Stream => {
-            let Some((lane, id)) = object.leg() else { return from_kernel };
-            let mut inner = lane.lock();
+            let Some((_, mut inner, id)) = object.engine() else { return from_kernel };
             let now = Instant(sys::clock::now());
             inner.take_in(now.0);
             let (Some(info), Some(state)) = (inner.stack.tcp_info(now, id), inner.stack.tcp_state(id)) else {
@@ -522,15 +524,15 @@ fn tell(
             put(&used)
         }
         (libc::IPPROTO_IP, libc::IP_MTU) if object.kind() == Kind::Stream => {
-            let Some((lane, id)) = object.leg() else { return from_kernel };
-            let Some(info) = lane.lock().stack.tcp_info(Instant(sys::clock::now()), id) else {
+            let Some((_, inner, id)) = object.engine() else { return from_kernel };
+            let Some(info) = inner.stack.tcp_info(Instant(sys::clock::now()), id) else {
                 return from_kernel;
             };
             put(&info.pmtu.to_ne_bytes())
         }
         (libc::IPPROTO_TCP, libc::TCP_MAXSEG) if object.kind() == Kind::Stream => {
-            let Some((lane, id)) = object.leg() else { return from_kernel };
-            let Some(info) = lane.lock().stack.tcp_info(Instant(sys::clock::now()), id) else {
+            let Some((_, inner, id)) = object.engine() else { return from_kernel };
+            let Some(info) = inner.stack.tcp_info(Instant(sys::clock::now()), id) else {
                 return from_kernel;
             };
             put(&info.snd_mss.to_ne_bytes())

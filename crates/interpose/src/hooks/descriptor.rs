@@ -124,7 +124,8 @@ hooks! { cancellable:
     }
 
     fn ioctl(fd: c_int, request: usize, argument: usize) -> c_int {
-        calls::ioctl(fd, request, argument)
+        let genuine = || genuine::ioctl(fd, request, argument);
+        calls::steady(fd, || calls::ioctl(fd, request, argument), genuine)
     }
 }
 

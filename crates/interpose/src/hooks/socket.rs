@@ -88,7 +88,11 @@ pub(crate) mod first {
         fn getsockopt(fd: c_int, level: c_int, name: c_int, value: *mut c_void, len: *mut socklen_t) -> c_int {
             match running() {
                 _ if fd == -1 && !is_sdp() => extra::asked_for(fd, level, name, value, len),
-                true => calls::getsockopt(fd, level, name, value, len),
+                true => calls::steady(
+                    fd,
+                    || calls::getsockopt(fd, level, name, value, len),
+                    || genuine::getsockopt(fd, level, name, value, len),
+                ),
                 false => Err(Stop::Kernel(Why::NotOurs)),
             }
         }
@@ -105,7 +109,10 @@ hooks! { running:
     }
 
     fn listen(fd: c_int, backlog: c_int) -> c_int {
-        let answer = sdp::called(calls::listen(fd, backlog), "listen", fd, || genuine::listen(fd, backlog));
+        let answer = match is_sdp() {
+            true => sdp::called(calls::listen(fd, backlog), "listen", fd, || genuine::listen(fd, backlog)),
+            false => calls::steady(fd, || calls::listen(fd, backlog), || genuine::listen(fd, backlog)),
+        };
         if answer == Ok(0) && is_sdp() {
             sdp::listens(fd, genuine::getsockname);
         }
@@ -113,15 +120,17 @@ hooks! { running:
     }
 
     fn shutdown(fd: c_int, how: c_int) -> c_int {
-        calls::shutdown(fd, how)
+        calls::steady(fd, || calls::shutdown(fd, how), || genuine::shutdown(fd, how))
     }
 
     fn getsockname(fd: c_int, address: *mut sockaddr, len: *mut socklen_t) -> c_int {
-        calls::getsockname(fd, address, len)
+        let genuine = || genuine::getsockname(fd, address, len);
+        calls::steady(fd, || calls::getsockname(fd, address, len), genuine)
     }
 
     fn getpeername(fd: c_int, address: *mut sockaddr, len: *mut socklen_t) -> c_int {
-        calls::getpeername(fd, address, len)
+        let genuine = || genuine::getpeername(fd, address, len);
+        calls::steady(fd, || calls::getpeername(fd, address, len), genuine)
     }
 
     fn setsockopt(fd: c_int, level: c_int, name: c_int, value: *const c_void, len: socklen_t) -> c_int {
@@ -130,7 +139,8 @@ hooks! { running:
 
     fn sockatmark(fd: c_int) -> c_int {
         let mut at_mark: c_int = 0;
-        calls::ioctl(fd, SIOCATMARK as usize, &raw mut at_mark as usize).map(|_| at_mark)
+        let ours = || calls::ioctl(fd, SIOCATMARK as usize, &raw mut at_mark as usize).map(|_| at_mark);
+        calls::steady(fd, ours, || genuine::sockatmark(fd))
     }
 
     fn socketpair(domain: c_int, kind: c_int, protocol: c_int, fds: *mut c_int) -> c_int {
@@ -160,7 +170,8 @@ hooks! { running:
             }
             return Ok(value);
         }
-        calls::connect(fd, address, len)
+        let genuine = || genuine::connect(fd, address, len);
+        calls::steady_wait(fd, || calls::connect(fd, address, len), genuine)
     }
 
     fn accept(fd: c_int, address: *mut sockaddr, len: *mut socklen_t) -> c_int {

@@ -19,6 +19,7 @@ pub(super) fn take_out(cx: &mut Cx<'_>, id: SocketId) -> Option<Moving> {
         return None;
     }
     let options = cx.stack.tcp_options(id)?.clone();
+    cx.stack.tcp_tell_all(cx.call, id, cx.ring);
     let described = cx.stack.tcp_describe(cx.call, id)?;
     let connection = Handover { timestamp_recent: None, ..described };
     cx.stack.tcp_handed_over(id);

@@ -300,7 +300,7 @@ pub unsafe fn ioctl(fd: c_int, request: usize, argument: usize) -> Answer<c_int>
     if !matches!(request, libc::FIONREAD | libc::TIOCOUTQ | AT_MARK | NOT_SENT) {
         object.shadow_changed.store(true, Ordering::Relaxed);
     }
-    let queued = || object.leg().and_then(|(lane, id)| lane.lock().stack.tcp_queued(id));
+    let queued = || object.engine().and_then(|(_, inner, id)| inner.stack.tcp_queued(id));
     let value = match (request, object.kind()) {
         (libc::FIONBIO, _) => {
             // SAFETY: FIONBIO takes a pointer to int.
@@ -322,7 +322,7 @@ pub unsafe fn ioctl(fd: c_int, request: usize, argument: usize) -> Answer<c_int>
         (libc::FIONREAD, Kind::Memory) => memory::unread(runtime, object),
         (libc::FIONREAD, Kind::Udp) => next_datagram(object),
         (AT_MARK, Kind::Stream) => {
-            object.leg().map(|(lane, id)| usize::from(lane.lock().stack.tcp_at_mark(id)))
+            object.engine().map(|(_, inner, id)| usize::from(inner.stack.tcp_at_mark(id)))
         }
         (NOT_SENT, Kind::Stream) => queued().map(|queued| queued.unsent),
         _ => None,

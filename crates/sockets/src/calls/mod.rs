@@ -54,6 +54,37 @@ pub(crate) fn ours(fd: c_int) -> Answer<(&'static Runtime, &'static Object)> {
     ours_with(fd, None)
 }
 
+/// A call that does not wait, by whatever carries the socket: `ours`, or where that says so the kernel's, during which
+/// nobody moves the connection.
+pub fn steady<T>(fd: c_int, ours: impl FnMut() -> Answer<T>, genuine: impl Fn() -> T) -> Answer<T> {
+    by_what_carries(fd, carrier::looks, ours, genuine)
+}
+
+/// As [`steady`], for a call that may wait.
+pub fn steady_wait<T>(fd: c_int, ours: impl FnMut() -> Answer<T>, genuine: impl Fn() -> T) -> Answer<T> {
+    by_what_carries(fd, carrier::waits_there, ours, genuine)
+}
+
+#[inline]
+fn by_what_carries<T>(
+    fd: c_int,
+    in_kernel: impl Fn(&'static Object) -> Option<carrier::InFlight>,
+    mut ours: impl FnMut() -> Answer<T>,
+    genuine: impl Fn() -> T,
+) -> Answer<T> {
+    loop {
+        let before = fd_table::socket(fd).map(|object| (object, object.moves.load(Ordering::SeqCst)));
+        let answer = ours();
+        let (Err(Stop::Kernel(_)), Some((object, moves))) = (&answer, before) else { return answer };
+        if let Some(_in_flight) = in_kernel(object) {
+            return Ok(genuine());
+        }
+        if object.moves.load(Ordering::SeqCst) == moves {
+            return answer;
+        }
+    }
+}
+
 /// As [`ours`], for calls that move data: with these flags they wait, or may not.
 #[inline]
 fn ours_for(fd: c_int, flags: c_int) -> Answer<(&'static Runtime, &'static Object)> {

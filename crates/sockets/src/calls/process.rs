@@ -206,8 +206,8 @@ pub(super) fn is_lost(object: &Object) -> bool {
     use stack::tcp::State::*;
     match object.kind() {
         Kind::Lent | Kind::Memory => true,
-        Kind::Stream => object.leg().is_some_and(|(lane, id)| {
-            !matches!(lane.lock().stack.tcp_state(id), None | Some(SynSent | Closed | TimeWait))
+        Kind::Stream => object.engine().is_some_and(|(_, inner, id)| {
+            !matches!(inner.stack.tcp_state(id), None | Some(SynSent | Closed | TimeWait))
         }),
         _ => false,
     }

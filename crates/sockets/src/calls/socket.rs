@@ -230,8 +230,11 @@ pub unsafe fn getsockname(fd: c_int, address: *mut sockaddr, len: *mut socklen_t
         // SAFETY: the application's pointers.
         return unsafe { name(object, known, address, len) };
     }
-    let Some((lane, id)) = object.leg().filter(|_| object.kind() == Kind::Stream) else { return kernel() };
-    let local = lane.lock().stack.local(id).or(object.control.lock().local);
+    let Some((_, inner, id)) = object.engine().filter(|_| object.kind() == Kind::Stream) else {
+        return kernel();
+    };
+    let local = inner.stack.local(id).or(object.control.lock().local);
+    drop(inner);
     // SAFETY: the application's pointers.
     unsafe { name(object, local, address, len) }
 }
@@ -247,14 +250,16 @@ pub unsafe fn getpeername(fd: c_int, address: *mut sockaddr, len: *mut socklen_t
     if memory::is_in(object) && runtime::get().is_some_and(|runtime| memory::is_closed(runtime, object)) {
         return fail(libc::ENOTCONN);
     }
-    let Some((lane, id)) = object.leg().filter(|_| object.kind() == Kind::Stream) else { return kernel() };
+    let Some((_, inner, id)) = object.engine().filter(|_| object.kind() == Kind::Stream) else {
+        return kernel();
+    };
     {
         use stack::tcp::State::*;
-        let inner = lane.lock();
         if matches!(inner.stack.tcp_state(id), None | Some(SynSent | SynReceived | Closed)) {
             return fail(libc::ENOTCONN);
         }
     }
+    drop(inner);
     let remote = object.control.lock().remote;
     // SAFETY: the application's pointers.
     unsafe { name(object, remote, address, len) }

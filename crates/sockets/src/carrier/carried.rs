@@ -79,15 +79,26 @@ pub(crate) fn wait_while_moving(object: &Object) {
 /// A call goes into the kernel with the connection. `None`: the kernel does not carry it any more. Who moves it, and
 /// may give up, is waited for.
 fn in_kernel(object: &'static Object, how: u32) -> Option<InFlight> {
-    loop {
+    while matches!(object.kind(), Kind::Carried | Kind::Moving) {
         wait_while_moving(object);
         let begun = InFlight::begin(object, how);
-        match object.kind() {
-            Kind::Carried => return Some(begun),
-            Kind::Moving => {}
-            _ => return None,
+        if object.kind() == Kind::Carried {
+            return Some(begun);
         }
     }
+    None
+}
+
+/// A call that does not wait goes into the kernel with the connection. `None`: the kernel does not carry it (any more).
+#[inline]
+pub(crate) fn looks(object: &'static Object) -> Option<InFlight> {
+    in_kernel(object, LOOKS)
+}
+
+/// As [`looks`], for a call that may wait.
+#[inline]
+pub(crate) fn waits_there(object: &'static Object) -> Option<InFlight> {
+    in_kernel(object, SLEEPS)
 }
 
 /// Whether no call is in the kernel with the connection, which the caller made [`Kind::Moving`], so that none begins.

@@ -13,7 +13,7 @@ pub(super) const SLEEPS: u32 = 1 << 16;
 
 /// So much is in the object's count until this is dropped. A handler that leaves the call by siglongjmp leaves it
 /// there: the socket stays the kernel's, and its object nobody else's.
-pub(super) struct InFlight(&'static Object, u32);
+pub(crate) struct InFlight(&'static Object, u32);
 
 impl InFlight {
     /// The caller looks behind it who carries the socket, by SeqCst loads.

@@ -34,7 +34,8 @@ mod trial;
 
 pub(crate) use across::{Call, raised};
 pub(crate) use carried::{
-    Target, accepted, begin, enter, error_waits, has_to_stay, is_at_mark, send_file, stays, wait_while_moving,
+    Target, accepted, begin, enter, error_waits, has_to_stay, is_at_mark, looks, send_file, stays,
+    wait_while_moving, waits_there,
 };
 use carried::{brought, ends_here, receive, send};
 pub(crate) use datagrams::{
@@ -44,6 +45,7 @@ pub(crate) use datagrams::{
 pub(crate) use demanded::{connects_on_wire, is_demanded, listens_on_wire};
 pub(crate) use forking::{after_fork, before_fork, is_listener};
 pub(crate) use holders::{is_alone, leave};
+pub(crate) use in_flight::InFlight;
 pub(crate) use judge::{Traffic, before_any_call, demand, on_wire, standing};
 pub(crate) use opening::OPENING;
 pub(crate) use part::{Outcome, Progress};

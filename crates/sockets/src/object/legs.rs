@@ -3,7 +3,7 @@
 
 use super::{IS, Object, WAS};
 use crate::counts;
-use crate::lane::Lane;
+use crate::lane::{Inner, Lane};
 use core::sync::atomic::{AtomicPtr, AtomicU64, Ordering};
 use stack::SocketId;
 
@@ -60,6 +60,19 @@ impl Object {
             return None;
         }
         self.first_leg.load()
+    }
+
+    /// The engine of a stream, locked, and its socket there, which nobody takes out meanwhile: it may have gone while
+    /// the lock was waited for. `None`: no engine has it.
+    #[inline]
+    pub(crate) fn engine(&self) -> Option<(&'static Lane, sys::MutexGuard<'static, Inner>, SocketId)> {
+        loop {
+            let (lane, id) = self.leg()?;
+            let inner = lane.lock();
+            if self.leg_on(lane) == Some(id) {
+                return Some((lane, inner, id));
+            }
+        }
     }
 
     /// The leg on `lane`, if there is one.

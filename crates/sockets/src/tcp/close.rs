@@ -127,9 +127,8 @@ pub(crate) fn shutdown(object: &'static Object, how: c_int) -> Answer<c_int> {
             Err(Stop::Kernel(Why::NotOurs))
         }
         Kind::Stream => {
-            let Some((lane, id)) = object.leg() else { return Err(Stop::Kernel(Why::NotOurs)) };
+            let Some((lane, mut guard, id)) = object.engine() else { return Err(Stop::Kernel(Why::NotOurs)) };
             let now = Instant(sys::clock::now());
-            let mut guard = lane.lock();
             let inner = &mut *guard;
             if matches!(inner.stack.tcp_state(id), None | Some(State::Closed)) {
                 return fail(libc::ENOTCONN);

@@ -64,6 +64,6 @@ fn over<T>() -> Answer<T> {
 pub(crate) fn is_open(object: &Object) -> bool {
     use stack::tcp::State::*;
     object
-        .leg()
-        .is_some_and(|(lane, id)| !matches!(lane.lock().stack.tcp_state(id), None | Some(TimeWait | Closed)))
+        .engine()
+        .is_some_and(|(_, inner, id)| !matches!(inner.stack.tcp_state(id), None | Some(TimeWait | Closed)))
 }

@@ -12,7 +12,7 @@ use crate::address;
 use crate::answer::Why;
 use crate::counts;
 use crate::keeper;
-use crate::lane::{Inner, Lane};
+use crate::lane::{Inner, Lane, Tx};
 use crate::object::{Kind, Object};
 use crate::offload;
 use crate::runtime::Runtime;
@@ -82,6 +82,8 @@ fn take_out(runtime: &Runtime, object: &'static Object, fd: c_int, becomes: Kind
         // The kernel would not know of it, and could not tell it when the connection comes back.
         return None;
     }
+    inner.stack.tcp_tell_all(Instant(now), id, &mut Tx(&mut inner.device));
+    inner.flush(Instant(now));
     let connection = inner.stack.tcp_describe(Instant(now), id)?;
     super::port::unshare(object, fd);
     let measured = Measured::of(inner, object);
@@ -123,6 +125,8 @@ fn take_out(runtime: &Runtime, object: &'static Object, fd: c_int, becomes: Kind
     // nobody could wake it.
     object.set_kind(becomes);
     object.drop_legs();
+    // Who finds no leg under the lane's lock finds this changed, too.
+    object.moves.fetch_add(1, Ordering::SeqCst);
     drop(guard);
     Some(Moved { lane, id, local: connection.local, remote: connection.remote })
 }
@@ -241,7 +245,7 @@ fn fill(fd: c_int, connection: &Handover, measured: &Measured) -> sys::Result<()
     if (room / 2).cast_unsigned() < (connection.sent.len() + connection.unsent.len()) as u32 {
         return Err(libc::ENOBUFS);
     }
-    // Leaving repair mode acknowledges all.
+    // All was acknowledged before (`tcp_tell_all`).
     let acknowledged = receive_seq(connection).wrapping_add(connection.unread.len() as u32);
     // struct tcp_repair_window: snd_wl1, snd_wnd, max_window, rcv_wnd, rcv_wup.
     let windows = [

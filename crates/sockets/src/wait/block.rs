@@ -199,7 +199,8 @@ pub(crate) fn until<T>(
             break Ok(done);
         }
         if wait.deadline.is_some_and(|deadline| now >= deadline) {
-            break Err(Stopped::TimedOut);
+            // What left while it was looked at was not seen.
+            break Err(if wait.has_moved() { Stopped::Moved } else { Stopped::TimedOut });
         }
         attempts += 1;
         if yield_every > 0 && attempts.is_multiple_of(yield_every) {

@@ -36,7 +36,11 @@ pub(crate) fn ready(object: &'static Object) -> Ready {
     }
     let mut ready = Ready::default();
     for (lane, id) in object.legs() {
-        ready |= lane.lock().stack.ready(id);
+        let inner = lane.lock();
+        // One that has left its engine while the lock was waited for is somebody else's to tell.
+        if object.leg_on(lane) == Some(id) {
+            ready |= inner.stack.ready(id);
+        }
     }
     ready
 }

@@ -42,7 +42,7 @@ pub(crate) fn poll(
         let watched = Watched { objects: &found.objects, sets: &found.sets };
         // Before anybody looks who carries them.
         let moves = watched.moves();
-        match look_and_wait(runtime, fds, &found, watched, moves, deadline, mask, has_moved) {
+        match look_and_wait(runtime, fds, &found, watched, moves, deadline, mask) {
             Ok(answer) => return answer,
             Err(Stopped::TimedOut) => return Ok(0),
             Err(Stopped::Interrupted) => return fail(libc::EINTR),
@@ -90,13 +90,17 @@ fn look_and_wait(
     moves: u32,
     deadline: Option<u64>,
     mask: Option<u64>,
-    has_moved: bool,
 ) -> Result<Answer<i32>, Stopped> {
     watched.objects.iter().for_each(|object| crate::carrier::wait_while_moving(object));
     let Some(mut poll) = Poll::new(runtime, fds, found, mask) else {
-        if deadline == Some(0) && !has_moved {
+        if deadline == Some(0) {
             // Nobody waits.
-            return Ok(Err(Stop::Kernel(Why::NotOurs)));
+            let answer = runtime.os.poll_all(fds, Some(0), mask);
+            return if watched.moves() == moves {
+                Ok(answer.map_err(Stop::Errno))
+            } else {
+                Err(Stopped::Moved)
+            };
         }
         return in_kernel::poll(runtime, fds, watched, moves, deadline, mask);
     };
@@ -114,7 +118,9 @@ fn look_and_wait(
         mask,
         polling: Polling::Poll,
     };
-    let outcome = block::until(runtime, &wait, |now| poll.attempt(fds, now));
+    // What is seen while it moves is nothing.
+    let look = |now| poll.attempt(fds, now).filter(|_| watched.moves() == moves);
+    let outcome = block::until(runtime, &wait, look);
     let process = counts::segment().process();
     match outcome {
         Ok(Ok(_)) if poll.ours.iter().any(|(i, _)| fds[*i].revents != 0) => process.poll_ready_ours.one(),

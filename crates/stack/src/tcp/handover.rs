@@ -1,10 +1,10 @@
 //! A connection goes over from one TCP to another while it lives: what the other one needs to know, in the terms of the
 //! kernel's TCP_REPAIR, and the silent end of the one that leaves this engine. How one that comes goes on: `takeover`.
 
-use super::State;
+use super::{Fate, State};
 use super::control_block::Tcb;
 use super::segment;
-use crate::{Duration, Endpoint, Frame, Instant, SocketId, Stack};
+use crate::{Duration, Endpoint, Frame, Instant, Outlet, SocketId, Stack};
 use wire::ipv4;
 use wire::tcp::{Fields, Flags, HEADER_LEN, OptionsWriter};
 
@@ -139,6 +139,21 @@ impl Handover {
 }
 
 impl<F: Frame> Stack<F> {
+    /// Before another TCP goes on with a connection: tells the peer what it owes it, all that came and the room there
+    /// is. The other one has no way to: what it says first is no news to the peer (a probe from before the window,
+    /// which a peer drops unread), and then it believes that it has been said.
+    pub fn tcp_tell_all(&mut self, now: Instant, id: SocketId, out: &mut impl Outlet) {
+        let now = self.reach(now);
+        self.with_tcp(now, id, out, |tcb, cx| {
+            let told = tcb.rcv_adv.distance_from(tcb.rcv_nxt).max(0) as u32;
+            let has_news = tcb.ack_owed || tcb.last_ack_sent != tcb.rcv_nxt || tcb.window_on_offer() > told;
+            if has_news && !matches!(tcb.state(), State::SynSent | State::Closed) {
+                tcb.send_ack(cx);
+            }
+            Fate::Stays
+        });
+    }
+
     /// What another TCP needs to go on with a connection. `None`: it is not established, or over, or a filter looks at
     /// its next piece.
     pub fn tcp_describe(&mut self, now: Instant, id: SocketId) -> Option<Handover> {

@@ -63,8 +63,15 @@ impl Set {
                 fail(libc::EINVAL)
             }
             (libc::EPOLL_CTL_DEL, _) => self.remove(os, object, fd),
-            (libc::EPOLL_CTL_ADD, Some(event)) => self.add(os, object, fd, event),
-            (libc::EPOLL_CTL_MOD, Some(event)) => self.modify(os, object, fd, event),
+            (libc::EPOLL_CTL_ADD | libc::EPOLL_CTL_MOD, Some(event)) => {
+                // Nobody takes the socket out of the kernel's sets before it is there.
+                let _in_flight = crate::carrier::looks(object);
+                if operation == libc::EPOLL_CTL_ADD {
+                    self.add(os, object, fd, event)
+                } else {
+                    self.modify(os, object, fd, event)
+                }
+            }
             (libc::EPOLL_CTL_ADD | libc::EPOLL_CTL_MOD, None) => fail(libc::EFAULT),
             _ => Err(Stop::Kernel(Why::NotOurs)),
         }

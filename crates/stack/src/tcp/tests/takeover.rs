@@ -47,6 +47,29 @@ fn bytes_of_every_kind_survive() {
 }
 
 #[test]
+fn the_peer_hears_what_it_is_owed_before_the_move() {
+    let mut world = World::new();
+    let (a, b) = world.pair();
+    // A conversation, in which acknowledgments wait for the answer.
+    for _ in 0..20 {
+        world.send(1, b, b"question").unwrap();
+        world.run(MS);
+        assert_eq!(world.read_all(0, a), b"question");
+        world.send(0, a, b"answer").unwrap();
+        world.run(MS);
+        assert_eq!(world.read_all(1, b), b"answer");
+    }
+    world.send(1, b, b"question").unwrap();
+    world.run(Duration::from_micros(100));
+    assert_eq!(world.hosts[1].stack.tcp_queued(b).unwrap().send, 8, "the acknowledgment waits");
+    let now = world.now;
+    let Host { stack, out, .. } = &mut world.hosts[0];
+    stack.tcp_tell_all(now, a, out);
+    world.run(Duration::from_micros(100));
+    assert_eq!(world.hosts[1].stack.tcp_queued(b).unwrap().send, 0);
+}
+
+#[test]
 fn a_reset_right_after_a_move_finds_its_way() {
     let mut world = World::new();
     let (a, b) = world.pair();
