@@ -8,7 +8,7 @@
 //! where nothing else is left the connection is the kernel's.
 
 use crate::answer::Why;
-use crate::lane::Lane;
+use crate::lane::{Inner, Lane};
 use crate::object::Object;
 use crate::runtime::Runtime;
 use core::ffi::CStr;
@@ -92,16 +92,29 @@ pub(super) fn take(
 }
 
 /// Whether no connection between these ends stands or rests on a lane of the interface, of this process or another one:
-/// the steering has one entry for all. Another process' that has ended may be in its way.
+/// the steering has one entry for all. Another process' that has ended may be in its way. The program chose the port.
 pub(super) fn is_free(runtime: &Runtime, lane: &Lane, local: SocketAddrV4, remote: SocketAddrV4) -> bool {
-    runtime.lanes_of_link(lane.link).all(|lane| can_connect(lane, local, remote))
+    is_free_where(runtime, lane, local, remote, |inner| inner.stack.tcp_can_connect(local, remote))
 }
 
-fn can_connect(lane: &Lane, local: SocketAddrV4, remote: SocketAddrV4) -> bool {
-    let inner = lane.lock();
+/// As [`is_free`], of a port that nobody has chosen yet.
+fn may_be_chosen(runtime: &Runtime, lane: &Lane, local: SocketAddrV4, remote: SocketAddrV4) -> bool {
+    let now = Instant(sys::clock::now());
+    is_free_where(runtime, lane, local, remote, |inner| inner.stack.tcp_can_choose(now, local, remote))
+}
+
+fn is_free_where(
+    runtime: &Runtime,
+    lane: &Lane,
+    local: SocketAddrV4,
+    remote: SocketAddrV4,
+    is_free: impl Fn(&Inner) -> bool,
+) -> bool {
     let flow = xdp::Flow { protocol: libc::IPPROTO_TCP as u8, local, remote: Some(remote) };
-    inner.stack.tcp_can_connect(Instant(sys::clock::now()), local, remote)
-        && !inner.device.is_of_another_process(&flow)
+    runtime.lanes_of_link(lane.link).all(|lane| {
+        let inner = lane.lock();
+        is_free(&inner) && !inner.device.is_of_another_process(&flow)
+    })
 }
 
 /// Finds a port whose pair with `remote` is free in the engines of the lane's interface and which `bind` accepts.
@@ -122,7 +135,7 @@ fn look(
     let mut ports = (0..TRIES.min(count)).map(|offset| low + ((start + offset) % count) as u16);
     ports.any(|port| {
         let local = SocketAddrV4::new(address, port);
-        is_free(runtime, lane, local, remote) && bind(port)
+        may_be_chosen(runtime, lane, local, remote) && bind(port)
     })
 }
 

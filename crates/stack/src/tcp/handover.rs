@@ -1,9 +1,9 @@
 //! A connection goes over from one TCP to another while it lives: what the other one needs to know, in the terms of the
 //! kernel's TCP_REPAIR, and the silent end of the one that leaves this engine. How one that comes goes on: `takeover`.
 
-use super::{Fate, State};
 use super::control_block::Tcb;
 use super::segment;
+use super::{Fate, State};
 use crate::{Duration, Endpoint, Frame, Instant, Outlet, SocketId, Stack};
 use wire::ipv4;
 use wire::tcp::{Fields, Flags, HEADER_LEN, OptionsWriter};

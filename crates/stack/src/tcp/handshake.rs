@@ -5,6 +5,7 @@ use super::open::{announced_mss, initial_window, scale_to_offer};
 use super::options::SynOptions;
 use super::rtt::Rtt;
 use super::segment::{self, Segment};
+use super::time_wait::TimeWait;
 use super::{ConnectError, Ecn, Options, State, ecn};
 use crate::net::{Ip, Sent};
 use crate::stack::Socket;
@@ -16,10 +17,25 @@ use wire::tcp::{Fields, Flags, HEADER_LEN};
 #[allow(missing_docs)]
 impl<F: Frame> Stack<F> {
     /// Whether [`Stack::tcp_connect`] can use this pair: no connection has it, and no rest of a recent one.
-    pub fn tcp_can_connect(&self, now: Instant, local: Endpoint, remote: Endpoint) -> bool {
+    pub fn tcp_can_connect(&self, local: Endpoint, remote: Endpoint) -> bool {
+        self.tcp_pair_is_free(local, remote, TimeWait::may_connect_again)
+    }
+
+    /// As [`Stack::tcp_can_connect`], of a port that the program did not choose: it does not ask for one whose rest is
+    /// younger than a second.
+    pub fn tcp_can_choose(&self, now: Instant, local: Endpoint, remote: Endpoint) -> bool {
+        self.tcp_pair_is_free(local, remote, |rest| rest.may_be_chosen_again(now))
+    }
+
+    fn tcp_pair_is_free(
+        &self,
+        local: Endpoint,
+        remote: Endpoint,
+        may_follow: impl FnOnce(&TimeWait) -> bool,
+    ) -> bool {
         match self.demux.tcp.flow(local, remote).map(|old| self.sockets.get(old)) {
             None => true,
-            Some(Some(Socket::TimeWait(rest))) => rest.may_connect_again(now),
+            Some(Some(Socket::TimeWait(rest))) => may_follow(rest),
             Some(_) => false,
         }
     }
@@ -43,7 +59,7 @@ impl<F: Frame> Stack<F> {
         let mut iss = self.tcp.isn(now, local, remote);
         if let Some(old) = self.demux.tcp.flow(local, remote) {
             match self.sockets.get(old) {
-                Some(Socket::TimeWait(rest)) if rest.may_connect_again(now) => iss = rest.next_isn(iss),
+                Some(Socket::TimeWait(rest)) if rest.may_connect_again() => iss = rest.next_isn(iss),
                 _ => return Err(ConnectError::InUse),
             }
             self.end_time_wait(old);

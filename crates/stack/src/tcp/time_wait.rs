@@ -55,10 +55,15 @@ impl TimeWait {
         }
     }
 
-    /// Whether our side may begin anew from here (RFC 6191; Linux's tcp_tw_reuse): the peer's timestamps make old
-    /// duplicates recognizable once its clock has moved.
-    pub(crate) fn may_connect_again(&self, now: Instant) -> bool {
-        self.timestamps.is_some() && now + self.span >= self.until + Duration::from_secs(1)
+    /// Whether our side may begin anew from here (RFC 6191), where the program chose the port: old duplicates can be
+    /// recognized by the peer's timestamps.
+    pub(crate) fn may_connect_again(&self) -> bool {
+        self.timestamps.is_some()
+    }
+
+    /// Whether the port may be chosen for a program (Linux's tcp_tw_reuse): the peer's clock has moved since, too.
+    pub(crate) fn may_be_chosen_again(&self, now: Instant) -> bool {
+        self.may_connect_again() && now + self.span >= self.until + Duration::from_secs(1)
     }
 
     /// An initial sequence number beyond everything that this connection sent.

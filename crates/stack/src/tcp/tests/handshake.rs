@@ -61,18 +61,23 @@ fn rest_of_an_older_connection_costs_milliseconds_not_a_second() {
 }
 
 #[test]
-fn ports_at_rest_cannot_connect_until_linux_would_reuse_them() {
+fn ports_at_rest_are_chosen_and_used_when_linux_would() {
     let mut world = World::new();
     let (a, b) = world.pair();
     let (local, remote) = (World::endpoint(0, 5000), World::endpoint(1, 80));
-    assert!(!world.hosts[0].stack.tcp_can_connect(world.now, local, remote));
+    assert!(!world.hosts[0].stack.tcp_can_connect(local, remote));
     world.close(0, a);
     world.close(1, b);
     world.run(MS * 100);
     assert!(world.hosts[0].stack.tcp_has_time_wait());
-    assert!(!world.hosts[0].stack.tcp_can_connect(world.now, local, remote));
+    assert!(!world.hosts[0].stack.tcp_can_choose(world.now, local, remote));
+    assert!(world.hosts[0].stack.tcp_can_connect(local, remote), "the program wants this port");
     world.run(Duration::from_secs(2));
-    assert!(world.hosts[0].stack.tcp_can_connect(world.now, local, remote));
+    assert!(world.hosts[0].stack.tcp_can_choose(world.now, local, remote));
+    world.listen(1, 80, 4);
+    let again = world.connect(0, 5000, 80, &world.options());
+    world.run(MS * 10);
+    assert_eq!(world.state(0, again), Some(State::Established));
 }
 
 #[test]
