@@ -360,6 +360,50 @@ fn after_the_end(forks: Option<&str>) {
     assert_eq!(run(preloaded(&library, Path::new("python3"), &rules)), by_kernel);
 }
 
+/// A server that takes in nobody but who speaks SDP, and looks for clients with select(2), then accepts one, on a
+/// listener that waits.
+const REFUSES: &str = "
+import os, select, signal, socket, subprocess, sys
+signal.alarm(int(sys.argv[1]))
+listener = socket.create_server(('127.0.0.1', 0))
+CLIENT = '''
+import socket, sys
+client = socket.create_connection(('127.0.0.1', int(sys.argv[1])))
+for _ in range(5):
+    client.sendall(b'x')
+    assert client.recv(1) == b'x'
+'''
+def serve(**environment):
+    words = [sys.executable, '-c', CLIENT, str(listener.getsockname()[1])]
+    client = subprocess.Popen(words, env=dict(os.environ, **environment), stderr=subprocess.DEVNULL)
+    ends = []
+    while client.poll() is None:
+        for one in select.select([listener, *ends], [], [], 0.1)[0]:
+            if one is not listener:
+                data = one.recv(1)
+                one.sendall(data)
+                if not data:
+                    ends.remove(one)
+                continue
+            try:
+                ends.append(listener.accept()[0])
+            except ConnectionAbortedError:
+                print('aborted')
+    return client.returncode
+print(serve(LD_PRELOAD=''), serve())
+";
+
+#[test]
+fn a_server_that_polls_goes_on_when_it_has_refused_a_client() {
+    let Some((library, _)) = parts() else { return };
+    let rules = File::new("refuses", "use sdp server * *:*\nuse sdp client * *:*\n");
+    let done = preloaded(&library, Path::new("python3"), &rules)
+        .args(["-c", REFUSES, &rig::PATIENCE.as_secs().to_string()])
+        .output()
+        .unwrap();
+    assert_eq!(text(&done.stdout), "aborted\n1 0\n", "{}", text(&done.stderr));
+}
+
 #[test]
 fn a_server_that_polls_meets_a_client_that_speaks_late() {
     let Some((library, _)) = parts() else { return };

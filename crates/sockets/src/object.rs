@@ -204,6 +204,8 @@ pub(crate) struct Object {
     extra: AtomicPtr<crate::extra::Extra>,
     /// Whether it is counted among the accelerated: [`NEVER`], [`WAS`], [`IS`].
     accelerated: AtomicU8,
+    /// The application waits for it by poll(2), select(2) or epoll(7), or has.
+    pub is_polled: AtomicBool,
     /// The application did something to the shadow (options, flags), or another process has it too.
     pub shadow_changed: AtomicBool,
     /// Processes that may claim it (see family/).
@@ -298,6 +300,7 @@ impl Object {
             extra: AtomicPtr::new(core::ptr::null_mut()),
             counts: AtomicPtr::new(nobody()),
             accelerated: AtomicU8::new(NEVER),
+            is_polled: AtomicBool::new(false),
             shadow_changed: AtomicBool::new(false),
             holders: AtomicU32::new(0),
             first_leg: Leg::default(),
@@ -349,6 +352,7 @@ impl Object {
         if self.accelerated.swap(NEVER, Ordering::Relaxed) == IS {
             counts::segment().process().sockets_open.subtract(1);
         }
+        self.is_polled.store(false, Ordering::Relaxed);
         self.shadow_changed.store(false, Ordering::Relaxed);
         self.holders.store(0, Ordering::Relaxed);
         self.spin.store(0, Ordering::Relaxed);

@@ -61,13 +61,9 @@ pub(crate) unsafe fn set(
         return Err(Stop::Kernel(Why::Unsupported));
     }
     object.shadow_changed.store(true, Ordering::Relaxed);
-    {
-        let _in_flight = carrier::looks(object);
-        // SAFETY: the application's pointer, passed on.
-        if unsafe { (runtime.os.setsockopt)(fd, level, name, value, len) } != 0 {
-            return fail(runtime.os.errno());
-        }
-    }
+    // SAFETY: the application's pointer, passed on.
+    let genuine = || unsafe { (runtime.os.setsockopt)(fd, level, name, value, len) };
+    runtime.os.answer(carrier::standing_there(object, genuine) as isize)?;
     // SAFETY: the kernel has accepted the value.
     let bytes = unsafe { accepted(level, name, value, len) };
     let word = word_of(bytes);

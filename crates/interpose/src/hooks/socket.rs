@@ -56,7 +56,8 @@ fn or_accepted(
     Ok(fd)
 }
 
-/// accept(2) of libsdp.so, by the `genuine` one: who must speak SDP and does not is reset, and the next one accepted.
+/// accept(2) of libsdp.so, by the `genuine` one: who must speak SDP and does not is reset, and the next one accepted;
+/// or the call fails, where the program has looked whether there is a client, and there was only this one.
 fn accept_sdp(call: &str, listener: c_int, flags: c_int, genuine: impl Fn() -> c_int) -> Answer<c_int> {
     loop {
         let fd = gave(sdp::called(Err(Stop::Kernel(Why::NotOurs)), call, listener, &genuine)?);
@@ -64,6 +65,9 @@ fn accept_sdp(call: &str, listener: c_int, flags: c_int, genuine: impl Fn() -> c
             return Ok(fd);
         }
         sdp::reset(fd);
+        if !calls::accepts_next(listener) {
+            return Err(Stop::Errno(libc::ECONNABORTED));
+        }
     }
 }
 

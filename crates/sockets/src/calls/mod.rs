@@ -33,8 +33,8 @@ pub use process::{
 pub use receive::{readv, recvfrom, recvmmsg, recvmsg};
 pub use send::{sendmmsg, sendmsg, sendto, writev};
 pub use socket::{
-    accept4, accepted, accepts, bind, connect, getpeername, getsockname, getsockopt, listen, setsockopt,
-    shutdown, socket, took_client,
+    accept4, accepted, accepts, accepts_next, bind, connect, getpeername, getsockname, getsockopt, listen,
+    setsockopt, shutdown, socket, took_client,
 };
 pub use wait::{epoll_create1, epoll_ctl, epoll_pwait2, ppoll, pselect};
 pub use whole::{sendfile64, splice};

@@ -131,6 +131,14 @@ pub fn accepted(listener: c_int, fd: c_int, flags: c_int) -> bool {
     sdp::accepted(runtime, listener, fd)
 }
 
+/// Whether an accept that has reset its client goes on to the next one. A program that polls its listener does not
+/// expect to wait there: anybody could hold it up.
+pub fn accepts_next(listener: c_int) -> bool {
+    let Some(object) = fd_table::socket(listener) else { return true };
+    let mut one = [libc::pollfd { fd: listener, events: libc::POLLIN, revents: 0 }];
+    !object.is_polled.load(Ordering::Relaxed) || sys::poll::poll(&mut one, Some(0), None) == Ok(1)
+}
+
 /// bind(2).
 pub unsafe fn bind(fd: c_int, address: *const sockaddr, len: socklen_t) -> Answer<c_int> {
     let (runtime, object) = ours(fd)?;

@@ -95,6 +95,12 @@ pub(crate) fn looks(object: &'static Object) -> Option<InFlight> {
     in_kernel(object, LOOKS)
 }
 
+/// A call that does not wait, and is the kernel's whoever carries the connection: nobody moves it meanwhile.
+pub(crate) fn standing_there<T>(object: &'static Object, call: impl FnOnce() -> T) -> T {
+    let _in_flight = looks(object);
+    call()
+}
+
 /// As [`looks`], for a call that may wait.
 #[inline]
 pub(crate) fn waits_there(object: &'static Object) -> Option<InFlight> {

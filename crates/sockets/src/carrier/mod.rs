@@ -34,8 +34,8 @@ mod trial;
 
 pub(crate) use across::{Call, raised};
 pub(crate) use carried::{
-    Target, accepted, begin, enter, error_waits, has_to_stay, is_at_mark, looks, send_file, stays,
-    wait_while_moving, waits_there,
+    Target, accepted, begin, enter, error_waits, has_to_stay, is_at_mark, looks, send_file, standing_there,
+    stays, wait_while_moving, waits_there,
 };
 use carried::{brought, ends_here, receive, send};
 pub(crate) use datagrams::{

@@ -19,7 +19,9 @@ use stack::Ready;
 
 /// What a wait says about a descriptor that is polled: the child of a fork uses it, and a set is watched from outside.
 pub(crate) fn prepare(runtime: &'static Runtime, fd: i32) {
-    let _ = calls::hearing(fd);
+    if let Ok((_, object)) = calls::hearing(fd) {
+        object.is_polled.store(true, Ordering::Relaxed);
+    }
     if let Some(set) = fd_table::epoll(fd) {
         set.before_wait(runtime);
         set.mark_nested();

@@ -85,6 +85,7 @@ impl Set {
             }
             items.insert(Item::new(object, fd, event.events, event.u64))
         };
+        object.is_polled.store(true, Ordering::Relaxed);
         object.watch.add_set(self, slot);
         if let Err(stop) = self.reclassify(os, slot, Because::Asked) {
             object.watch.remove_set(self, slot);
