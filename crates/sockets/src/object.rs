@@ -10,7 +10,7 @@ mod seldom;
 pub(crate) use legs::LEGS_MAX;
 pub(crate) use seldom::{Empty, Rarely};
 
-use crate::carrier::Traffic;
+use crate::carrier::{self, Traffic};
 use crate::counts;
 use crate::fd_table;
 use crate::locks::Rank;
@@ -135,8 +135,6 @@ pub(crate) struct Object {
     kind: AtomicU8,
     /// O_NONBLOCK as the application set it.
     pub nonblocking: AtomicBool,
-    /// Its socket is gone, and calls that are in the kernel with it are waited for.
-    awaits_calls: AtomicBool,
     /// Calls to come that are made straight (carrier/straight.rs).
     pub settled: AtomicU32,
     /// Calls that are in the kernel with a connection that it carries (carrier/carried.rs).
@@ -271,7 +269,6 @@ impl Object {
             send_timeout: AtomicU64::new(0),
             moves: AtomicU32::new(0),
             in_flight: AtomicU32::new(0),
-            awaits_calls: AtomicBool::new(false),
             settled: AtomicU32::new(0),
             traffic: Traffic::new(),
             unplaced: AtomicU32::new(0),
@@ -360,18 +357,12 @@ impl Object {
         *self.control.lock() = Control::default();
         self.watch.clear();
         // `moves` goes on counting, for calls that began with the socket that was.
-        self.awaits_calls.store(true, Ordering::SeqCst);
-        if self.in_flight.load(Ordering::SeqCst) == 0 {
-            self.calls_are_over();
-        }
+        carrier::release(self);
     }
 
-    /// No call is in the kernel with it (any more): if its socket is gone, it may be another's.
-    #[inline]
-    pub(crate) fn calls_are_over(&'static self) {
-        if self.awaits_calls.load(Ordering::SeqCst) && self.awaits_calls.swap(false, Ordering::SeqCst) {
-            FREE.lock().push(self);
-        }
+    /// Its socket is gone, and no call is in the kernel with it: it may be another's.
+    pub(crate) fn give_on(&'static self) {
+        FREE.lock().push(self);
     }
 
     /// Its statistics. Never absent: a socket without a block of its own counts for nobody.

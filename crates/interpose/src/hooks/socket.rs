@@ -174,7 +174,7 @@ hooks! { running:
             }
             return Ok(value);
         }
-        let genuine = || genuine::connect(fd, address, len);
+        let genuine = || opening(|| genuine::connect(fd, address, len));
         calls::steady_wait(fd, || calls::connect(fd, address, len), genuine)
     }
 

@@ -60,7 +60,7 @@ pub fn steady<T>(fd: c_int, ours: impl FnMut() -> Answer<T>, genuine: impl Fn() 
     by_what_carries(fd, carrier::looks, ours, genuine)
 }
 
-/// As [`steady`], for a call that may wait.
+/// As [`steady`], for a call that may wait: `genuine` lets handlers run.
 pub fn steady_wait<T>(fd: c_int, ours: impl FnMut() -> Answer<T>, genuine: impl Fn() -> T) -> Answer<T> {
     by_what_carries(fd, carrier::waits_there, ours, genuine)
 }

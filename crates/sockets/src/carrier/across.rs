@@ -147,6 +147,7 @@ impl Call {
     pub(crate) fn send(&mut self, data: &mut Buffers<'_>) -> Answer<ssize_t> {
         let Call { runtime, object, fd, flags, .. } = *self;
         let wanted = data.left();
+        self.progress.begin_piece();
         loop {
             let progress = &mut self.progress;
             let (kind, moves) = (object.kind(), object.moves.load(Ordering::Acquire));

@@ -179,8 +179,9 @@ pub(crate) unsafe fn receive(
     progress: &mut Progress,
 ) -> Outcome {
     let begins = progress.begins;
-    if begins {
-        memory::before_call(runtime, object, fd);
+    match begins {
+        true => memory::before_call(runtime, object, fd),
+        false => wait_while_moving(object),
     }
     let is_whole = is_kernels_whole(object, fd, flags);
     if is_whole && object.kind() != Kind::Memory {

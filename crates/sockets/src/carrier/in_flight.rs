@@ -11,6 +11,22 @@ use core::sync::atomic::Ordering;
 pub(super) const LOOKS: u32 = 1;
 pub(super) const SLEEPS: u32 = 1 << 16;
 
+/// The socket is gone. The last call that was in the kernel with it makes the object another one's.
+const RELEASED: u32 = 1 << 31;
+
+/// An object whose socket is gone may be another one's, once no call is in the kernel with it.
+pub(crate) fn release(object: &'static Object) {
+    object.in_flight.fetch_or(RELEASED, Ordering::SeqCst);
+    give_on(object);
+}
+
+fn give_on(object: &'static Object) {
+    let free = object.in_flight.compare_exchange(RELEASED, 0, Ordering::SeqCst, Ordering::SeqCst);
+    if free.is_ok() {
+        object.give_on();
+    }
+}
+
 /// So much is in the object's count until this is dropped. A handler that leaves the call by siglongjmp leaves it
 /// there: the socket stays the kernel's, and its object nobody else's.
 pub(crate) struct InFlight(&'static Object, u32);
@@ -28,7 +44,7 @@ impl InFlight {
     }
 
     /// `None`: calls are in the kernel with the socket, or another thread moves it.
-    pub(super) fn alone(object: &'static Object) -> Option<InFlight> {
+    pub(crate) fn alone(object: &'static Object) -> Option<InFlight> {
         let first = object.in_flight.compare_exchange(0, LOOKS, Ordering::SeqCst, Ordering::SeqCst);
         first.is_ok().then_some(InFlight(object, LOOKS))
     }
@@ -37,8 +53,12 @@ impl InFlight {
 impl Drop for InFlight {
     #[inline]
     fn drop(&mut self) {
-        if self.0.in_flight.fetch_sub(self.1, Ordering::SeqCst) == self.1 {
-            self.0.calls_are_over();
+        let before = self.0.in_flight.fetch_sub(self.1, Ordering::SeqCst);
+        if before == RELEASED + self.1 {
+            give_on(self.0);
+        } else if before & !RELEASED < self.1 {
+            // A handler forked on top of the call, and in the child nobody was in one.
+            self.0.in_flight.store(0, Ordering::SeqCst);
         }
     }
 }

@@ -45,7 +45,7 @@ pub(crate) use datagrams::{
 pub(crate) use demanded::{connects_on_wire, is_demanded, listens_on_wire};
 pub(crate) use forking::{after_fork, before_fork, is_listener};
 pub(crate) use holders::{is_alone, leave};
-pub(crate) use in_flight::InFlight;
+pub(crate) use in_flight::{InFlight, release};
 pub(crate) use judge::{Traffic, before_any_call, demand, on_wire, standing};
 pub(crate) use opening::OPENING;
 pub(crate) use part::{Outcome, Progress};

@@ -22,6 +22,11 @@ impl Progress {
         Progress { least: 0, begins: true, deadline: None }
     }
 
+    /// What the kernel would make a call of its own of has a time of its own, too (pieces of sendfile and splice).
+    pub(crate) fn begin_piece(&mut self) {
+        self.deadline = None;
+    }
+
     /// When a wait that begins now ends by `timeout` (SO_RCVTIMEO or SO_SNDTIMEO, nanoseconds; 0: none), which is of
     /// the call as a whole; and whether a handler that was installed with SA_RESTART leaves it waiting, as it does
     /// until something was moved, and never under a timeout (signal(7)).

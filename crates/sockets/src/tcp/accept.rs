@@ -4,6 +4,7 @@ use crate::address::Wanted;
 
 use super::spares::SPARES;
 use crate::answer::{Answer, Stop, Why};
+use crate::carrier::InFlight;
 use crate::errno::fail;
 use crate::fd_table;
 use crate::lane::Lane;
@@ -85,11 +86,10 @@ fn accept_in_kernel(
     name: Wanted,
     flags: c_int,
 ) -> Option<Answer<c_int>> {
-    if listener.in_flight.swap(1, Ordering::AcqRel) != 0 {
-        return None;
-    }
-    let accepted = sys::poll::readable(fd).then(|| runtime.os.accept_from(fd, name, flags));
-    listener.in_flight.store(0, Ordering::Release);
+    let accepted = {
+        let _alone = InFlight::alone(listener)?;
+        sys::poll::readable(fd).then(|| runtime.os.accept_from(fd, name, flags))
+    };
     match accepted? {
         Ok(accepted) => {
             crate::calls::recycled(accepted);

@@ -132,6 +132,7 @@ impl Splice {
                     Err(errno) => return fail(errno),
                 };
                 let mut data = &between.bytes[..held];
+                progress.begin_piece();
                 let part = super::send(runtime, object, &mut data, more, &mut progress);
                 let sent = held - data.len();
                 progress.begins &= sent == 0;

@@ -98,7 +98,7 @@ fn look_and_wait(
         if deadline == Some(0) {
             // Nobody waits.
             let answer = runtime.os.poll_all(fds, Some(0), mask);
-            return if watched.moves() == moves {
+            return if answer.is_err() || watched.moves() == moves {
                 Ok(answer.map_err(Stop::Errno))
             } else {
                 Err(Stopped::Moved)
