@@ -45,6 +45,44 @@ for line in sys.stdin:
     print('round trip', int.from_bytes(info[68:72], sys.byteorder), flush=True)
 ";
 
+/// Takes one connection, reads it in small pieces to its end, and says how much that was.
+const READS: &str = "\
+import socket,sys
+listener = socket.create_server((sys.argv[1], int(sys.argv[2])))
+print('listening', flush=True)
+peer, total = listener.accept()[0], 0
+while piece := peer.recv(1460):
+    total += len(piece)
+peer.sendall(str(total).encode())
+";
+
+/// Sends more than any buffer holds, faster than it is read, and compares.
+const SENDS: &str = "\
+import socket,sys
+peer = socket.create_connection((sys.argv[1], int(sys.argv[2])), timeout=60)
+peer.sendall(b'x' * 30_000_000)
+peer.shutdown(socket.SHUT_WR)
+assert peer.recv(20) == b'30000000'
+";
+
+#[test]
+fn a_sender_hears_of_room_when_its_receiver_moves_with_a_full_buffer() {
+    let Some(world) = world(&Options::default()) else { return };
+    let TwoHosts { left, right, .. } = &world.hosts;
+    let words = format!("{} {}", right.address, PORT + 2);
+    let server = right.program("/usr/bin/python3").words("-u -c").argument(READS).words(&words);
+    let server = server.preload(Some(&world.library)).may_fall_back();
+    let mut server = server.environment("SIDESTEP_MOVE_EVERY", "30").start().unwrap();
+    server.wait_for_port(Protocol::Tcp, PORT + 2, DEADLINE).unwrap();
+    let before = left.counters().unwrap();
+    let client = left.program("/usr/bin/python3").words("-c").argument(SENDS).words(&words);
+    client.start().unwrap().finish(DEADLINE).unwrap().success().unwrap();
+    server.finish(DEADLINE).unwrap().success().unwrap();
+    // It would ask each time when its timer says so.
+    let probes = left.counters().unwrap().since(&before).get("TcpExt.TCPWinProbe");
+    assert!(probes <= 2, "{probes} probes of a closed window");
+}
+
 #[test]
 fn the_kernel_knows_the_round_trip_of_a_connection_that_it_gets() {
     let Some(world) = world(&Options::default()) else { return };

@@ -228,7 +228,8 @@ pub(super) fn before_call(runtime: &'static Runtime, object: &'static Object, fd
     let price = object.price.load(Ordering::Relaxed);
     let is_demanded = object.is_demanded.load(Ordering::Relaxed);
     let is_due = match runtime.parameters.move_every {
-        0 if is_demanded => calls >= price,
+        // What went back to the kernel has shown why: a demand does not change that.
+        0 if is_demanded => calls >= price && (price <= CALLS || !is_bulk(calls, bytes)),
         0 => calls >= price.max(CALLS) && is_small(calls, bytes),
         // Whatever an earlier try came to.
         every => calls >= every && price != u32::MAX,

@@ -23,8 +23,7 @@ use stack::tcp::{Handover, State};
 use stack::{Instant, SocketId};
 use std::net::SocketAddrV4;
 use sys::linux::{
-    SO_BUF_LOCK, TCP_NOTSENT_LOWAT, TCP_RECV_QUEUE, TCP_REPAIR_OFF, TCP_REPAIR_OFF_NO_WP, TCP_REPAIR_WINDOW,
-    TCP_SEND_QUEUE,
+    SO_BUF_LOCK, TCP_NOTSENT_LOWAT, TCP_RECV_QUEUE, TCP_REPAIR_OFF_NO_WP, TCP_REPAIR_WINDOW, TCP_SEND_QUEUE,
 };
 use sys::socket::{connect, option, send, set_option, shutdown};
 
@@ -258,9 +257,10 @@ fn fill(fd: c_int, connection: &Handover, measured: &Measured) -> sys::Result<()
     set_option(fd, IPPROTO_TCP, TCP_REPAIR_WINDOW, &windows)
 }
 
-/// The kernel's from here: it asks the peer where it stands, and sends what waits.
+/// The kernel's from here: it sends what waits. It asks the peer nothing: the number of its probe is an old one, so the
+/// peer would not hear of the room that the kernel then believes to have told.
 fn go_on(runtime: &Runtime, fd: c_int, connection: &Handover, before: Before) {
-    end_repair(fd, TCP_REPAIR_OFF, before.reuse);
+    end_repair(fd, TCP_REPAIR_OFF_NO_WP, before.reuse);
     send_unsent(fd, &connection.unsent);
     let most = before.send_buffer.max(bound(runtime.tcp_settings().wmem[2]));
     keep_bounds(fd, (libc::SO_SNDBUF, libc::SO_SNDBUFFORCE), most);

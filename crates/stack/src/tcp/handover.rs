@@ -140,8 +140,7 @@ impl Handover {
 
 impl<F: Frame> Stack<F> {
     /// Before another TCP goes on with a connection: tells the peer what it owes it, all that came and the room there
-    /// is. The other one has no way to: what it says first is no news to the peer (a probe from before the window,
-    /// which a peer drops unread), and then it believes that it has been said.
+    /// is. The other one knows of no debt.
     pub fn tcp_tell_all(&mut self, now: Instant, id: SocketId, out: &mut impl Outlet) {
         let now = self.reach(now);
         self.with_tcp(now, id, out, |tcb, cx| {
