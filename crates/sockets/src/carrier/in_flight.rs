@@ -11,6 +11,9 @@ use core::sync::atomic::Ordering;
 pub(super) const LOOKS: u32 = 1;
 pub(super) const SLEEPS: u32 = 1 << 16;
 
+/// A change of legs waits for the kernel and for lanes, and may lose its processor meanwhile. Nanoseconds.
+const CHANGE_ENDS_NS: u64 = 50_000_000;
+
 /// The socket is gone. The last call that was in the kernel with it makes the object another one's.
 const RELEASED: u32 = 1 << 31;
 
@@ -46,7 +49,30 @@ impl InFlight {
     /// `None`: calls are in the kernel with the socket, or another thread moves it.
     pub(crate) fn alone(object: &'static Object) -> Option<InFlight> {
         let first = object.in_flight.compare_exchange(0, LOOKS, Ordering::SeqCst, Ordering::SeqCst);
-        first.is_ok().then_some(InFlight(object, LOOKS))
+        first.is_ok().then(|| InFlight(object, LOOKS))
+    }
+
+    /// The caller gives a socket of datagrams legs, or takes them: as long as this lives no other thread does, or moves
+    /// it. Who does is waited for; not for ever, as a handler may run on top of it.
+    pub(crate) fn changes(object: &'static Object) -> InFlight {
+        let end = sys::clock::now() + CHANGE_ENDS_NS;
+        loop {
+            let before = object.in_flight.load(Ordering::SeqCst);
+            let is_free = before.is_multiple_of(SLEEPS);
+            if is_free || sys::clock::now() >= end {
+                let next = object.in_flight.compare_exchange(
+                    before,
+                    before + LOOKS,
+                    Ordering::SeqCst,
+                    Ordering::SeqCst,
+                );
+                if next.is_ok() {
+                    return InFlight(object, LOOKS);
+                }
+            } else {
+                sys::process::yield_now();
+            }
+        }
     }
 }
 
@@ -93,6 +119,18 @@ mod tests {
         lock_free().clear();
         drop(second);
         assert_eq!(times_free(object), 1);
+    }
+
+    #[test]
+    fn who_is_not_alone_leaves_the_count_as_it_is() {
+        let object = Object::new(Kind::Udp, -1, false);
+        let mover = InFlight::alone(object);
+        assert!(mover.is_some() && InFlight::alone(object).is_none());
+        assert!(InFlight::alone(object).is_none() && is_moved(object));
+        drop(mover);
+        assert!(!is_moved(object));
+        drop(InFlight::begin(object, SLEEPS));
+        object.release();
     }
 
     #[test]

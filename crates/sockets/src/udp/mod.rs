@@ -16,7 +16,7 @@ pub(crate) use send::send;
 use crate::address::{self, Given, Named};
 use crate::answer::{Answer, Stop, Why};
 use crate::background::BACKGROUND;
-use crate::carrier as late;
+use crate::carrier::{self as late, InFlight};
 use crate::errno::fail;
 use crate::lane::Lane;
 use crate::object::Object;
@@ -35,6 +35,7 @@ pub(crate) fn bind(
     fd: c_int,
     given: &Given,
 ) -> Answer<c_int> {
+    let _alone = InFlight::changes(object);
     runtime.os.bind_given(fd, given).map_err(Stop::Errno)?;
     let local = address::of_shadow(&runtime.os, fd)?;
     object.control.lock().local = Some(local);
@@ -59,6 +60,7 @@ pub(crate) fn connect(
     given: &Given,
 ) -> Answer<c_int> {
     let named = given.named;
+    let _alone = InFlight::changes(object);
     // As in the kernel, an error that nobody has taken stays, and so does what waits, from whomever it came.
     let error = pending_error(object);
     let stood = object.leg().is_some();

@@ -3,7 +3,7 @@
 use super::ancillary::{self, Asked};
 use super::autobind;
 use crate::answer::{Answer, Stop, Why};
-use crate::carrier;
+use crate::carrier::{self, InFlight};
 use crate::counts;
 use crate::errno::fail;
 use crate::fd_table;
@@ -64,7 +64,7 @@ pub(crate) fn send(
         Some(to) => {
             let (lane, source) = route(runtime, object, to)?;
             if object.leg().is_none() {
-                autobind(runtime, object, fd)?;
+                gets_legs(runtime, object, fd)?;
             }
             (object.lane_beside(lane), Some(source))
         }
@@ -78,6 +78,18 @@ pub(crate) fn send(
             wait_and_send(runtime, object, fd, lane, source, to, data, flags, asked)
         }
         result => answer(result),
+    }
+}
+
+/// The first datagram of a socket that was never bound gives it legs. One that another thread has just taken to the
+/// kernel has none either, and is the kernel's to send for.
+#[cold]
+fn gets_legs(runtime: &'static Runtime, object: &'static Object, fd: c_int) -> Answer<()> {
+    let _alone = InFlight::changes(object);
+    match object.leg() {
+        None if carrier::waits(object) || !fd_table::names(fd, object) => Err(Stop::Kernel(Why::NotOurs)),
+        None => autobind(runtime, object, fd),
+        Some(_) => Ok(()),
     }
 }
 
