@@ -15,6 +15,7 @@
 //! The same first steps; `tcp/send.rs` hands the bytes to the engine, which writes frames into the device's transmit
 //! ring; `lane/turn.rs` decides whether they are handed to the kernel now or gather for a few microseconds.
 
+pub mod abi;
 pub mod answer;
 pub mod calls;
 pub mod extra;
@@ -31,10 +32,12 @@ mod ending;
 mod errno;
 mod family;
 mod fd_table;
+mod frame;
 mod genuine;
 mod half_open;
 mod keeper;
 mod lane;
+mod lent;
 mod locks;
 mod memory;
 mod message;

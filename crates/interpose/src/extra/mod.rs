@@ -10,7 +10,7 @@ pub(crate) use table::API;
 
 use crate::start::enabled;
 use libc::{c_int, c_void, socklen_t};
-use sockets::extra::abi::SO_GET_API;
+use sockets::abi::SO_GET_API;
 use sockets::{Answer, Stop, Why};
 
 /// The exports of this room.

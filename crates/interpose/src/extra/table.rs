@@ -6,7 +6,7 @@ use crate::outcome::settle;
 use crate::start::{ensure, running};
 use core::ffi::CStr;
 use libc::{c_char, c_int, c_uint, c_void, pthread_t, size_t, sockaddr, socklen_t, ssize_t};
-use sockets::extra::abi::{
+use sockets::abi::{
     Buff, Completion, MSG_ZCOPY, MSG_ZCOPY_FORCE, PacketDescription, ReceiveCallback, RingType,
 };
 use sockets::extra::{self, ZeroCopied};

@@ -1,12 +1,13 @@
 //! Sending: on whatever carries the socket, and what is left of a send on what carries it after a move.
 
 use super::{kernel, ours_for};
+use crate::abi::SEND_DUMMY;
 use crate::address::{self, Named};
 use crate::answer::{Answer, Stop, Why};
 use crate::carrier::{self, Call, Outcome, Progress};
 use crate::counts;
 use crate::errno::fail;
-use crate::extra::{self, abi::SEND_DUMMY};
+use crate::extra;
 use crate::message::{self, Buffers};
 use crate::object::{Kind, Object};
 use crate::offload;

@@ -1,15 +1,15 @@
 //! socketxtreme (VMA_SOCKETXTREME=1): the program asks a ring what happened on all its sockets, and gets the
 //! packets with the answer. A listener's connections are accepted on the way.
 
-use super::abi::{Buff, Completion, EVENT_ACCEPTED, EVENT_PACKET, PacketDescription};
 use super::filter::datagram_memory;
-use super::lent::{Loan, Memory};
+use crate::abi::{Buff, Completion, EVENT_ACCEPTED, EVENT_PACKET, PacketDescription};
 use crate::address;
 use crate::answer::{Answer, Stop};
 use crate::counts;
 use crate::errno::fail;
 use crate::fd_table;
 use crate::lane::{Lane, Tx};
+use crate::lent::{Loan, Memory};
 use crate::message;
 use crate::object::{Kind, Object};
 use crate::runtime::{self, Runtime};

@@ -6,11 +6,11 @@
 //! makes itself, there is what passed before.
 
 use super::Extra;
-use super::abi::{Info, PACKET_DROP, PACKET_HOLD, ReceiveCallback};
-use super::lent::{Loan, Memory};
+use crate::abi::{Info, PACKET_DROP, PACKET_HOLD, ReceiveCallback};
 use crate::address;
 use crate::answer::Answer;
 use crate::lane::{Frame, Lane, Tx};
+use crate::lent::{Loan, Memory};
 use crate::object::{Kind, Object};
 use crate::runtime::{self, Runtime};
 use core::ffi::c_void;

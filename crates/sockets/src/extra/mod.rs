@@ -1,15 +1,14 @@
 //! VMA's extra API: what its functions mean. How C calls them is `interpose`'s; on which sockets they do what, for its
 //! users, is docs/extra-api.md.
 //!
-//! Reading order: [`abi`] (the header's layout), `lent` (packets that the program has), `zero_copy`, `filter` (the
-//! receive callback), `completions` (socketxtreme), `rehearse` (dummy sends, network headers), `rings`, `options`.
+//! Reading order: [`crate::abi`] (the header's layout), `lent.rs` beside this room (packets that the program has),
+//! `zero_copy`, `filter` (the receive callback), `completions` (socketxtreme), `rehearse` (dummy sends, network headers),
+//! `rings`, `options`.
 //!
 //! Of a socket without any of this, its cost is one look at a pointer that is null.
 
-pub mod abi;
 mod completions;
 mod filter;
-mod lent;
 mod options;
 mod rehearse;
 mod rings;
@@ -24,7 +23,6 @@ pub use zero_copy::{ZeroCopied, free_packets, receive};
 
 pub(crate) use completions::Queue;
 pub(crate) use filter::{begin_on, vet};
-pub(crate) use lent::Lent;
 pub(crate) use options::{get, is_option, set};
 pub(crate) use rehearse::send;
 

@@ -1,7 +1,7 @@
 //! The API's socket options (SOL_SOCKET, 2801 to 2821), its `ioctl`, and ring profiles. Nothing of this reaches the
 //! kernel.
 
-use super::abi::{
+use crate::abi::{
     CMSG_USER_ALLOC, OPTIONS, RING_ALLOC_LOGIC_LEN, RingAllocLogic, RingType, SO_ACCELERATE, SO_FLOW_TAG,
     SO_RING_ALLOC_LOGIC, SO_RING_USER_MEMORY, SO_SHUTDOWN_RX, SO_USER_DATA, USER_ALLOC_LEN,
 };

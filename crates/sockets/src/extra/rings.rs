@@ -1,6 +1,6 @@
 //! Which rings a socket stands on. A ring is a lane; its name is a descriptor that is readable while packets wait.
 
-use super::abi::{MODIFY_RING_ARM, MODIFY_RING_MODERATION, ModifyRing};
+use crate::abi::{MODIFY_RING_ARM, MODIFY_RING_MODERATION, ModifyRing};
 use crate::address::{self, Named};
 use crate::answer::{Answer, Stop};
 use crate::calls;

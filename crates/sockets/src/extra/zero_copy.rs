@@ -1,14 +1,14 @@
 //! recvfrom_zcopy and free_packets: the program is lent what the engine's receive queues hold.
 
-use super::abi::{MSG_ZCOPY, MSG_ZCOPY_FORCE, Packet};
 use super::filter::datagram_memory;
-use super::lent::{Lent, Loan, Memory, Returned};
+use crate::abi::{MSG_ZCOPY, MSG_ZCOPY_FORCE, Packet};
 use crate::address;
 use crate::answer::{Answer, Stop};
 use crate::calls;
 use crate::counts;
 use crate::errno::fail;
 use crate::lane::{Inner, Lane, Tx};
+use crate::lent::{Lent, Loan, Memory, Returned};
 use crate::message;
 use crate::object::{Kind, Object};
 use crate::runtime::Runtime;

@@ -6,7 +6,6 @@
 
 mod changes;
 mod counts;
-mod frame;
 mod gate;
 mod hook;
 mod left;
@@ -14,7 +13,7 @@ mod orphans;
 mod requests;
 mod turn;
 
-pub(crate) use frame::{Frame, Tx};
+pub(crate) use crate::frame::{Frame, Tx};
 pub(crate) use left::{UNDER_WAY_NS, await_under_way};
 pub(crate) use orphans::Orphan;
 pub(crate) use turn::Gather;
@@ -95,7 +94,7 @@ pub(crate) struct Inner {
     chunks: Vec<xdp::RxFrame>,
     tail: Vec<Frame>,
     /// What the program was lent.
-    pub lent: crate::extra::Lent,
+    pub lent: crate::lent::Lent,
     /// What it is told by socketxtreme.
     pub completions: crate::extra::Queue,
     /// When sends share a hand-over.
@@ -165,7 +164,7 @@ impl Lane {
                 neighbours: Vec::new(),
                 chunks: Vec::new(),
                 tail: Vec::new(),
-                lent: crate::extra::Lent::new(slot, frames),
+                lent: crate::lent::Lent::new(slot, frames),
                 completions: crate::extra::Queue::new(runtime.parameters.socketxtreme),
                 gather: Gather::new(&runtime.parameters),
                 shows_only: false,

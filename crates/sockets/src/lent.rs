@@ -7,8 +7,8 @@
 //! The program may keep what it gets. What the device's memory can lose to it is a part of it, beyond which the lent is
 //! copied first; and each who holds packets gets at most as many more as are left for all others.
 
-use super::abi::Buff;
-use crate::lane::Frame;
+use crate::abi::Buff;
+use crate::frame::Frame;
 use core::ptr::{null_mut, with_exposed_provenance_mut};
 use stack::tcp::Piece;
 use stack::{Frame as _, SocketId};
@@ -32,7 +32,7 @@ pub(crate) enum Memory {
 }
 
 impl Memory {
-    pub(super) fn bytes(&self) -> &[u8] {
+    pub(crate) fn bytes(&self) -> &[u8] {
         match self {
             Memory::Frame(frame) => frame.bytes(),
             Memory::Piece(piece) => piece.bytes(),
@@ -110,7 +110,7 @@ impl Lent {
     }
 
     /// Whether one who holds `held` pieces may have `more`.
-    pub(super) fn has_room(&self, held: u32, more: usize) -> bool {
+    pub(crate) fn has_room(&self, held: u32, more: usize) -> bool {
         let left = PIECES_MAX - (self.entries.len() - self.free.len());
         left >= more && held as usize <= left
     }
@@ -138,7 +138,7 @@ impl Lent {
     }
 
     /// Lends a packet of these pieces; the number of the first. The caller asked `has_room`.
-    pub(super) fn lend(
+    pub(crate) fn lend(
         &mut self,
         loan: Loan,
         socket: SocketId,
@@ -157,7 +157,7 @@ impl Lent {
     }
 
     /// A name for a packet that `fill` may lend, and that can be given back before. The caller asked `has_room`.
-    pub(super) fn reserve(&mut self, loan: Loan, socket: SocketId) -> u64 {
+    pub(crate) fn reserve(&mut self, loan: Loan, socket: SocketId) -> u64 {
         let index = self.entry();
         let entry = &mut self.entries[index as usize];
         (entry.holders, entry.next, entry.loan, entry.socket) = (1, NONE, loan, socket);
@@ -165,7 +165,7 @@ impl Lent {
     }
 
     /// Lends what was reserved. False: it was given back meanwhile.
-    pub(super) fn fill(&mut self, name: u64, memory: Vec<Memory>) -> bool {
+    pub(crate) fn fill(&mut self, name: u64, memory: Vec<Memory>) -> bool {
         let first = (name & 0xff_ffff) as u32;
         let Some(entry) = self.entries.get(first as usize) else { return false };
         if entry.holders == 0 || entry.memory.is_some() || self.name(first) != name {
@@ -190,7 +190,7 @@ impl Lent {
     }
 
     /// The bytes of a packet, piece by piece.
-    pub(super) fn pieces(&self, first: u32) -> impl Iterator<Item = (u32, &[u8])> {
+    pub(crate) fn pieces(&self, first: u32) -> impl Iterator<Item = (u32, &[u8])> {
         let mut at = first;
         core::iter::from_fn(move || {
             let entry = self.entries.get(at as usize)?;
@@ -200,18 +200,18 @@ impl Lent {
     }
 
     /// The program's name for a packet: never 0.
-    pub(super) fn name(&self, first: u32) -> u64 {
+    pub(crate) fn name(&self, first: u32) -> u64 {
         let generation = u64::from(self.entries[first as usize].generation);
         (self.slot as u64 + 1) << 56 | generation << 24 | u64::from(first)
     }
 
     /// The slot of the lane that a name is of, if it is one.
-    pub(super) fn slot_of(name: u64) -> Option<usize> {
+    pub(crate) fn slot_of(name: u64) -> Option<usize> {
         (name >> 56).checked_sub(1).map(|slot| slot as usize)
     }
 
     /// Takes back what the socket `token` was lent under this name. `None`: nothing.
-    pub(super) fn give_back(&mut self, name: u64, token: u64) -> Option<(Returned, u32)> {
+    pub(crate) fn give_back(&mut self, name: u64, token: u64) -> Option<(Returned, u32)> {
         let first = (name & 0xff_ffff) as u32;
         let entry = self.entries.get(first as usize)?;
         let is_it = entry.holders > 0 && entry.loan == Loan::Packet(token) && self.name(first) == name;
@@ -244,7 +244,7 @@ impl Lent {
     }
 
     /// The socket is closed: its packets are taken back. (Buffers are not: they outlive sockets.)
-    pub(super) fn take_all_back(&mut self, token: u64) {
+    pub(crate) fn take_all_back(&mut self, token: u64) {
         for index in 0..self.entries.len() {
             let entry = &self.entries[index];
             if entry.holders > 0 && entry.loan == Loan::Packet(token) {
@@ -256,7 +256,7 @@ impl Lent {
     // ---- buffers, by address ----------------------------------------------------------------------------------
 
     /// Tells the program of a lent packet: writes its list, and gives the first address, how many there are, and bytes.
-    pub(super) fn describe(&mut self, first: u32) -> (*mut Buff, usize, usize) {
+    pub(crate) fn describe(&mut self, first: u32) -> (*mut Buff, usize, usize) {
         let (mut count, mut bytes) = (0, 0);
         let mut at = first;
         while at != NONE {
@@ -291,14 +291,14 @@ impl Lent {
     }
 
     /// One more holds a buffer; how many do.
-    pub(super) fn hold(&mut self, address: usize) -> Option<u32> {
+    pub(crate) fn hold(&mut self, address: usize) -> Option<u32> {
         let entry = self.at(address).map(|index| &mut self.entries[index as usize])?;
         entry.holders = entry.holders.checked_add(1)?;
         Some(entry.holders)
     }
 
     /// One less holds a buffer; how many do, and what came back if nobody does.
-    pub(super) fn let_go(&mut self, address: usize) -> Option<(u32, Option<Returned>)> {
+    pub(crate) fn let_go(&mut self, address: usize) -> Option<(u32, Option<Returned>)> {
         let index = self.at(address)?;
         let entry = &mut self.entries[index as usize];
         if entry.holders > 1 {
@@ -310,7 +310,7 @@ impl Lent {
     }
 
     /// The address behind a buffer in its packet; `None`: it is not lent.
-    pub(super) fn following(&self, address: usize) -> Option<Option<usize>> {
+    pub(crate) fn following(&self, address: usize) -> Option<Option<usize>> {
         let next = self.entries[self.at(address)? as usize].next;
         Some((next != NONE).then(|| self.address(next).addr()))
     }
