@@ -4,9 +4,9 @@
 
 use crate::address::{self, Given, Wanted};
 use crate::answer::Answer;
+use crate::arguments::{sigset, timespec_of};
 use crate::errno::fail;
 use crate::os::Os;
-use crate::wait::arguments::{sigset, timespec_of};
 use core::ptr::null_mut;
 use libc::{c_int, epoll_event, msghdr, nfds_t, pollfd, socklen_t, ssize_t};
 use std::net::SocketAddrV4;

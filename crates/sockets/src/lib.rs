@@ -22,6 +22,7 @@ pub mod extra;
 pub mod os;
 
 mod address;
+mod arguments;
 mod astray;
 mod background;
 mod capture;
@@ -32,6 +33,7 @@ mod ending;
 mod errno;
 mod family;
 mod fd_table;
+mod filter;
 mod frame;
 mod genuine;
 mod half_open;

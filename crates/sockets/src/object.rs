@@ -4,13 +4,16 @@
 //! thread closed it finds a reused object at worst, as it would find a reused descriptor number in the kernel.
 
 mod after_fork;
+mod extra;
+pub(crate) mod in_flight;
 mod legs;
 mod seldom;
+mod traffic;
 
+pub(crate) use extra::{Completions, Extra, Filter};
 pub(crate) use legs::LEGS_MAX;
 pub(crate) use seldom::{Empty, Rarely};
 
-use crate::carrier::{self, Traffic};
 use crate::counts;
 use crate::fd_table;
 use crate::locks::Rank;
@@ -21,6 +24,7 @@ use core::sync::atomic::{AtomicBool, AtomicI32, AtomicPtr, AtomicU8, AtomicU32, 
 use legs::Leg;
 use std::net::SocketAddrV4;
 use std::sync::Arc;
+use traffic::Traffic;
 
 /// What an object is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -199,7 +203,7 @@ pub(crate) struct Object {
     /// What is known of its way through memory; null: it never could go there.
     room: AtomicPtr<Room>,
     /// What the extra API knows of it; null: it was never used on this socket.
-    extra: AtomicPtr<crate::extra::Extra>,
+    extra: AtomicPtr<Extra>,
     /// Whether it is counted among the accelerated: [`NEVER`], [`WAS`], [`IS`].
     accelerated: AtomicU8,
     /// The application waits for it by poll(2), select(2) or epoll(7), or has.
@@ -357,7 +361,7 @@ impl Object {
         *self.control.lock() = Control::default();
         self.watch.clear();
         // `moves` goes on counting, for calls that began with the socket that was.
-        carrier::release(self);
+        in_flight::release(self);
     }
 
     /// Its socket is gone, and no call is in the kernel with it: it may be another's.

@@ -3,7 +3,7 @@
 use crate::answer::{Answer, Stop, Why};
 use crate::family::{FAMILY, Patience};
 use crate::lane::Lane;
-use crate::object::{Kind, Object};
+use crate::object::{Kind, Object, in_flight};
 use crate::runtime::{Decision, Runtime};
 use crate::udp::ancillary;
 use crate::wait::{epoll, moves};
@@ -188,7 +188,7 @@ pub(crate) fn expel(runtime: &'static Runtime, object: &'static Object, why: Why
     match object.kind() {
         Kind::Udp => udp::detach(object),
         Kind::Carried | Kind::Moving => {
-            crate::carrier::stays(object, Verdict::CallOfTheKernel);
+            in_flight::stays(object, Verdict::CallOfTheKernel);
             if object.kind() == Kind::Carried {
                 return true;
             }

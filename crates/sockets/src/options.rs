@@ -7,12 +7,11 @@ mod value;
 pub(crate) use value::word_of;
 
 use crate::answer::{Answer, Stop, Why};
-use crate::carrier;
 use crate::errno::fail;
 use crate::extra;
 use crate::family::FAMILY;
 use crate::lane::Tx;
-use crate::object::{Kind, Object};
+use crate::object::{Kind, Object, in_flight};
 use crate::runtime::Runtime;
 use crate::udp::ancillary;
 use crate::{memory, message, offload, tcp, tcp_info, udp};
@@ -63,7 +62,7 @@ pub(crate) unsafe fn set(
     object.shadow_changed.store(true, Ordering::Relaxed);
     // SAFETY: the application's pointer, passed on.
     let genuine = || unsafe { (runtime.os.setsockopt)(fd, level, name, value, len) };
-    runtime.os.answer(carrier::standing_there(object, genuine) as isize)?;
+    runtime.os.answer(in_flight::standing_there(object, genuine) as isize)?;
     // SAFETY: the kernel has accepted the value.
     let bytes = unsafe { accepted(level, name, value, len) };
     let word = word_of(bytes);
@@ -185,7 +184,7 @@ fn only_kernel(
             return fail(libc::EOPNOTSUPP);
         }
         Kind::Carried | Kind::Moving => {
-            carrier::stays(object, KERNELS);
+            in_flight::stays(object, KERNELS);
             return Ok(0);
         }
         Kind::Memory => {

@@ -8,6 +8,7 @@
 
 use crate::astray;
 use crate::background::BACKGROUND;
+use crate::carrier::THREADS;
 use crate::counts;
 use crate::ending::ENDING;
 use crate::family::FAMILY;
@@ -332,7 +333,8 @@ impl Worker {
             if bury {
                 restore_keeper(lane);
             }
-            let is_quiet = lane.try_lock().is_some_and(|inner| lane.is_quiet(&inner, now));
+            let is_quiet =
+                lane.try_lock().is_some_and(|inner| lane.is_quiet(&inner, now, THREADS.has_kernel_won()));
             if is_quiet && self.runtime.parameters.begins_in_kernel() {
                 lane.take_program_off();
             }

@@ -43,6 +43,7 @@ use crate::answer::{Answer, Stop, Why};
 use crate::carrier;
 use crate::family::{FAMILY, Patience};
 use crate::fd_table;
+use crate::object::in_flight::InFlight;
 use crate::object::{Kind, Object};
 use crate::runtime::{self, Runtime};
 use core::sync::atomic::Ordering;
@@ -68,7 +69,7 @@ pub fn steady_wait<T>(fd: c_int, ours: impl FnMut() -> Answer<T>, genuine: impl 
 #[inline]
 fn by_what_carries<T>(
     fd: c_int,
-    in_kernel: impl Fn(&'static Object) -> Option<carrier::InFlight>,
+    in_kernel: impl Fn(&'static Object) -> Option<InFlight>,
     mut ours: impl FnMut() -> Answer<T>,
     genuine: impl Fn() -> T,
 ) -> Answer<T> {

@@ -131,7 +131,7 @@ pub unsafe fn recvmmsg(
         _ => return kernel(),
     }
     // SAFETY: null or valid.
-    let deadline = unsafe { crate::wait::arguments::deadline(timeout) }?;
+    let deadline = unsafe { crate::arguments::deadline(timeout) }?;
     message::check_room(messages, count as usize)?;
     let mut flags = flags;
     let one_is_enough = flags & libc::MSG_WAITFORONE != 0;

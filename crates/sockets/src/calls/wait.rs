@@ -3,13 +3,14 @@
 use super::passing::used_by;
 use super::{hearing, kernel};
 use crate::answer::{Answer, Stop, Why};
+use crate::arguments;
 use crate::errno::fail;
 use crate::fd_table;
 use crate::message;
 use crate::runtime::{self, Runtime};
 use crate::sdp;
 use crate::wait::epoll::{self, Set};
-use crate::wait::{arguments, poll, select};
+use crate::wait::{poll, select};
 use libc::{c_int, epoll_event, fd_set, nfds_t, pollfd, sigset_t, timespec};
 
 /// poll(2) is this with the timeout converted and no mask.

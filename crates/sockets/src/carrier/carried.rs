@@ -3,7 +3,6 @@
 //! Calls are counted while they are in the kernel. Who moves a connection makes it [`Kind::Moving`] first, and gives up
 //! if one is under way; who finds it moving waits, which takes some ten microseconds.
 
-use super::in_flight::{InFlight, LOOKS, SLEEPS};
 use super::judge;
 use super::part::{Outcome, Progress};
 use crate::answer::{Answer, Stop, Why};
@@ -12,6 +11,7 @@ use crate::errno::fail;
 use crate::fd_table;
 use crate::memory;
 use crate::message::{Buffers, NO_PIECES};
+use crate::object::in_flight::{LOOKS, SLEEPS, has_to_stay, in_kernel, stays, wait_while_moving};
 use crate::object::{Kind, Object};
 use crate::runtime::Runtime;
 use crate::wait::block::Stopped;
@@ -57,75 +57,6 @@ pub(crate) fn enter(fd: c_int, object: &'static Object) {
         object.release();
     }
 }
-
-/// What the kernel carries stays there, for this reason.
-pub(crate) fn stays(object: &Object, verdict: Verdict) {
-    let before = object.price.swap(u32::MAX, Ordering::SeqCst);
-    wait_while_moving(object);
-    if before != u32::MAX && object.kind() == Kind::Carried {
-        counts::show();
-        counts::judged(object.counts(), verdict, (0, 0));
-    }
-}
-
-/// Returns when nobody moves the connection.
-#[inline]
-pub(crate) fn wait_while_moving(object: &Object) {
-    while object.kind() == Kind::Moving {
-        sys::process::yield_now();
-    }
-}
-
-/// A call goes into the kernel with the connection. `None`: the kernel does not carry it any more. Who moves it, and
-/// may give up, is waited for.
-fn in_kernel(object: &'static Object, how: u32) -> Option<InFlight> {
-    while matches!(object.kind(), Kind::Carried | Kind::Moving) {
-        wait_while_moving(object);
-        let begun = InFlight::begin(object, how);
-        if object.kind() == Kind::Carried {
-            return Some(begun);
-        }
-    }
-    None
-}
-
-/// A call that does not wait goes into the kernel with the connection. `None`: the kernel does not carry it (any more).
-#[inline]
-pub(crate) fn looks(object: &'static Object) -> Option<InFlight> {
-    in_kernel(object, LOOKS)
-}
-
-/// A call that does not wait, and is the kernel's whoever carries the connection: nobody moves it meanwhile.
-pub(crate) fn standing_there<T>(object: &'static Object, call: impl FnOnce() -> T) -> T {
-    let _in_flight = looks(object);
-    call()
-}
-
-/// As [`looks`], for a call that may wait.
-#[inline]
-pub(crate) fn waits_there(object: &'static Object) -> Option<InFlight> {
-    in_kernel(object, SLEEPS)
-}
-
-/// Whether no call is in the kernel with the connection, which the caller made [`Kind::Moving`], so that none begins.
-/// Those that have begun are waited for: where two threads call all the time, one is always in a call. Not for ever: a
-/// signal handler may run on top of one, or have left it. One that sleeps there is not waited for.
-pub(super) fn calls_are_over(object: &Object) -> bool {
-    let end = sys::clock::now() + CALLS_END_NS;
-    loop {
-        let calls = object.in_flight.load(Ordering::SeqCst);
-        if calls == 0 {
-            return true;
-        }
-        if calls >= SLEEPS || sys::clock::now() >= end {
-            return false;
-        }
-        sys::process::yield_now();
-    }
-}
-
-/// A call copies what a socket's buffer holds at the most, and may lose its processor meanwhile. Nanoseconds.
-const CALLS_END_NS: u64 = 4_000_000;
 
 /// What a receive fills.
 #[derive(Clone, Copy)]
@@ -343,11 +274,6 @@ fn is_kernels_whole(object: &Object, fd: c_int, flags: c_int) -> bool {
     }
     memory::know_options(object, fd);
     object.receive_low_water.load(Ordering::Relaxed) > 1
-}
-
-/// Whether the kernel carries it for good.
-pub(crate) fn has_to_stay(object: &Object) -> bool {
-    object.price.load(Ordering::SeqCst) == u32::MAX
 }
 
 /// A receive that may wait does so in the kernel, by one system call, and is counted meanwhile: nobody moves the

@@ -4,7 +4,6 @@
 
 use super::demanded::is_demanded;
 use super::holders;
-use super::in_flight::{InFlight, SLEEPS, has_sleepers, is_moved};
 use super::judge::{self, CALLS};
 use super::opening::OPENING;
 use super::same_port;
@@ -15,6 +14,7 @@ use crate::answer::Why;
 use crate::counts;
 use crate::fd_table;
 use crate::object::Object;
+use crate::object::in_flight::{InFlight, SLEEPS, has_sleepers, is_moved};
 use crate::offload;
 use crate::runtime::Runtime;
 use crate::udp;

@@ -1,7 +1,6 @@
 //! What several processes have of a fork: it is the kernel's, where all may use it, and who has a connection alone
 //! takes it to a lane of its own.
 
-use super::carried::{stays, wait_while_moving};
 use super::datagrams::waits;
 use super::holders;
 use crate::address;
@@ -9,6 +8,7 @@ use crate::family::FAMILY;
 use crate::fd_table;
 use crate::keeper;
 use crate::memory;
+use crate::object::in_flight::{stays, wait_while_moving};
 use crate::object::{Kind, Object};
 use crate::offload;
 use crate::runtime::Runtime;

@@ -5,7 +5,6 @@
 //! looked at, in both directions together. Between the two limits a connection stays where it is, and each move back to
 //! the kernel doubles the calls that it takes to come to the wire again: one that is of both kinds settles.
 
-use super::carried::{calls_are_over, wait_while_moving};
 use super::demanded::{self, is_demanded};
 use super::holders;
 use super::opening::OPENING;
@@ -14,11 +13,12 @@ use super::threads::THREADS;
 use super::to_wire::{self, Refusal};
 use crate::family::FAMILY;
 use crate::memory;
+use crate::object::in_flight::{calls_are_over, wait_while_moving};
 use crate::object::{Kind, Object};
 use crate::runtime::Runtime;
 use crate::{address, counts};
 use config::{Carrier, Role};
-use core::sync::atomic::{AtomicU64, Ordering};
+use core::sync::atomic::Ordering;
 use libc::c_int;
 use stats::Verdict;
 
@@ -30,40 +30,6 @@ const SMALL: u64 = 4096;
 const BULK: u64 = 8192;
 /// Bytes after which the judge looks at a connection on the wire: less is over before a move has paid for itself.
 const LOOK_BYTES: u64 = 512 << 10;
-
-/// Calls that moved data since the judge looked last, and their bytes: 24 bits above 40.
-pub(crate) struct Traffic(AtomicU64);
-
-const CALL: u64 = 1 << 40;
-
-impl Traffic {
-    pub(crate) const fn new() -> Traffic {
-        Traffic(AtomicU64::new(0))
-    }
-
-    pub(crate) fn clear(&self) {
-        self.0.store(0, Ordering::Relaxed);
-    }
-
-    /// As after so many calls without data.
-    pub(super) fn begin(&self, calls: u32) {
-        self.0.store(u64::from(calls) * CALL, Ordering::Relaxed);
-    }
-
-    /// Counts a call; returns the bytes so far. Of two threads at once one may not be counted.
-    #[inline]
-    pub(super) fn add(&self, bytes: usize) -> u64 {
-        let next = self.0.load(Ordering::Relaxed).wrapping_add(CALL + bytes as u64);
-        self.0.store(next, Ordering::Relaxed);
-        next % CALL
-    }
-
-    /// Calls and bytes.
-    pub(super) fn seen(&self) -> (u32, u64) {
-        let seen = self.0.load(Ordering::Relaxed);
-        ((seen / CALL) as u32, seen % CALL)
-    }
-}
 
 /// A call on a connection of an engine's moved `bytes`, and is over.
 #[inline]
@@ -417,16 +383,6 @@ fn shake(runtime: &'static Runtime, object: &'static Object, fd: c_int) {
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn calls_and_bytes_are_kept_apart() {
-        let traffic = Traffic::new();
-        assert_eq!(traffic.add(1), 1);
-        assert_eq!(traffic.add(1 << 30), (1 << 30) + 1);
-        assert_eq!(traffic.seen(), (2, (1 << 30) + 1));
-        traffic.clear();
-        assert_eq!(traffic.seen(), (0, 0));
-    }
 
     #[test]
     fn between_bulk_and_small_nothing_moves() {

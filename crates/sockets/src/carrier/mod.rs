@@ -9,7 +9,7 @@
 //! `to_wire.rs` reads a connection out of the kernel's socket (`read_out.rs`) and has the engine go on; `tcp/repair.rs`
 //! is the way back. Who sleeps on the socket meanwhile is told by `wait/moves.rs`. `across.rs` has the calls that
 //! move data, part by part (`part.rs`) if the connection moves under them, and `carried.rs` their parts on what the
-//! kernel carries, which are counted there (`in_flight.rs`); `judge.rs` says when a connection moves, and `demanded.rs`
+//! kernel carries, which are counted there (`object/in_flight.rs`); `judge.rs` says when a connection moves, and `demanded.rs`
 //! what does not wait for that. `threads.rs` tries both where several threads use connections, or one shares its
 //! processor, `trial.rs` compares. `straight.rs` has calls on what stays in the kernel. `holders.rs` and `forking.rs`
 //! know what several processes have, `same_port.rs` what several UDP sockets of one do, `opening.rs` opens interfaces
@@ -21,7 +21,6 @@ mod datagrams;
 mod demanded;
 mod forking;
 mod holders;
-mod in_flight;
 mod judge;
 mod opening;
 mod part;
@@ -32,11 +31,9 @@ mod threads;
 mod to_wire;
 mod trial;
 
+pub(crate) use crate::object::in_flight::{has_to_stay, looks, stays, wait_while_moving, waits_there};
 pub(crate) use across::{Call, raised};
-pub(crate) use carried::{
-    Target, accepted, begin, enter, error_waits, has_to_stay, is_at_mark, looks, send_file, standing_there,
-    stays, wait_while_moving, waits_there,
-};
+pub(crate) use carried::{Target, accepted, begin, enter, error_waits, is_at_mark, send_file};
 use carried::{brought, ends_here, receive, send};
 pub(crate) use datagrams::{
     begin_datagrams, begins_late, datagram, datagram_on_wire, demand_datagrams, is_due_at_once,
@@ -45,8 +42,7 @@ pub(crate) use datagrams::{
 pub(crate) use demanded::{connects_on_wire, is_demanded, listens_on_wire};
 pub(crate) use forking::{after_fork, before_fork, is_listener};
 pub(crate) use holders::{is_alone, leave};
-pub(crate) use in_flight::{InFlight, release};
-pub(crate) use judge::{Traffic, before_any_call, demand, on_wire, standing};
+pub(crate) use judge::{before_any_call, demand, on_wire, standing};
 pub(crate) use opening::OPENING;
 pub(crate) use part::{Outcome, Progress};
 pub use straight::{Settled, SettledPoll, Straight, polled, received, received_message, sent, sent_message};

@@ -5,8 +5,6 @@
 //! What a call touches beside the kernel counts: where many processes take turns on a processor, each line of memory
 //! and each page of code that it needs was pushed out meanwhile (`docs/design/carriers.md`).
 
-use super::carried::has_to_stay;
-use super::in_flight::{InFlight, LOOKS, SLEEPS};
 use super::judge;
 use super::threads::THREADS;
 use crate::abi::SEND_DUMMY;
@@ -14,6 +12,7 @@ use crate::counts;
 use crate::fd_table::{self, Entry};
 use crate::memory;
 use crate::message;
+use crate::object::in_flight::{InFlight, LOOKS, SLEEPS, has_to_stay};
 use crate::object::{Kind, Object};
 use crate::runtime::Runtime;
 use core::sync::atomic::Ordering;

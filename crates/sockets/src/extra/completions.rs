@@ -1,13 +1,13 @@
 //! socketxtreme (VMA_SOCKETXTREME=1): the program asks a ring what happened on all its sockets, and gets the
 //! packets with the answer. A listener's connections are accepted on the way.
 
-use super::filter::datagram_memory;
 use crate::abi::{Buff, Completion, EVENT_ACCEPTED, EVENT_PACKET, PacketDescription};
 use crate::address;
 use crate::answer::{Answer, Stop};
 use crate::counts;
 use crate::errno::fail;
 use crate::fd_table;
+use crate::filter::{self, datagram_memory};
 use crate::lane::{Lane, Tx};
 use crate::lent::{Loan, Memory};
 use crate::message;
@@ -18,7 +18,6 @@ use core::ptr::null_mut;
 use core::sync::atomic::Ordering;
 use libc::{c_int, c_uint, timespec};
 use stack::{Endpoint, Instant, Ready, RecvError, SocketId};
-use std::collections::VecDeque;
 use std::net::Ipv4Addr;
 
 /// Bytes of one packet of completions: its length has 16 bits.
@@ -27,37 +26,6 @@ const BYTES_MAX: usize = 65_535;
 const PIECES_MAX: usize = 64;
 /// Edges that a completion tells after all that waits to be read.
 const ENDS: Ready = Ready(Ready::RDHUP.0 | Ready::HUP.0 | Ready::ERR.0);
-
-/// Sockets of a lane with something to tell, under its lock. Empty and idle unless VMA_SOCKETXTREME says otherwise.
-#[derive(Default)]
-pub(crate) struct Queue {
-    is_on: bool,
-    /// Tokens.
-    waiting: VecDeque<u64>,
-}
-
-impl Queue {
-    pub(crate) fn new(is_on: bool) -> Queue {
-        Queue { is_on, waiting: VecDeque::new() }
-    }
-
-    /// A socket had an edge.
-    #[inline]
-    pub(crate) fn edge(&mut self, object: &'static Object, edges: Ready) {
-        if self.is_on {
-            self.add(object, edges);
-        }
-    }
-
-    #[cold]
-    fn add(&mut self, object: &'static Object, edges: Ready) {
-        let extra = object.extra_or_new();
-        extra.edges.fetch_or(u32::from(edges.0), Ordering::Relaxed);
-        if !extra.is_queued.swap(true, Ordering::Relaxed) {
-            self.waiting.push_back(object.token());
-        }
-    }
-}
 
 /// EOPNOTSUPP unless VMA_SOCKETXTREME=1.
 fn switched_on() -> Answer<&'static Runtime> {
@@ -131,7 +99,7 @@ impl Turn {
     /// The next that the socket has to tell.
     fn next(&self) -> Option<Completion> {
         if self.object.is_filtered() {
-            super::vet(self.object);
+            filter::vet(self.object);
         }
         match self.object.kind() {
             Kind::Udp => self.datagram().or_else(|| self.edges(Ready::default())),

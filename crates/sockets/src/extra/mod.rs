@@ -1,132 +1,52 @@
 //! VMA's extra API: what its functions mean. How C calls them is `interpose`'s; on which sockets they do what, for its
 //! users, is docs/extra-api.md.
 //!
-//! Reading order: [`crate::abi`] (the header's layout), `lent.rs` beside this room (packets that the program has),
-//! `zero_copy`, `filter` (the receive callback), `completions` (socketxtreme), `rehearse` (dummy sends, network headers),
+//! Reading order: [`crate::abi`] (the header's layout), `lent.rs` and `filter.rs` below this room (packets that the
+//! program has, the receive callback), `zero_copy`, `completions` (socketxtreme), `rehearse` (dummy sends, network headers),
 //! `rings`, `options`.
 //!
 //! Of a socket without any of this, its cost is one look at a pointer that is null.
 
 mod completions;
-mod filter;
 mod options;
 mod rehearse;
 mod rings;
 mod zero_copy;
 
 pub use completions::{free_buff, free_packet_descriptions, poll, ref_buff};
-pub use filter::register;
 pub use options::{ioctl, ring_profile};
 pub use rehearse::network_header;
 pub use rings::{modify_ring, rings_fds, rings_num, tx_ring_fd};
 pub use zero_copy::{ZeroCopied, free_packets, receive};
 
-pub(crate) use completions::Queue;
-pub(crate) use filter::{begin_on, vet};
 pub(crate) use options::{get, is_option, set};
 pub(crate) use rehearse::send;
 
+use crate::abi::ReceiveCallback;
 use crate::answer::Answer;
 use crate::calls;
 use crate::carrier;
 use crate::errno::fail;
 use crate::fd_table;
+use crate::filter;
 use crate::locks::Rank;
-use crate::object::{Kind, Object};
-use crate::runtime::{Asked, Runtime};
+use crate::object::{Filter, Kind, Object};
+use crate::runtime::Runtime;
 use crate::{counts, runtime};
-use core::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, AtomicUsize, Ordering};
+use core::ffi::c_void;
+use core::sync::atomic::{AtomicUsize, Ordering};
 use libc::{c_int, pthread_t};
 
-/// What few sockets have: made with the first use of the API on one, and kept with its object.
-pub(crate) struct Extra {
-    /// The program filters what arrives.
-    is_filtered: AtomicBool,
-    filter: sys::Mutex<Option<filter::Filter>>,
-    /// A thread asks the filter.
-    asks: AtomicBool,
-    /// Pieces that it was lent as packets.
-    lent: AtomicU32,
-    user_data: AtomicU64,
-    has_user_data: AtomicBool,
-    flow_tag: AtomicU32,
-    /// SO_VMA_RING_ALLOC_LOGIC: the number of the logic plus 1, and in the lower half the user's; 0: not set.
-    lane: AtomicU64,
-    /// Edges that no completion has told yet, and whether the socket waits for its turn to tell.
-    edges: AtomicU32,
-    is_queued: AtomicBool,
-}
-
-impl Default for Extra {
-    fn default() -> Extra {
-        Extra {
-            is_filtered: AtomicBool::new(false),
-            filter: Rank::Extra.lock(None),
-            asks: AtomicBool::new(false),
-            lent: AtomicU32::new(0),
-            user_data: AtomicU64::new(0),
-            has_user_data: AtomicBool::new(false),
-            flow_tag: AtomicU32::new(0),
-            lane: AtomicU64::new(0),
-            edges: AtomicU32::new(0),
-            is_queued: AtomicBool::new(false),
-        }
+/// register_recv_callback; `None` takes it away. What waits to be read when it begins is filtered, too.
+pub fn register(fd: c_int, callback: Option<ReceiveCallback>, context: *mut c_void) -> Answer<c_int> {
+    let (_, object) = accelerated(fd)?;
+    let extra = object.extra_or_new();
+    *extra.filter.lock() = callback.map(|callback| Filter { callback, context: context.expose_provenance() });
+    extra.is_filtered.store(callback.is_some(), Ordering::Release);
+    for (lane, id) in object.legs() {
+        filter::begin(lane, id, object.kind(), callback.is_some());
     }
-}
-
-impl Extra {
-    #[inline]
-    pub(crate) fn is_filtered(&self) -> bool {
-        self.is_filtered.load(Ordering::Acquire)
-    }
-
-    /// The socket is closed. What it was lent as packets is taken back: nobody could return it.
-    pub(crate) fn clear(&self, object: &'static Object) {
-        if self.lent.swap(0, Ordering::Relaxed) > 0 {
-            let lanes = runtime::get().into_iter().flat_map(|runtime| runtime.lanes());
-            lanes.for_each(|lane| lane.lock().lent.take_all_back(object.token()));
-        }
-        *self.filter.lock() = None;
-        for flag in [&self.is_filtered, &self.asks, &self.has_user_data, &self.is_queued] {
-            flag.store(false, Ordering::Relaxed);
-        }
-        self.user_data.store(0, Ordering::Relaxed);
-        self.flow_tag.store(0, Ordering::Relaxed);
-        self.lane.store(0, Ordering::Relaxed);
-        self.edges.store(0, Ordering::Relaxed);
-    }
-
-    /// In the child of a fork: what the parent's threads did with it is over, and what it was lent is the parent's.
-    pub(crate) fn after_fork(&self, child: &sys::InChild) {
-        self.filter.take_over(child);
-        self.asks.store(false, Ordering::Relaxed);
-        self.lent.store(0, Ordering::Relaxed);
-        self.is_queued.store(false, Ordering::Relaxed);
-    }
-
-    /// What completions call the socket.
-    fn user_data(&self, object: &Object) -> u64 {
-        match self.has_user_data.load(Ordering::Relaxed) {
-            true => self.user_data.load(Ordering::Relaxed),
-            false => object.fd.load(Ordering::Relaxed) as u64,
-        }
-    }
-
-    /// The lane that the socket asks for.
-    pub(crate) fn asked_lane(&self) -> Option<Asked> {
-        let asked = self.lane.load(Ordering::Relaxed);
-        let logic = (asked >> 32).checked_sub(1)?;
-        Asked::of(logic as u32, asked as u32)
-    }
-
-    /// So many pieces more, or less, are lent.
-    fn holds(&self, object: &Object, change: i32) {
-        let now = match change {
-            0.. => self.lent.fetch_add(change as u32, Ordering::Relaxed) + change as u32,
-            _ => self.lent.fetch_sub(change.unsigned_abs(), Ordering::Relaxed) - change.unsigned_abs(),
-        };
-        object.counts().rx_zero_copy.set(u64::from(now));
-    }
+    Ok(0)
 }
 
 /// A socket that the engine carries; EINVAL for any other. One that the kernel carries and that could move moves first.

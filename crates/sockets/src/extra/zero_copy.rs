@@ -1,12 +1,12 @@
 //! recvfrom_zcopy and free_packets: the program is lent what the engine's receive queues hold.
 
-use super::filter::datagram_memory;
 use crate::abi::{MSG_ZCOPY, MSG_ZCOPY_FORCE, Packet};
 use crate::address;
 use crate::answer::{Answer, Stop};
 use crate::calls;
 use crate::counts;
 use crate::errno::fail;
+use crate::filter::{self, datagram_memory};
 use crate::lane::{Inner, Lane, Tx};
 use crate::lent::{Lent, Loan, Memory, Returned};
 use crate::message;
@@ -137,7 +137,7 @@ impl Call {
         let object = self.object;
         if object.is_filtered() {
             object.legs().for_each(|(lane, _)| lane.turn(now));
-            super::vet(object);
+            filter::vet(object);
         }
         if object.kind() == Kind::Stream {
             let Some((lane, id)) = object.leg() else { return Found::ToCopy };

@@ -3,7 +3,6 @@
 
 use super::{Inner, Lane};
 use crate::answer::Why;
-use crate::carrier::THREADS;
 use core::sync::atomic::{AtomicU64, Ordering};
 
 /// Without a socket and a frame for so long, at first, nanoseconds: longer than the pauses between the short
@@ -34,9 +33,10 @@ impl Hook {
 }
 
 impl Lane {
-    /// Whether nothing stands here, and nothing has come or gone, for long enough to take the program off.
-    pub(crate) fn is_quiet(&self, inner: &Inner, now: u64) -> bool {
-        let quiet = match THREADS.has_kernel_won() {
+    /// Whether nothing stands here, and nothing has come or gone, for long enough to take the program off. `lost_trial`:
+    /// the threads of the program get more done by the kernel.
+    pub(crate) fn is_quiet(&self, inner: &Inner, now: u64, lost_trial: bool) -> bool {
+        let quiet = match lost_trial {
             true => QUIET_AFTER_TRIAL_NS,
             false => self.hook.quiet.load(Ordering::Relaxed),
         };

@@ -96,7 +96,7 @@ pub(crate) struct Inner {
     /// What the program was lent.
     pub lent: crate::lent::Lent,
     /// What it is told by socketxtreme.
-    pub completions: crate::extra::Queue,
+    pub completions: crate::object::Completions,
     /// When sends share a hand-over.
     pub gather: Gather,
     /// Frames are shown only: who has the lock rings for them afterwards ([`Lane::briefly`]).
@@ -165,7 +165,7 @@ impl Lane {
                 chunks: Vec::new(),
                 tail: Vec::new(),
                 lent: crate::lent::Lent::new(slot, frames),
-                completions: crate::extra::Queue::new(runtime.parameters.socketxtreme),
+                completions: crate::object::Completions::new(runtime.parameters.socketxtreme),
                 gather: Gather::new(&runtime.parameters),
                 shows_only: false,
                 moved_at: now.0,

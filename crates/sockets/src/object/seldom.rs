@@ -1,7 +1,6 @@
 //! What hardly any socket has, and is made when it is first needed.
 
-use super::Object;
-use crate::extra::Extra;
+use super::{Extra, Object};
 use crate::memory::Room;
 use crate::runtime::Asked;
 use core::ops::{Deref, DerefMut};
@@ -68,7 +67,7 @@ impl Object {
         unsafe { made_once(&self.extra) }
     }
 
-    /// Whether the program looks at what arrives before it can be read (extra/filter.rs).
+    /// Whether the program looks at what arrives before it can be read (filter.rs).
     #[inline]
     pub(crate) fn is_filtered(&self) -> bool {
         self.extra().is_some_and(Extra::is_filtered)

@@ -4,10 +4,10 @@ use crate::address::Wanted;
 
 use super::spares::SPARES;
 use crate::answer::{Answer, Stop, Why};
-use crate::carrier::InFlight;
 use crate::errno::fail;
 use crate::fd_table;
 use crate::lane::Lane;
+use crate::object::in_flight::InFlight;
 use crate::object::{Inherited, Kind, Object};
 use crate::offload;
 use crate::runtime::Runtime;

@@ -169,7 +169,7 @@ fn attempt<S: Sink + Clone>(
 fn filter(object: &'static Object, now: u64) {
     if let Some((lane, _)) = object.leg() {
         lane.turn(now);
-        crate::extra::vet(object);
+        crate::filter::vet(object);
     }
 }
 

@@ -16,10 +16,11 @@ pub(crate) use send::send;
 use crate::address::{self, Given, Named};
 use crate::answer::{Answer, Stop, Why};
 use crate::background::BACKGROUND;
-use crate::carrier::{self as late, InFlight};
+use crate::carrier as late;
 use crate::errno::fail;
 use crate::lane::Lane;
 use crate::object::Object;
+use crate::object::in_flight::InFlight;
 use crate::offload;
 use crate::runtime::Runtime;
 use crate::wait::moves;
@@ -294,7 +295,7 @@ fn open_leg(
         object.add_leg(lane, id)
     };
     match index {
-        Some(_) => crate::extra::begin_on(object, lane, id),
+        Some(_) => crate::filter::begin_on(object, lane, id),
         None => lane.lock().stack.udp_close(id),
     }
     Ok((index, id))

@@ -191,7 +191,7 @@ unsafe fn attempt(
     }
     if object.is_filtered() {
         object.legs().for_each(|(lane, _)| lane.turn(now));
-        crate::extra::vet(object);
+        crate::filter::vet(object);
     }
     let mut behind = if flags & libc::MSG_PEEK != 0 { object.peek.behind() } else { None };
     // SAFETY: the caller's promise.

@@ -3,13 +3,14 @@
 use super::ancillary::{self, Asked};
 use super::autobind;
 use crate::answer::{Answer, Stop, Why};
-use crate::carrier::{self, InFlight};
+use crate::carrier;
 use crate::counts;
 use crate::errno::fail;
 use crate::fd_table;
 use crate::lane::{Inner, Lane, Tx};
 use crate::message::Buffers;
 use crate::object::Object;
+use crate::object::in_flight::InFlight;
 use crate::offload;
 use crate::runtime::Runtime;
 use crate::wait::block::{self, Stopped, Wait};

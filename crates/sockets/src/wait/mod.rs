@@ -5,7 +5,6 @@
 //! `moves.rs` wakes them when something else carries their socket from now on, and `in_kernel.rs` is how they sleep
 //! while the kernel does; `presence.rs` is what others know of a wait, until it ends or a signal handler runs.
 
-pub(crate) mod arguments;
 pub(crate) mod block;
 pub(crate) mod epoll;
 pub(crate) mod in_kernel;
@@ -29,7 +28,7 @@ pub(crate) const LOOK_NS: u64 = 20_000;
 /// Readiness of a socket with legs, all legs together. The shadow's share is the kernel's to tell.
 pub(crate) fn ready(object: &'static Object) -> Ready {
     if object.is_filtered() {
-        crate::extra::vet(object);
+        crate::filter::vet(object);
     }
     if object.kind() == Kind::Memory {
         return crate::memory::ready(object);

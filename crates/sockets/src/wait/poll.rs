@@ -10,7 +10,7 @@ use crate::calls;
 use crate::counts;
 use crate::errno::fail;
 use crate::fd_table::{self, Entry};
-use crate::object::{Kind, Object};
+use crate::object::{Kind, Object, in_flight};
 use crate::runtime::Runtime;
 use core::cell::Cell;
 use core::sync::atomic::{AtomicU32, Ordering};
@@ -93,7 +93,7 @@ fn look_and_wait(
     deadline: Option<u64>,
     mask: Option<u64>,
 ) -> Result<Answer<i32>, Stopped> {
-    watched.objects.iter().for_each(|object| crate::carrier::wait_while_moving(object));
+    watched.objects.iter().for_each(|object| in_flight::wait_while_moving(object));
     let Some(mut poll) = Poll::new(runtime, fds, found, mask) else {
         if deadline == Some(0) {
             // Nobody waits.

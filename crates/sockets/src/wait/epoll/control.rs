@@ -6,7 +6,7 @@ use crate::answer::{Answer, Stop, Why};
 use crate::errno::fail;
 use crate::fd_table::{self, Entry};
 use crate::memory;
-use crate::object::{Kind, Object};
+use crate::object::{Kind, Object, in_flight};
 use crate::os::Os;
 use crate::wait::{is_active, ready, shadow_contributes};
 use core::sync::atomic::Ordering;
@@ -65,7 +65,7 @@ impl Set {
             (libc::EPOLL_CTL_DEL, _) => self.remove(os, object, fd),
             (libc::EPOLL_CTL_ADD | libc::EPOLL_CTL_MOD, Some(event)) => {
                 // Nobody takes the socket out of the kernel's sets before it is there.
-                let _in_flight = crate::carrier::looks(object);
+                let _in_flight = in_flight::looks(object);
                 if operation == libc::EPOLL_CTL_ADD {
                     self.add(os, object, fd, event)
                 } else {

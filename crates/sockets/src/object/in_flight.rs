@@ -4,12 +4,14 @@
 //! Whoever moves a socket says so first (its kind, its price), then looks at the count; a call counts itself first,
 //! then looks who carries the socket. Each step is SeqCst, so one of the two sees the other.
 
-use crate::object::Object;
+use super::{Kind, Object};
+use crate::counts;
 use core::sync::atomic::Ordering;
+use stats::Verdict;
 
 /// A call that looks, and one that may sleep there.
-pub(super) const LOOKS: u32 = 1;
-pub(super) const SLEEPS: u32 = 1 << 16;
+pub(crate) const LOOKS: u32 = 1;
+pub(crate) const SLEEPS: u32 = 1 << 16;
 
 /// A change of legs waits for the kernel and for lanes, and may lose its processor meanwhile. Nanoseconds.
 const CHANGE_ENDS_NS: u64 = 50_000_000;
@@ -37,12 +39,12 @@ pub(crate) struct InFlight(&'static Object, u32);
 impl InFlight {
     /// The caller looks behind it who carries the socket, by SeqCst loads.
     #[inline]
-    pub(super) fn begin(object: &'static Object, how: u32) -> InFlight {
+    pub(crate) fn begin(object: &'static Object, how: u32) -> InFlight {
         object.in_flight.fetch_add(how, Ordering::SeqCst);
         InFlight(object, how)
     }
 
-    pub(super) fn object(&self) -> &'static Object {
+    pub(crate) fn object(&self) -> &'static Object {
         self.0
     }
 
@@ -90,19 +92,93 @@ impl Drop for InFlight {
 }
 
 /// Whether a call may be asleep in the kernel with the socket.
-pub(super) fn has_sleepers(object: &Object) -> bool {
+pub(crate) fn has_sleepers(object: &Object) -> bool {
     object.in_flight.load(Ordering::SeqCst) >= SLEEPS
 }
 
 /// Whether a thread moves the socket ([`InFlight::alone`]), of one whose calls do not look while they are counted.
-pub(super) fn is_moved(object: &Object) -> bool {
+pub(crate) fn is_moved(object: &Object) -> bool {
     !object.in_flight.load(Ordering::SeqCst).is_multiple_of(SLEEPS)
+}
+
+/// What the kernel carries stays there, for this reason.
+pub(crate) fn stays(object: &Object, verdict: Verdict) {
+    let before = object.price.swap(u32::MAX, Ordering::SeqCst);
+    wait_while_moving(object);
+    if before != u32::MAX && object.kind() == Kind::Carried {
+        counts::show();
+        counts::judged(object.counts(), verdict, (0, 0));
+    }
+}
+
+/// Returns when nobody moves the connection.
+#[inline]
+pub(crate) fn wait_while_moving(object: &Object) {
+    while object.kind() == Kind::Moving {
+        sys::process::yield_now();
+    }
+}
+
+/// A call goes into the kernel with the connection. `None`: the kernel does not carry it any more. Who moves it, and
+/// may give up, is waited for.
+pub(crate) fn in_kernel(object: &'static Object, how: u32) -> Option<InFlight> {
+    while matches!(object.kind(), Kind::Carried | Kind::Moving) {
+        wait_while_moving(object);
+        let begun = InFlight::begin(object, how);
+        if object.kind() == Kind::Carried {
+            return Some(begun);
+        }
+    }
+    None
+}
+
+/// A call that does not wait goes into the kernel with the connection. `None`: the kernel does not carry it (any more).
+#[inline]
+pub(crate) fn looks(object: &'static Object) -> Option<InFlight> {
+    in_kernel(object, LOOKS)
+}
+
+/// A call that does not wait, and is the kernel's whoever carries the connection: nobody moves it meanwhile.
+pub(crate) fn standing_there<T>(object: &'static Object, call: impl FnOnce() -> T) -> T {
+    let _in_flight = looks(object);
+    call()
+}
+
+/// As [`looks`], for a call that may wait.
+#[inline]
+pub(crate) fn waits_there(object: &'static Object) -> Option<InFlight> {
+    in_kernel(object, SLEEPS)
+}
+
+/// Whether no call is in the kernel with the connection, which the caller made [`Kind::Moving`], so that none begins.
+/// Those that have begun are waited for: where two threads call all the time, one is always in a call. Not for ever: a
+/// signal handler may run on top of one, or have left it. One that sleeps there is not waited for.
+pub(crate) fn calls_are_over(object: &Object) -> bool {
+    let end = sys::clock::now() + CALLS_END_NS;
+    loop {
+        let calls = object.in_flight.load(Ordering::SeqCst);
+        if calls == 0 {
+            return true;
+        }
+        if calls >= SLEEPS || sys::clock::now() >= end {
+            return false;
+        }
+        sys::process::yield_now();
+    }
+}
+
+/// A call copies what a socket's buffer holds at the most, and may lose its processor meanwhile. Nanoseconds.
+const CALLS_END_NS: u64 = 4_000_000;
+
+/// Whether the kernel carries it for good.
+pub(crate) fn has_to_stay(object: &Object) -> bool {
+    object.price.load(Ordering::SeqCst) == u32::MAX
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::object::{Kind, lock_free};
+    use crate::object::lock_free;
 
     fn times_free(object: &'static Object) -> usize {
         lock_free().iter().filter(|free| core::ptr::eq(**free, object)).count()

@@ -5,46 +5,23 @@
 //! is bounded like all that waits. One thread at a time asks for a socket; to others, and to calls that the callback
 //! makes itself, there is what passed before.
 
-use super::Extra;
-use crate::abi::{Info, PACKET_DROP, PACKET_HOLD, ReceiveCallback};
+use crate::abi::{Info, PACKET_DROP, PACKET_HOLD};
 use crate::address;
-use crate::answer::Answer;
 use crate::lane::{Frame, Lane, Tx};
 use crate::lent::{Loan, Memory};
-use crate::object::{Kind, Object};
+use crate::object::{Extra, Filter, Kind, Object};
 use crate::runtime::{self, Runtime};
-use core::ffi::c_void;
 use core::ptr::null_mut;
 use core::sync::atomic::Ordering;
 use libc::{c_int, iovec};
-
 use stack::udp::Datagram;
 use stack::{Endpoint, Frame as _, Instant, SocketId};
 
 /// Pieces of a packet that the callback is shown: 64 KiB in the smallest frames.
 const PIECES: usize = 64;
 
-/// See the module's page.
-#[derive(Clone, Copy)]
-pub(super) struct Filter {
-    callback: ReceiveCallback,
-    context: usize,
-}
-
-/// register_recv_callback; `None` takes it away. What waits to be read when it begins is filtered, too.
-pub fn register(fd: c_int, callback: Option<ReceiveCallback>, context: *mut c_void) -> Answer<c_int> {
-    let (_, object) = super::accelerated(fd)?;
-    let extra = object.extra_or_new();
-    *extra.filter.lock() = callback.map(|callback| Filter { callback, context: context.expose_provenance() });
-    extra.is_filtered.store(callback.is_some(), Ordering::Release);
-    for (lane, id) in object.legs() {
-        begin(lane, id, object.kind(), callback.is_some());
-    }
-    Ok(0)
-}
-
 /// A leg begins or ends to hold back what was not seen.
-fn begin(lane: &Lane, id: SocketId, kind: Kind, on: bool) {
+pub(crate) fn begin(lane: &Lane, id: SocketId, kind: Kind, on: bool) {
     let mut inner = lane.lock();
     match kind {
         Kind::Udp => inner.stack.udp_filter(id, on),
@@ -262,7 +239,7 @@ impl Pieces {
 }
 
 /// The payload of a datagram, piece by piece.
-pub(super) fn datagram_memory(datagram: Datagram<Frame>) -> impl DoubleEndedIterator<Item = Memory> {
+pub(crate) fn datagram_memory(datagram: Datagram<Frame>) -> impl DoubleEndedIterator<Item = Memory> {
     let Datagram { mut head, range, tail, .. } = datagram;
     let start = usize::from(range.0);
     head.narrow(start..start + usize::from(range.1));
