@@ -10,13 +10,13 @@ use xdp::caps::NotWorth;
 use xdp::{Device, Inherited, Mode, Options, Refusal};
 
 /// Opens the AF_XDP device of an interface, if it is chosen. What refuses is logged in the device's own words.
-pub(crate) fn open(runtime: &Runtime, link: &Link) -> Result<Device, Why> {
+pub(crate) fn open(runtime: &Runtime, link: &Link, is_first: bool) -> Result<Device, Why> {
     if link.loopback {
         return Err(Why::LocalAddress);
     }
     if let Err(because) = choice(runtime, link) {
         if let Some(because) = because {
-            if crate::settings::is_wanted() && is_only_choice(runtime, link) {
+            if crate::settings::is_wanted() && is_first && is_only_choice(runtime, link) {
                 logger::once!(
                     Info,
                     "{}: left to the kernel: {because} (SIDESTEP_INTERFACES={})",
@@ -107,7 +107,7 @@ fn is_told_better_by(refusal: &Refusal) -> bool {
 fn is_only_choice(runtime: &Runtime, link: &Link) -> bool {
     let links = runtime.netlink(|netlink| netlink.links()).unwrap_or_default();
     let would = |other: &Link| other.up && other.ethernet && xdp::caps::worth_it(&other.name).is_ok();
-    runtime.lanes().next().is_none() && !links.iter().any(|other| other.index != link.index && would(other))
+    !links.iter().any(|other| other.index != link.index && would(other))
 }
 
 /// Tells of names in SIDESTEP_INTERFACES that no interface has, or none that could be accelerated. Asks the kernel only

@@ -2,15 +2,13 @@
 //! where it may not, or the process that forked it (`family/lending.rs`). Why they did not do it is told once.
 
 use crate::address;
-use crate::fd_table;
-use crate::object::Kind;
 use crate::runtime::Runtime;
-use core::net::{Ipv4Addr, Ipv6Addr, SocketAddrV4};
+use core::net::{Ipv4Addr, SocketAddrV4};
 use keeper::client::{self, Attached, Error, NotAttached};
 use libc::{IPPROTO_TCP, c_int};
 use netlink::{Link, PolicyMonitor};
 use sys::Fd;
-use sys::socket::{attach_filter, option, set_option};
+use sys::socket::{attach_filter, set_option};
 use xdp::{Device, HandOver, Inherited};
 
 /// Sets TCP_REPAIR of a socket, which takes CAP_NET_ADMIN.
@@ -31,8 +29,12 @@ pub(crate) fn deafen(fd: c_int) -> sys::Result<()> {
 }
 
 /// Binds a socket in repair mode, to a port below `net.ipv4.ip_unprivileged_port_start`, too, where this program still
-/// listens.
-pub(crate) fn bind(fd: c_int, to: SocketAddrV4) -> sys::Result<()> {
+/// listens: `listener_at` finds its descriptor.
+pub(crate) fn bind(
+    fd: c_int,
+    to: SocketAddrV4,
+    listener_at: impl FnOnce(SocketAddrV4) -> Option<c_int>,
+) -> sys::Result<()> {
     let outcome = address::bind(fd, to);
     let Some(listener) = (outcome == Err(libc::EACCES)).then(|| listener_at(to)).flatten() else {
         return outcome;
@@ -41,21 +43,6 @@ pub(crate) fn bind(fd: c_int, to: SocketAddrV4) -> sys::Result<()> {
         Error::Errno(errno) => errno,
         _ => libc::EACCES,
     })
-}
-
-/// A descriptor that listens there, on this address or on all.
-fn listener_at(to: SocketAddrV4) -> Option<c_int> {
-    let listens = |fd: &c_int| {
-        sys::socket::own_end(*fd).is_ok_and(|(address, port)| {
-            let address = Ipv6Addr::from(address).to_ipv4_mapped();
-            port == to.port() && address.is_some_and(|it| it.is_unspecified() || it == *to.ip())
-        }) && option(*fd, libc::SOL_SOCKET, libc::SO_ACCEPTCONN, 0 as c_int) == Ok(1)
-    };
-    let may_listen = |fd: &c_int| {
-        let object = fd_table::socket(*fd);
-        object.is_some_and(|object| matches!(object.kind(), Kind::Listener | Kind::Carried))
-    };
-    (0..fd_table::end()).filter(may_listen).find(listens)
 }
 
 /// A lane on an interface by another process, beside that which was inherited, if it is to be had so: from the keeper,

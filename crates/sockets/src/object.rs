@@ -192,7 +192,7 @@ pub(crate) struct Object {
     pub shadow_first: AtomicU64,
     /// When the shadow was looked at last.
     pub shadow_looked: AtomicU64,
-    /// Spin budget of blocking calls, nanoseconds (adaptive, see wait/spin.rs).
+    /// Spin budget of blocking calls, nanoseconds (adaptive, see spin.rs).
     pub spin: AtomicU32,
     /// shutdown(2) of each direction: 1 read, 2 write.
     pub shut: AtomicU8,

@@ -2,15 +2,10 @@
 //! here in the clear, and nothing comes in unprotected.
 //!
 //! A flow is asked about before it is steered. When policies change, the background thread looks at what is steered
-//! already: connections move into the kernel, or end where they cannot.
+//! already (`ipsec.rs`).
 
 use crate::answer::Why;
-use crate::fd_table;
 use crate::locks::Rank;
-use crate::object::{Kind, Object};
-use crate::offload;
-use crate::runtime::Runtime;
-use crate::tcp;
 use core::net::Ipv4Addr;
 use core::sync::atomic::{AtomicBool, Ordering};
 use netlink::{Netlink, Policy, PolicyMonitor};
@@ -93,21 +88,16 @@ impl Policies {
         if self.could_select(local, remote) { Err(Why::Ipsec) } else { Ok(()) }
     }
 
-    /// By the background thread: policies changed.
-    pub(crate) fn follow(&self, runtime: &'static Runtime) {
-        {
-            let mut state = self.state.lock();
-            let Some(new) = state.monitor.as_ref().and_then(PolicyMonitor::changed) else { return };
-            // Without the privilege to ask, what was is taken to be still.
-            if state.ask().is_err() {
-                state.list.extend(new);
-            }
-            self.any.store(!state.list.is_empty(), Ordering::Release);
+    /// By the background thread. Whether policies changed, and whether there are some now.
+    pub(crate) fn have_changed(&self) -> Option<bool> {
+        let mut state = self.state.lock();
+        let new = state.monitor.as_ref().and_then(PolicyMonitor::changed)?;
+        // Without the privilege to ask, what was is taken to be still.
+        if state.ask().is_err() {
+            state.list.extend(new);
         }
-        runtime.forget_routes();
-        if self.any.load(Ordering::Acquire) {
-            enforce(runtime);
-        }
+        self.any.store(!state.list.is_empty(), Ordering::Release);
+        Some(!state.list.is_empty())
     }
 
     /// In the child of a fork, which may give up the privilege before it opens an interface: the list is the parent's,
@@ -137,50 +127,5 @@ impl State {
         }
         self.list = netlink.policies()?;
         Ok(())
-    }
-}
-
-/// What is steered here and a policy could select goes to the kernel.
-fn enforce(runtime: &'static Runtime) {
-    for fd in 0..fd_table::end() {
-        let Some(object) = fd_table::socket(fd) else { continue };
-        if object.leg().is_none() || !is_selected(runtime, object) {
-            continue;
-        }
-        if !offload::expel(runtime, object, Why::Ipsec) {
-            logger::warning!(
-                "fd {fd}: an IPsec policy selects this connection, which cannot move into the kernel: it ends"
-            );
-            tcp::detach(object);
-            offload::forget(runtime, object, Why::Ipsec);
-        }
-    }
-    // What closed sockets have still to say.
-    for lane in runtime.lanes() {
-        let selected: Vec<_> = {
-            let inner = lane.lock();
-            let ids = inner.orphans.iter().map(|orphan| orphan.id);
-            let ends = ids.map(|id| (id, inner.stack.local(id), inner.stack.remote(id)));
-            let of = |end: Option<stack::Endpoint>| end.map(|end| *end.ip());
-            ends.filter(|(_, local, remote)| runtime.policies.could_select(of(*local), of(*remote))).collect()
-        };
-        selected.into_iter().for_each(|(id, ..)| tcp::abort(lane, id));
-    }
-}
-
-fn is_selected(runtime: &Runtime, object: &Object) -> bool {
-    let (local, remote) = {
-        let control = object.control.lock();
-        (control.local, control.remote)
-    };
-    let local = local.map(|local| *local.ip()).filter(|local| !local.is_unspecified());
-    let remote = remote.map(|remote| *remote.ip());
-    match (object.kind(), local) {
-        // Of all its addresses.
-        (Kind::Listener | Kind::Udp, None) => {
-            let mut addresses = object.legs().flat_map(|(lane, _)| lane.lock().addresses.clone());
-            addresses.any(|address| runtime.policies.could_select(Some(address), remote))
-        }
-        _ => runtime.policies.could_select(local, remote),
     }
 }

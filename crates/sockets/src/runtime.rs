@@ -1,30 +1,37 @@
-//! The one global: configuration, the kernel's view of the network, and why sockets were left to the kernel. Which
-//! lanes there are is in `lanes.rs`, where packets go in `routes.rs`.
+//! The one global: configuration, and the kernel's view of the network. Which lanes there are, and where packets go,
+//! the room `lanes` adds to it; why sockets were left to the kernel, `counts/reasons.rs`.
 
 mod allocation;
-mod fork;
-mod lanes;
-mod routes;
 
 pub(crate) use allocation::{Allocation, Asked};
-pub(crate) use fork::Locks;
-pub(crate) use routes::Decision;
 
 use crate::answer::Why;
-use crate::lane::Lane;
 use crate::locks::Rank;
 use crate::os::{Os, Product};
 use crate::policies::Policies;
+use crate::sdp_rules::Sdp;
 use crate::settings;
-use crate::wait::spin::Budget;
+use crate::spin::Budget;
 use config::{Interfaces, Parameters, ProcessRules};
-use core::sync::atomic::{AtomicBool, AtomicPtr, AtomicU32, AtomicU64, AtomicUsize, Ordering};
-use netlink::Netlink;
-use routes::Routes;
+use core::sync::atomic::{AtomicBool, AtomicPtr, AtomicU32, AtomicU64, Ordering};
+use netlink::{Netlink, RouteQuery};
 use std::collections::HashMap;
+use std::net::Ipv4Addr;
 
 /// Lanes that there can be at once, of all interfaces; a lane set is a 32-bit mask.
 pub(crate) const LANES_MAX: usize = 32;
+
+/// Where packets go, by destination and what else their way depends on.
+pub(crate) type Routes = HashMap<(Ipv4Addr, RouteQuery), Decision>;
+
+/// Where packets to a destination go.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Decision {
+    /// Over this lane, from this address unless the socket has its own.
+    Lane { slot: u8, source: Ipv4Addr },
+    /// By the kernel.
+    Kernel(Why),
+}
 
 static RUNTIME: AtomicPtr<Runtime> = AtomicPtr::new(core::ptr::null_mut());
 
@@ -37,7 +44,7 @@ pub(crate) struct Runtime {
     /// From the environment.
     pub parameters: Parameters,
     /// Of libsdp.so.
-    pub sdp: Option<crate::sdp::Sdp>,
+    pub sdp: Option<Sdp>,
     /// From the configuration file, for this program.
     pub rules: sys::Mutex<ProcessRules>,
     /// Which interfaces are chosen.
@@ -45,22 +52,22 @@ pub(crate) struct Runtime {
     engine: settings::EngineOnDemand,
     /// Which lane of an interface a connection stands on.
     pub allocation: Allocation,
-    lanes: [AtomicPtr<Lane>; LANES_MAX],
-    lane_count: AtomicUsize,
     /// What became of each interface that was asked for.
-    links: sys::Mutex<Vec<(u32, Result<usize, Why>)>>,
-    netlink: sys::Mutex<Option<Netlink>>,
+    pub links: sys::Mutex<Vec<(u32, Result<usize, Why>)>>,
+    pub netlink: sys::Mutex<Option<Netlink>>,
     /// The network namespace of all that is accelerated, as SO_NETNS_COOKIE has it: that of the first socket. 0: none
     /// yet.
     namespace: AtomicU64,
-    routes: sys::Mutex<Routes>,
+    /// See `lanes/routes.rs`.
+    pub routes: sys::Mutex<Routes>,
     /// Connections may be on a lane whose interface is no longer their route's.
     pub astray: AtomicBool,
     /// Interfaces were deleted, and some of their connections may not be the kernel's yet.
     pub has_gone: AtomicBool,
     /// Changes whenever a cached route may be wrong.
     pub route_generation: AtomicU32,
-    why_told: [AtomicBool; Why::COUNT],
+    /// Reasons that were told.
+    pub why_told: [AtomicBool; Why::COUNT],
     /// The process may open so few files that an interface would take what it needs itself.
     pub has_few_descriptors: bool,
     /// Nothing is accelerated any more (a panic was caught).
@@ -70,7 +77,7 @@ pub(crate) struct Runtime {
     /// New sockets are the kernel's, too: the program may use any by rings of io_uring that we do not see into.
     pub has_unseen_rings: AtomicBool,
     /// In the child of a fork: what its lanes are opened from, beside the parent's.
-    inherited: sys::Mutex<Vec<xdp::Inherited>>,
+    pub inherited: sys::Mutex<Vec<xdp::Inherited>>,
     /// IPsec policies, which are the kernel's to apply.
     pub policies: Policies,
 }
@@ -82,29 +89,24 @@ pub(crate) fn get() -> Option<&'static Runtime> {
     unsafe { RUNTIME.load(Ordering::Acquire).as_ref() }
 }
 
-/// Starts the runtime. The first caller does it; a second one waits for nothing and sees the same runtime.
-pub(crate) fn start(product: Product, os: Os) -> &'static Runtime {
+/// Starts the runtime. The first caller does it, which it is told; a second one sees the same runtime.
+pub(crate) fn start(product: Product, os: Os) -> (&'static Runtime, bool) {
     static STARTING: sys::Mutex<()> = Rank::Starting.lock(());
     let _one = STARTING.lock();
     if let Some(runtime) = get() {
-        return runtime;
+        return (runtime, false);
     }
     // Large values, once: the calling thread's stack may be small.
-    let runtime =
-        sys::thread::with_room(|| -> &'static Runtime { Box::leak(Box::new(settings::read(product, os))) });
+    let runtime = sys::thread::with_room(|| -> &'static Runtime {
+        Box::leak(Box::new(Runtime::new(os, settings::read(product))))
+    });
     RUNTIME.store(core::ptr::from_ref(runtime).cast_mut(), Ordering::Release);
-    crate::device::look_for_named(runtime);
-    runtime
+    (runtime, true)
 }
 
 impl Runtime {
-    /// A runtime without lanes.
-    pub(crate) fn new(
-        os: Os,
-        parameters: Parameters,
-        rules: ProcessRules,
-        interfaces: Interfaces,
-    ) -> Runtime {
+    fn new(os: Os, read: settings::Read) -> Runtime {
+        let settings::Read { parameters, rules, interfaces, sdp, has_few_descriptors } = read;
         let defaults = Parameters::default();
         let receive = Budget::from_loops(parameters.rx_poll, parameters.rx_poll == defaults.rx_poll);
         let select =
@@ -114,12 +116,10 @@ impl Runtime {
             budgets: (receive, select),
             allocation: Allocation::new(&parameters),
             parameters,
-            sdp: None,
+            sdp,
             rules: Rank::Rules.lock(rules),
             interfaces,
             engine: settings::EngineOnDemand::new(),
-            lanes: [const { AtomicPtr::new(core::ptr::null_mut()) }; LANES_MAX],
-            lane_count: AtomicUsize::new(0),
             links: Rank::Links.lock(Vec::new()),
             netlink: Rank::Netlink.lock(None),
             namespace: AtomicU64::new(0),
@@ -128,7 +128,7 @@ impl Runtime {
             has_gone: AtomicBool::new(false),
             route_generation: AtomicU32::new(1),
             why_told: [const { AtomicBool::new(false) }; Why::COUNT],
-            has_few_descriptors: false,
+            has_few_descriptors,
             fenced: AtomicBool::new(false),
             confined: AtomicBool::new(false),
             has_unseen_rings: AtomicBool::new(false),
@@ -139,12 +139,12 @@ impl Runtime {
 
     /// Defaults of TCP, from sysctls and parameters.
     pub(crate) fn tcp_settings(&self) -> &'static stack::tcp::Settings {
-        &self.engine.get(self).tcp
+        &self.engine.get(&self.parameters, self.sdp.is_none()).tcp
     }
 
     /// Defaults of UDP.
     pub(crate) fn udp_settings(&self) -> &'static stack::udp::Settings {
-        &self.engine.get(self).udp
+        &self.engine.get(&self.parameters, self.sdp.is_none()).udp
     }
 
     /// Whether connections inside the host may go through memory (SIDESTEP_LOCAL). libsdp.so has no other carrier;
@@ -195,26 +195,6 @@ impl Runtime {
     /// Whether the calling thread is in that namespace.
     pub(crate) fn is_here(&self) -> bool {
         sys::socket::socket(libc::AF_INET, libc::SOCK_DGRAM, 0).is_ok_and(|fd| self.is_in_namespace(fd.raw()))
-    }
-
-    /// Counts that a socket was left to the kernel and tells it: ordinary reasons at debug, others in one WARNING each.
-    pub(crate) fn count(&self, why: Why, what: core::fmt::Arguments<'_>) {
-        crate::counts::segment().left_to_kernel(why);
-        if self.tells(why) && self.tell_now(why) {
-            logger::warning!("{what}: left to the kernel: {}; {}", why.text(), why.remedy());
-        } else {
-            logger::debug!("{what}: left to the kernel: {}", why.text());
-        }
-    }
-
-    /// Whether a reason is worth a warning: the lack of privilege to those who want to hear of it.
-    pub(crate) fn tells(&self, why: Why) -> bool {
-        !why.is_ordinary() && (why != Why::NoPrivilege || settings::is_wanted())
-    }
-
-    /// Whether this reason was not told yet; the caller tells it, in more words than [`Runtime::count`] has.
-    pub(crate) fn tell_now(&self, why: Why) -> bool {
-        !self.why_told[why as usize].swap(true, Ordering::Relaxed)
     }
 
     /// The MTU to use on an interface: its own, or VMA_MTU where that is smaller and can be one (RFC 791).

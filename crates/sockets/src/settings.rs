@@ -3,9 +3,9 @@
 mod libsdp;
 mod means;
 
-use crate::os::{Os, Product};
-use crate::runtime::Runtime;
-use config::{Interfaces, Notice, Parameters, Rules};
+use crate::os::Product;
+use crate::sdp_rules::Sdp;
+use config::{Interfaces, Notice, Parameters, ProcessRules, Rules};
 use core::ffi::CStr;
 use core::sync::atomic::{AtomicBool, AtomicPtr, Ordering};
 use core::time::Duration;
@@ -87,17 +87,29 @@ unsafe extern "C" {
     static program_invocation_short_name: *const libc::c_char;
 }
 
+/// What was read.
+pub(crate) struct Read {
+    pub parameters: Parameters,
+    /// For this program.
+    pub rules: ProcessRules,
+    pub interfaces: Interfaces,
+    /// Of libsdp.so.
+    pub sdp: Option<Sdp>,
+    /// The process may open so few files that an interface would take what it needs itself.
+    pub has_few_descriptors: bool,
+}
+
 /// Reads everything; trouble is logged, never fatal.
-pub(crate) fn read(product: Product, os: Os) -> Runtime {
+pub(crate) fn read(product: Product) -> Read {
     let environment = environment();
     match product {
-        Product::Vma => of_vma(os, &environment),
-        Product::Sdp => of_sdp(os, &environment),
+        Product::Vma => of_vma(&environment),
+        Product::Sdp => of_sdp(&environment),
     }
 }
 
 /// libsdp.so: no interface is ours. What concerns statistics, and how long calls poll, is as with libvma.so.
-fn of_sdp(os: Os, environment: &[(String, String)]) -> Runtime {
+fn of_sdp(environment: &[(String, String)]) -> Read {
     let pairs = environment.iter().map(|(name, value)| (name.as_str(), value.as_str()));
     let (mut parameters, _) = Parameters::from_env(pairs.filter(|(name, _)| {
         let others = ["VMA_RX_POLL", "VMA_SELECT_POLL", "SIDESTEP_MOVE_EVERY", "SIDESTEP_LOCAL"];
@@ -108,13 +120,11 @@ fn of_sdp(os: Os, environment: &[(String, String)]) -> Runtime {
     parameters.carrier = config::Carrier::Kernel;
     let sdp = libsdp::read(environment);
     let (interfaces, _) = Interfaces::parse("!*");
-    let no_rules = Rules::default().compile("", "");
-    let mut runtime = Runtime::new(os, parameters, no_rules, interfaces);
-    runtime.sdp = Some(sdp);
-    runtime
+    let rules = Rules::default().compile("", "");
+    Read { parameters, rules, interfaces, sdp: Some(sdp), has_few_descriptors: false }
 }
 
-fn of_vma(os: Os, environment: &[(String, String)]) -> Runtime {
+fn of_vma(environment: &[(String, String)]) -> Read {
     let is_ours = |name: &str| name.starts_with("VMA_") || name.starts_with("SIDESTEP_");
     ASKED.store(environment.iter().any(|(name, _)| is_ours(name)), Ordering::Relaxed);
     LEVEL_ASKED.store(environment.iter().any(|(name, _)| name == "VMA_TRACELEVEL"), Ordering::Relaxed);
@@ -138,9 +148,8 @@ fn of_vma(os: Os, environment: &[(String, String)]) -> Runtime {
     }
     parameters.frames = means::frames(parameters.frames);
     keeper::client::configure(keeper::place::Place::of(&parameters.keeper));
-    let mut runtime = Runtime::new(os, parameters, rules, interfaces);
-    runtime.has_few_descriptors = means::has_few_descriptors();
-    runtime
+    let has_few_descriptors = means::has_few_descriptors();
+    Read { parameters, rules, interfaces, sdp: None, has_few_descriptors }
 }
 
 fn start_log(parameters: &Parameters) {
@@ -232,18 +241,20 @@ impl EngineOnDemand {
         EngineOnDemand(AtomicPtr::new(core::ptr::null_mut()))
     }
 
-    /// No lock: a process may fork while another thread reads. Two that read at once read the same.
+    /// `runs_engines`: where none runs, the host need not be asked. No lock: a process may fork while another thread
+    /// reads. Two that read at once read the same.
     #[inline]
-    pub(crate) fn get(&self, runtime: &Runtime) -> &'static Engine {
+    pub(crate) fn get(&self, parameters: &Parameters, runs_engines: bool) -> &'static Engine {
         // SAFETY: null, or what `read` leaked.
-        unsafe { self.0.load(Ordering::Acquire).as_ref() }.unwrap_or_else(|| self.read(runtime))
+        unsafe { self.0.load(Ordering::Acquire).as_ref() }
+            .unwrap_or_else(|| self.read(parameters, runs_engines))
     }
 
     #[cold]
-    fn read(&self, runtime: &Runtime) -> &'static Engine {
-        let from = if runtime.sdp.is_some() { Sysctls::Usual } else { Sysctls::Host };
-        let tcp = tcp_settings(&runtime.parameters, from);
-        let udp = udp_settings(&runtime.parameters, from);
+    fn read(&self, parameters: &Parameters, runs_engines: bool) -> &'static Engine {
+        let from = if runs_engines { Sysctls::Host } else { Sysctls::Usual };
+        let tcp = tcp_settings(parameters, from);
+        let udp = udp_settings(parameters, from);
         let read = Box::into_raw(Box::new(Engine { tcp, udp }));
         let first = self.0.compare_exchange(core::ptr::null_mut(), read, Ordering::AcqRel, Ordering::Acquire);
         // SAFETY: leaked here or by who was first.

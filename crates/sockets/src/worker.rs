@@ -14,6 +14,7 @@ use crate::ending::ENDING;
 use crate::family::FAMILY;
 use crate::fd_table;
 use crate::half_open;
+use crate::ipsec;
 use crate::keeper;
 use crate::lane::Lane;
 use crate::locks::Rank;
@@ -386,7 +387,7 @@ impl Worker {
             self.follow();
         }
         if self.fds[2].revents != 0 {
-            self.runtime.policies.follow(self.runtime);
+            ipsec::follow(self.runtime);
         }
     }
 

@@ -5,17 +5,19 @@ use crate::answer::Why;
 use crate::background::BACKGROUND;
 use crate::carrier;
 use crate::counts;
+use crate::device;
 use crate::ending::{self, ENDING, LOCKS_WAIT_NS};
 use crate::extra;
 use crate::family::{self, FAMILY, Patience};
 use crate::fd_table::{self, Entry};
 use crate::lane;
+use crate::lanes;
 use crate::memory;
 use crate::object::{self, Kind, Object};
 use crate::offload;
 use crate::os::{Os, Product};
 use crate::runtime;
-use crate::sdp::Sdp;
+use crate::sdp_rules::Sdp;
 use crate::wait::{epoll, waker};
 use crate::worker;
 use crate::{tcp, udp};
@@ -26,7 +28,10 @@ use sys::MutexGuard;
 /// Called once, before the first candidate socket or epoll set is made: configuration, logging; devices are opened
 /// lazily. Never fails: what cannot be done is left to the kernel. False: so is everything, and no call needs to ask.
 pub fn start(product: Product, os: Os) -> bool {
-    let runtime = runtime::start(product, os);
+    let (runtime, is_new) = runtime::start(product, os);
+    if is_new {
+        device::look_for_named(runtime);
+    }
     !runtime.sdp.as_ref().is_some_and(Sdp::rests)
 }
 
@@ -39,7 +44,7 @@ pub fn tells_of_crashes() -> bool {
 struct ForkLocks {
     _copying: sys::Copying,
     _family: MutexGuard<'static, family::State>,
-    _runtime: runtime::Locks<'static>,
+    _runtime: lanes::Locks<'static>,
     _objects: MutexGuard<'static, Vec<&'static Object>>,
     _sets: MutexGuard<'static, Vec<&'static epoll::Set>>,
     _spares: MutexGuard<'static, Vec<tcp::Spare>>,

@@ -9,11 +9,11 @@
 //! `to_wire.rs` reads a connection out of the kernel's socket (`read_out.rs`) and has the engine go on; `tcp/repair.rs`
 //! is the way back. Who sleeps on the socket meanwhile is told by `wait/moves.rs`. `across.rs` has the calls that
 //! move data, part by part (`part.rs`) if the connection moves under them, and `carried.rs` their parts on what the
-//! kernel carries, which are counted there (`object/in_flight.rs`); `judge.rs` says when a connection moves, and `demanded.rs`
-//! what does not wait for that. `threads.rs` tries both where several threads use connections, or one shares its
-//! processor, `trial.rs` compares. `straight.rs` has calls on what stays in the kernel. `holders.rs` and `forking.rs`
-//! know what several processes have, `same_port.rs` what several UDP sockets of one do, `opening.rs` opens interfaces
-//! beside the program.
+//! kernel carries, which are counted there (`object/in_flight.rs`); `judge.rs` says when a connection moves, and
+//! `demanded.rs` what does not wait for that. `threads.rs` tries both where several threads use connections, or one
+//! shares its processor, `trial.rs` compares. `straight.rs` has calls on what stays in the kernel. `holders.rs` and
+//! `forking.rs` know what several processes have, `same_port.rs` what several UDP sockets of one do, `opening.rs` opens
+//! interfaces beside the program.
 
 mod across;
 mod carried;

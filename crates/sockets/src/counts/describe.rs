@@ -5,7 +5,7 @@ use super::{judged, segment};
 use crate::address;
 use crate::carrier;
 use crate::fd_table;
-use crate::lane::{Inner, Lane};
+use crate::lane::{Inner, Lane, capture};
 use crate::memory;
 use crate::object::{Kind, Object};
 use crate::runtime::{self, Runtime};
@@ -225,7 +225,10 @@ pub(crate) fn attend(runtime: &Runtime) {
     if runtime.parameters.cpu_usage_stats {
         publish_polled(sys::clock::now());
     }
-    crate::capture::attend(runtime);
+    let now = sys::clock::now();
+    for lane in runtime.lanes().filter(|lane| !lane.is_fenced()) {
+        capture::attend_lane(runtime, lane, now);
+    }
     let control = segment().control();
     if let Some(level) = control.take_log_level() {
         logger::set_level(level);

@@ -5,6 +5,7 @@
 //! Sockets that found no block, and everything in a process without statistics, count into blocks that nobody reads.
 
 mod describe;
+mod reasons;
 mod shown;
 #[cfg(test)]
 mod tests;

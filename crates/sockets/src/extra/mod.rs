@@ -2,8 +2,8 @@
 //! users, is docs/extra-api.md.
 //!
 //! Reading order: [`crate::abi`] (the header's layout), `lent.rs` and `filter.rs` below this room (packets that the
-//! program has, the receive callback), `zero_copy`, `completions` (socketxtreme), `rehearse` (dummy sends, network headers),
-//! `rings`, `options`.
+//! program has, the receive callback), `zero_copy`, `completions` (socketxtreme), `rehearse` (dummy sends, network
+//! headers), `rings`, `options`.
 //!
 //! Of a socket without any of this, its cost is one look at a pointer that is null.
 

@@ -33,8 +33,8 @@ impl Hook {
 }
 
 impl Lane {
-    /// Whether nothing stands here, and nothing has come or gone, for long enough to take the program off. `lost_trial`:
-    /// the threads of the program get more done by the kernel.
+    /// Whether nothing stands here, and nothing has come or gone, for long enough to take the program off.
+    /// `lost_trial`: the threads of the program get more done by the kernel.
     pub(crate) fn is_quiet(&self, inner: &Inner, now: u64, lost_trial: bool) -> bool {
         let quiet = match lost_trial {
             true => QUIET_AFTER_TRIAL_NS,

@@ -4,23 +4,25 @@
 //! Whoever holds the lock runs to completion in its own thread: frames in, timers, frames out, events. Lanes are
 //! leaked: opened once, never freed.
 
+pub(crate) mod capture;
 mod changes;
 mod counts;
 mod gate;
 mod hook;
 mod left;
+mod moderation;
 mod orphans;
 mod requests;
 mod turn;
 
 pub(crate) use crate::frame::{Frame, Tx};
 pub(crate) use left::{UNDER_WAY_NS, await_under_way};
+pub(crate) use moderation::Moderator;
 pub(crate) use orphans::Orphan;
 pub(crate) use turn::Gather;
 
 use crate::background::BACKGROUND;
 use crate::locks::Rank;
-use crate::moderation::Moderator;
 use crate::runtime::Runtime;
 use core::ffi::CStr;
 use core::net::Ipv4Addr;
@@ -62,7 +64,7 @@ pub(crate) struct Lane {
     /// The moderation of its interface's interrupts, where that was asked for; of the first lane there.
     pub moderator: OnceLock<Moderator>,
     /// Who looks at its frames.
-    pub capture: sys::Mutex<Option<crate::capture::Running>>,
+    pub capture: sys::Mutex<Option<capture::Running>>,
     /// Tells the kernel of frames that were shown.
     pub bell: Arc<xdp::Bell>,
     /// Whether the program is on the interface.

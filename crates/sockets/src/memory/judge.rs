@@ -12,7 +12,7 @@
 
 use super::{Inner, Way};
 use crate::runtime;
-use crate::wait::sharing;
+use crate::spin::sharing;
 use ::memory::Joined;
 use stats::Verdict;
 

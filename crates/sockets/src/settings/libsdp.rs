@@ -1,6 +1,6 @@
 //! libsdp's environment and configuration file, and where its log goes.
 
-use crate::sdp::Sdp;
+use crate::sdp_rules::Sdp;
 use config::sdp::{Destination, Dialect, Event, Log, LogPath, Rules};
 use std::ffi::CString;
 

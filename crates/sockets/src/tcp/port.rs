@@ -8,14 +8,15 @@
 //! where nothing else is left the connection is the kernel's.
 
 use crate::answer::Why;
+use crate::fd_table;
 use crate::lane::{Inner, Lane};
-use crate::object::Object;
+use crate::object::{Kind, Object};
 use crate::runtime::Runtime;
 use core::ffi::CStr;
 use core::sync::atomic::{AtomicU32, Ordering};
 use libc::{SO_REUSEADDR, SOL_SOCKET, c_int};
 use stack::Instant;
-use std::net::{Ipv4Addr, SocketAddrV4};
+use std::net::{Ipv4Addr, Ipv6Addr, SocketAddrV4};
 
 const RANGE: &CStr = c"/proc/sys/net/ipv4/ip_local_port_range";
 const RESERVED: &CStr = c"/proc/sys/net/ipv4/ip_local_reserved_ports";
@@ -162,4 +163,19 @@ fn read_range() -> Option<(u16, u16)> {
     let mut words = core::str::from_utf8(&bytes).ok()?.split_whitespace();
     let (low, high) = (words.next()?.parse().ok()?, words.next()?.parse().ok()?);
     (0 < low && low < high).then_some((low, high))
+}
+
+/// A descriptor that listens there, on this address or on all.
+pub(super) fn listener_at(to: SocketAddrV4) -> Option<c_int> {
+    let listens = |fd: &c_int| {
+        sys::socket::own_end(*fd).is_ok_and(|(address, port)| {
+            let address = Ipv6Addr::from(address).to_ipv4_mapped();
+            port == to.port() && address.is_some_and(|it| it.is_unspecified() || it == *to.ip())
+        }) && sys::socket::option(*fd, libc::SOL_SOCKET, libc::SO_ACCEPTCONN, 0 as c_int) == Ok(1)
+    };
+    let may_listen = |fd: &c_int| {
+        let object = fd_table::socket(*fd);
+        object.is_some_and(|object| matches!(object.kind(), Kind::Listener | Kind::Carried))
+    };
+    (0..fd_table::end()).filter(may_listen).find(listens)
 }

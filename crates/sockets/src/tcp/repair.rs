@@ -8,6 +8,7 @@
 //! (`Inner::leave_to_kernel`).
 
 use super::measured::Measured;
+use super::port;
 use crate::address;
 use crate::answer::Why;
 use crate::counts;
@@ -200,7 +201,7 @@ fn establish(fd: c_int, connection: &Handover) -> sys::Result<()> {
         set_option(fd, IPPROTO_TCP, libc::TCP_QUEUE_SEQ, &seq)?;
     }
     // The listener's port: repair mode allows it. A socket that has one already says EINVAL.
-    match keeper::bind(fd, connection.local) {
+    match keeper::bind(fd, connection.local, port::listener_at) {
         Ok(()) | Err(libc::EINVAL) => {}
         Err(errno) => return Err(errno),
     }

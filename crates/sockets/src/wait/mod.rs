@@ -13,8 +13,6 @@ pub(crate) mod poll;
 mod polled;
 pub(crate) mod presence;
 pub(crate) mod select;
-pub(crate) mod sharing;
-pub(crate) mod spin;
 pub(crate) mod waker;
 pub(crate) mod watch;
 

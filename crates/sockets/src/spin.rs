@@ -7,7 +7,10 @@
 //!
 //! An adaptive budget does not keep others from the processor: see `sharing.rs`.
 
-use super::sharing::{self, Processor};
+pub(crate) mod sharing;
+
+use sharing::Processor;
+
 use core::sync::atomic::{AtomicU32, Ordering};
 
 /// A loop of polling costs about this much; VMA_RX_POLL counts loops.

@@ -1,27 +1,14 @@
 //! Where packets go: the kernel is asked, and its answers are remembered until it says that something changed.
 
-use super::Runtime;
 use crate::answer::Why;
 use crate::lane::Lane;
+use crate::runtime::{Decision, Runtime};
 use core::net::Ipv4Addr;
 use core::sync::atomic::Ordering;
 use netlink::RouteQuery;
-use std::collections::HashMap;
 
 /// Destinations remembered before the cache starts anew.
 const ROUTES_MAX: usize = 1 << 16;
-
-/// Where packets go, by destination and what else their way depends on.
-pub(crate) type Routes = HashMap<(Ipv4Addr, RouteQuery), Decision>;
-
-/// Where packets to a destination go.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Decision {
-    /// Over this lane, from this address unless the socket has its own.
-    Lane { slot: u8, source: Ipv4Addr },
-    /// By the kernel.
-    Kernel(Why),
-}
 
 impl Runtime {
     /// Where packets to `to` go; remembered until routes change. Opens the interface, if none of this process has yet,

@@ -1,7 +1,7 @@
 //! Moderation of interrupts, where the user asks for it (VMA_CQ_MODERATION_*, VMA_CQ_AIM_*): one pace, or one that
 //! follows the traffic as libvma's does. What it cannot have is told once. Or the program asks (vma_modify_ring).
 
-use crate::lane::Lane;
+use super::Lane;
 use crate::runtime::Runtime;
 use core::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use libc::c_int;

@@ -1,28 +1,38 @@
-//! Which lanes there are: an interface gets one when a socket first needs it, further ones as `allocation.rs` says, and
-//! a failure is remembered.
+//! Which lanes there are: an interface gets one when a socket first needs it, further ones as `runtime/allocation.rs`
+//! says, and a failure is remembered. `routes.rs` says where packets go, `fork.rs` what a fork needs.
 
-use super::{Asked, LANES_MAX, Runtime};
+mod fork;
+mod routes;
+
+pub(crate) use fork::Locks;
+
 use crate::answer::Why;
 use crate::lane::Lane;
-use crate::{address, capture, device, keeper, worker};
+use crate::lane::capture;
+use crate::runtime::{Asked, LANES_MAX, Runtime};
+use crate::{address, device, keeper, worker};
 use config::ExceptionHandling;
 use core::net::{Ipv4Addr, SocketAddrV4};
-use core::sync::atomic::Ordering;
+use core::sync::atomic::{AtomicPtr, AtomicUsize, Ordering};
 use netlink::{Address, Link};
 use xdp::Device;
+
+/// Those of this process: of its one runtime.
+static LANES: [AtomicPtr<Lane>; LANES_MAX] = [const { AtomicPtr::new(core::ptr::null_mut()) }; LANES_MAX];
+static COUNT: AtomicUsize = AtomicUsize::new(0);
 
 impl Runtime {
     /// The lane in a slot.
     #[inline]
     pub(crate) fn lane(&self, slot: usize) -> Option<&'static Lane> {
         // SAFETY: slots hold null or a leaked lane.
-        unsafe { self.lanes.get(slot)?.load(Ordering::Acquire).as_ref() }
+        unsafe { LANES.get(slot)?.load(Ordering::Acquire).as_ref() }
     }
 
     /// Every open lane.
     #[inline]
     pub(crate) fn lanes(&self) -> impl Iterator<Item = &'static Lane> + '_ {
-        (0..self.lane_count.load(Ordering::Acquire)).filter_map(|slot| self.lane(slot))
+        (0..COUNT.load(Ordering::Acquire)).filter_map(|slot| self.lane(slot))
     }
 
     /// The lane of an interface, opened on first use, with the program on it. A failure is remembered.
@@ -92,7 +102,7 @@ impl Runtime {
             self.confined.store(true, Ordering::Release);
             return Err(Why::Confined);
         }
-        let device = device::open(self, &link)?;
+        let device = device::open(self, &link, self.lanes().next().is_none())?;
         keeper::prepare();
         let copies = if device.is_zero_copy() { "zero copy" } else { "copying" };
         logger::debug!(
@@ -111,7 +121,7 @@ impl Runtime {
 
     /// That of a lane whose interface was deleted, or behind the others. Callers hold the lock of `links`.
     fn free_slot(&self) -> Option<usize> {
-        let count = self.lane_count.load(Ordering::Relaxed);
+        let count = COUNT.load(Ordering::Relaxed);
         let is_gone = |slot: &usize| self.lane(*slot).is_some_and(|lane| lane.gone.load(Ordering::Relaxed));
         Some((0..count).find(is_gone).unwrap_or(count)).filter(|slot| *slot < LANES_MAX)
     }
@@ -121,8 +131,8 @@ impl Runtime {
         let addresses = self.addresses();
         let lane: &'static Lane =
             Box::leak(Box::new(Lane::new((slot, number), link, &addresses, device, self)));
-        self.lanes[slot].store(core::ptr::from_ref(lane).cast_mut(), Ordering::Release);
-        self.lane_count.fetch_max(slot + 1, Ordering::AcqRel);
+        LANES[slot].store(core::ptr::from_ref(lane).cast_mut(), Ordering::Release);
+        COUNT.fetch_max(slot + 1, Ordering::AcqRel);
         capture::attend_lane(self, lane, sys::clock::now());
         Some(lane)
     }
@@ -245,7 +255,7 @@ impl Runtime {
         Ok(owner.ok_or(Why::GroupAddress)?.link)
     }
 
-    pub(super) fn addresses(&self) -> Vec<Address> {
+    fn addresses(&self) -> Vec<Address> {
         self.netlink(|netlink| netlink.addresses()).unwrap_or_default()
     }
 }

@@ -2,8 +2,8 @@
 //! takes them back once nobody reads. By the worker twice a second, and when a lane opens. `docs/design/capture.md`.
 //! What a process leaves at its end is the reader's to remove, which may not have come to open it.
 
+use super::Lane;
 use crate::counts;
-use crate::lane::Lane;
 use crate::runtime::Runtime;
 use capture::{Ring, Stage, Wish, Writer};
 use std::ffi::CString;
@@ -20,15 +20,8 @@ pub(crate) struct Running {
     felt_at: u64,
 }
 
-/// Does what readers wish, for all lanes.
-pub(crate) fn attend(runtime: &Runtime) {
-    let now = sys::clock::now();
-    for lane in runtime.lanes().filter(|lane| !lane.is_fenced()) {
-        attend_lane(runtime, lane, now);
-    }
-}
-
-/// The same for one lane. (The lock of `running` is not for the calls of the application: nobody waits for files.)
+/// Does what readers wish, for one lane. (The lock of `running` is not for the calls of the application: nobody waits
+/// for files.)
 pub(crate) fn attend_lane(runtime: &Runtime, lane: &Lane, now: u64) {
     let control = counts::segment().control();
     let wish = Wish::of(control.capture());

@@ -1,10 +1,10 @@
 //! What a fork needs of the runtime: its locks before, a fresh start in the child.
 
-use super::Runtime;
-use super::routes::Routes;
+use super::COUNT;
 use crate::answer::Why;
 use crate::lane::{Inner, Lane};
 use crate::policies;
+use crate::runtime::{Routes, Runtime};
 use config::ProcessRules;
 use core::sync::atomic::Ordering;
 use netlink::Netlink;
@@ -54,7 +54,7 @@ impl Runtime {
                 all.push(inherited);
             }
         }
-        self.lane_count.store(0, Ordering::Release);
+        COUNT.store(0, Ordering::Release);
         self.links.lock().clear();
         // The descriptor is shared with the parent: its answers must not be read here. Dropping closes our copy.
         *self.netlink.lock() = None;

@@ -46,7 +46,7 @@ pub(crate) fn lent() -> u32 {
 
 /// What became of the processor.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Processor {
+pub(crate) enum Processor {
     /// It was kept.
     Kept,
     /// It was others' for so many nanoseconds.
@@ -57,7 +57,7 @@ pub(super) enum Processor {
 
 /// The thread found nothing and would poll on.
 #[inline]
-pub(super) fn while_polling(now: u64) -> Processor {
+pub(crate) fn while_polling(now: u64) -> Processor {
     let memory = MEMORY.get();
     if now < memory.polling {
         return Processor::Kept;
@@ -74,7 +74,7 @@ pub(super) fn while_polling(now: u64) -> Processor {
 
 /// The thread found work.
 #[inline]
-pub(super) fn while_working(now: u64) {
+pub(crate) fn while_working(now: u64) {
     let memory = MEMORY.get();
     if now >= memory.working && now >= memory.refrains {
         sys::process::yield_now();
@@ -84,7 +84,7 @@ pub(super) fn while_working(now: u64) {
 
 /// The thread slept.
 #[inline]
-pub(super) fn slept(now: u64) {
+pub(crate) fn slept(now: u64) {
     let memory = MEMORY.get();
     MEMORY.set(Memory { working: now + WORKED_NS, ..memory });
 }
