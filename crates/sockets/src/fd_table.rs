@@ -3,8 +3,9 @@
 //! Objects are type-stable (never freed, see object.rs), so a reference read here stays valid whatever other threads
 //! close meanwhile; what it names is checked by generation in the engine.
 
-use crate::object::Object;
-use crate::wait::epoll::Set;
+use crate::counts;
+use crate::object::set::Set;
+use crate::object::{Kind, Object};
 use core::sync::atomic::{AtomicI32, AtomicUsize, Ordering};
 
 /// Descriptors at and above this number are the kernel's alone.
@@ -126,10 +127,28 @@ pub(crate) fn each_of(object: &Object, mut visit: impl FnMut(i32)) {
     }
 }
 
+impl Object {
+    /// It counts from now on, if it did not: what came by a fork does not, nor what came before there were statistics.
+    pub(crate) fn claim_counts(&'static self, fd: i32) {
+        if !core::ptr::eq(self.counts(), &counts::NOBODY) {
+            return;
+        }
+        let block = counts::claim(Kind::Carried, fd, self.nonblocking.load(Ordering::Relaxed));
+        if !self.exchange_counts(&counts::NOBODY, block) {
+            // Another thread was faster.
+            return counts::release(block);
+        }
+        let is_closed = !names(fd, self);
+        // Whoever takes the block out gives it back: who closes the socket may have.
+        if is_closed && self.exchange_counts(block, &counts::NOBODY) {
+            counts::release(block);
+        }
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::object::Kind;
 
     #[test]
     fn each_descriptor_of_a_socket_is_found_once_and_no_other() {

@@ -5,26 +5,32 @@
 
 mod after_fork;
 mod extra;
+pub(crate) mod holders;
 pub(crate) mod in_flight;
 mod legs;
+mod multicast;
+pub(crate) mod price;
+pub(crate) mod room;
 mod seldom;
+pub(crate) mod set;
 mod traffic;
+mod watch;
 
 pub(crate) use extra::{Completions, Extra, Filter};
 pub(crate) use legs::LEGS_MAX;
+pub(crate) use multicast::{Membership, Multicast};
 pub(crate) use seldom::{Empty, Rarely};
 
 use crate::counts;
-use crate::fd_table;
 use crate::locks::Rank;
-use crate::memory::Room;
 use crate::peek::Place;
-use crate::wait::watch::Watch;
 use core::sync::atomic::{AtomicBool, AtomicI32, AtomicPtr, AtomicU8, AtomicU32, AtomicU64, Ordering};
 use legs::Leg;
+use room::Room;
 use std::net::SocketAddrV4;
 use std::sync::Arc;
 use traffic::Traffic;
+use watch::Watch;
 
 /// What an object is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -109,7 +115,7 @@ pub(crate) struct Control {
     /// A duplicate of the shadow, for calls that still wait on a closed descriptor.
     pub kept: Option<sys::Fd>,
     /// Groups of a UDP socket.
-    pub multicast: Rarely<crate::udp::multicast::Multicast>,
+    pub multicast: Rarely<Multicast>,
     /// The connection came by a listener: its shadow has no port.
     pub accepted: bool,
     /// A non-blocking connect whose result has not been told yet.
@@ -160,7 +166,7 @@ pub(crate) struct Object {
     pub unplaced: AtomicU32,
     /// Calls that its thread is asked for (runtime/allocation.rs).
     pub strangers: AtomicU32,
-    /// Where processes that have it are counted (carrier/holders.rs); 0: nowhere, this one has it alone.
+    /// Where processes that have it are counted (object/holders.rs); 0: nowhere, this one has it alone.
     pub holders_word: AtomicU32,
     /// The kernel carries it, and the wire is demanded: it moves at its first call. Of a listener:
     /// what it accepts does.
@@ -372,7 +378,7 @@ impl Object {
     /// Its statistics. Never absent: a socket without a block of its own counts for nobody.
     #[inline]
     pub(crate) fn counts(&self) -> &'static stats::Socket {
-        // SAFETY: `set_counts` stored a &'static.
+        // SAFETY: `set_counts` and `exchange_counts` stored a &'static.
         unsafe { &*self.counts.load(Ordering::Relaxed) }
     }
 
@@ -380,28 +386,15 @@ impl Object {
         self.counts.store(core::ptr::from_ref(block).cast_mut(), Ordering::Relaxed);
     }
 
-    /// It counts from now on, if it did not: what came by a fork does not, nor what came before there were statistics.
-    pub(crate) fn claim_counts(&'static self, fd: i32) {
-        if !core::ptr::eq(self.counts(), &counts::NOBODY) {
-            return;
-        }
-        let block = counts::claim(Kind::Carried, fd, self.nonblocking.load(Ordering::Relaxed));
-        let (nobody, own) = (nobody(), core::ptr::from_ref(block).cast_mut());
-        if self.counts.compare_exchange(nobody, own, Ordering::SeqCst, Ordering::SeqCst).is_err() {
-            // Another thread was faster.
-            return counts::release(block);
-        }
-        let is_closed = !fd_table::names(fd, self);
-        // Whoever takes the block out gives it back: who closes the socket may have.
-        if is_closed && self.counts.compare_exchange(own, nobody, Ordering::SeqCst, Ordering::SeqCst).is_ok()
-        {
-            counts::release(block);
-        }
+    /// It counts there from now on, and no longer where it did: false, if it did elsewhere.
+    pub(crate) fn exchange_counts(&self, from: &'static stats::Socket, to: &'static stats::Socket) -> bool {
+        let [from, to] = [from, to].map(|block| core::ptr::from_ref(block).cast_mut());
+        self.counts.compare_exchange(from, to, Ordering::SeqCst, Ordering::SeqCst).is_ok()
     }
 
     /// The socket is left to the kernel: its block stays with the descriptor, and is no longer this object's.
     pub(crate) fn part_with_counts(&self) -> &'static stats::Socket {
-        // SAFETY: `set_counts` and `claim_counts` stored a &'static.
+        // SAFETY: `set_counts` and `exchange_counts` stored a &'static.
         unsafe { &*self.counts.swap(nobody(), Ordering::SeqCst) }
     }
 

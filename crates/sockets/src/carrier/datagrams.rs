@@ -3,7 +3,6 @@
 //! (udp/recv.rs). A rule or parameter that demands the wire has a socket stand there as soon as it is bound.
 
 use super::demanded::is_demanded;
-use super::holders;
 use super::judge::{self, CALLS};
 use super::opening::OPENING;
 use super::same_port;
@@ -14,6 +13,7 @@ use crate::answer::Why;
 use crate::counts;
 use crate::fd_table;
 use crate::object::Object;
+use crate::object::holders;
 use crate::object::in_flight::{InFlight, SLEEPS, has_sleepers, is_moved};
 use crate::offload;
 use crate::runtime::Runtime;

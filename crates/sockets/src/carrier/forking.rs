@@ -2,12 +2,12 @@
 //! takes it to a lane of its own.
 
 use super::datagrams::waits;
-use super::holders;
 use crate::address;
 use crate::family::FAMILY;
 use crate::fd_table;
 use crate::keeper;
 use crate::memory;
+use crate::object::holders;
 use crate::object::in_flight::{stays, wait_while_moving};
 use crate::object::{Kind, Object};
 use crate::offload;

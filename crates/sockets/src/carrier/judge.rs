@@ -6,13 +6,13 @@
 //! the kernel doubles the calls that it takes to come to the wire again: one that is of both kinds settles.
 
 use super::demanded::{self, is_demanded};
-use super::holders;
 use super::opening::OPENING;
 use super::straight;
 use super::threads::THREADS;
 use super::to_wire::{self, Refusal};
 use crate::family::FAMILY;
 use crate::memory;
+use crate::object::holders;
 use crate::object::in_flight::{calls_are_over, wait_while_moving};
 use crate::object::{Kind, Object};
 use crate::runtime::Runtime;

@@ -11,16 +11,15 @@
 //! move data, part by part (`part.rs`) if the connection moves under them, and `carried.rs` their parts on what the
 //! kernel carries, which are counted there (`object/in_flight.rs`); `judge.rs` says when a connection moves, and
 //! `demanded.rs` what does not wait for that. `threads.rs` tries both where several threads use connections, or one
-//! shares its processor, `trial.rs` compares. `straight.rs` has calls on what stays in the kernel. `holders.rs` and
-//! `forking.rs` know what several processes have, `same_port.rs` what several UDP sockets of one do, `opening.rs` opens
-//! interfaces beside the program.
+//! shares its processor, `trial.rs` compares. `straight.rs` has calls on what stays in the kernel. `object/holders.rs`
+//! and `forking.rs` know what several processes have, `same_port.rs` what several UDP sockets of one do, `opening.rs`
+//! opens interfaces beside the program.
 
 mod across;
 mod carried;
 mod datagrams;
 mod demanded;
 mod forking;
-mod holders;
 mod judge;
 mod opening;
 mod part;
@@ -31,6 +30,7 @@ mod threads;
 mod to_wire;
 mod trial;
 
+pub(crate) use crate::object::holders::{is_alone, leave};
 pub(crate) use crate::object::in_flight::{has_to_stay, looks, stays, wait_while_moving, waits_there};
 pub(crate) use across::{Call, raised};
 pub(crate) use carried::{Target, accepted, begin, enter, error_waits, is_at_mark, send_file};
@@ -41,7 +41,6 @@ pub(crate) use datagrams::{
 };
 pub(crate) use demanded::{connects_on_wire, is_demanded, listens_on_wire};
 pub(crate) use forking::{after_fork, before_fork, is_listener};
-pub(crate) use holders::{is_alone, leave};
 pub(crate) use judge::{before_any_call, demand, on_wire, standing};
 pub(crate) use opening::OPENING;
 pub(crate) use part::{Outcome, Progress};

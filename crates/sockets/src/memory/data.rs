@@ -1,12 +1,13 @@
 //! Sending and receiving on a connection in memory. As long as the kernel's socket has a part in it, calls go there,
 //! under the room's lock and without waiting, so that each direction changes over at an exact byte.
 
-use super::{Bell, Inner, News, Way, after, leave, ready, room};
+use super::{Bell, News, after, leave, ready, room};
 use crate::carrier::{self, Outcome, Progress};
 use crate::counts;
 use crate::errno::fail;
 use crate::message::Buffers;
 use crate::object::Object;
+use crate::object::room::{Inner, Way};
 use crate::runtime::Runtime;
 use crate::wait::block::{self, Stopped, Wait};
 use ::memory::{End, Joined, Source};

@@ -10,7 +10,7 @@
 //! Each side judges by itself, and its direction parts when the peer has read everything; the peer follows. It is for
 //! good, so that nobody goes to and fro.
 
-use super::{Inner, Way};
+use crate::object::room::{Inner, Way};
 use crate::runtime;
 use crate::spin::sharing;
 use ::memory::Joined;

@@ -3,12 +3,13 @@
 //! Who leaves says so in the segment, and waits for nobody. What it did not read comes again by the socket; what it
 //! sends waits until the other side has answered, which takes it one call, or one ring of the bell.
 
-use super::{Bell, Way, after, drop_bell, meet, room};
+use super::{Bell, after, drop_bell, meet, room};
 use crate::answer::{Answer, Stop, Why};
 use crate::carrier;
 use crate::counts;
 use crate::errno::fail;
 use crate::fd_table;
+use crate::object::room::{Way, one_less};
 use crate::object::{Kind, Object};
 use crate::runtime::Runtime;
 use ::memory::{End, Joined};
@@ -107,7 +108,7 @@ pub(super) fn finish(object: &'static Object, why: Verdict) {
     object.set_kind(Kind::Carried);
     drop(inner);
     drop(before);
-    meet::one_less();
+    one_less();
     counts::from_memory(object, why);
     match why {
         Verdict::PartedFromPeer | Verdict::Shaken => logger::debug!("fd {fd}: the kernel carries it again"),
@@ -215,7 +216,7 @@ fn withdraw(object: &'static Object) {
     let mut inner = room.inner.lock();
     if matches!(inner.way, Way::Offered(_)) {
         inner.way = Way::Apart;
-        meet::one_less();
+        one_less();
     }
 }
 
@@ -330,7 +331,7 @@ pub(crate) fn close(object: &'static Object, fd: c_int) {
         Way::Apart | Way::Offered(_) => {}
     }
     if is_counted {
-        meet::one_less();
+        one_less();
     }
     carrier::leave(object);
 }

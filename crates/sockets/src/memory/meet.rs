@@ -7,17 +7,18 @@
 //! Where a listener takes in nobody but those who speak SDP, the place is offered before the connection is made
 //! (`crates/sockets/src/sdp/refusal.rs`), and who accepts looks at once.
 
-use super::price::{self, Role};
-use super::{Bell, Inner, Room, Way, after, place, room};
+use super::{Bell, after, place, room};
 use crate::answer::Why;
 use crate::carrier;
 use crate::counts;
 use crate::fd_table;
+use crate::object::price::{self, Role};
+use crate::object::room::{COUNT, Inner, Room, Way, one_less};
 use crate::object::{Kind, Object};
 use crate::runtime::Runtime;
 use crate::wait::LOOK_NS;
 use ::memory::{Apart, Meeting, Progress};
-use core::sync::atomic::{AtomicU32, Ordering};
+use core::sync::atomic::Ordering;
 use libc::{c_int, pollfd};
 use stats::Verdict;
 
@@ -30,17 +31,10 @@ const PATIENCE_AGAIN_NS: u64 = 600_000_000_000;
 /// is long.
 const PART_OF_TIME: u64 = 16;
 
-/// Connections of this process in memory, or on their way: each holds one descriptor more than the program knows.
-static COUNT: AtomicU32 = AtomicU32::new(0);
 /// The part of RLIMIT_NOFILE that they may take.
 const PART_OF_LIMIT: u64 = 4;
 /// As many as there are at most where no rule asks for them: each takes memory, a hundred KiB and more.
 const MOST_BY_ITSELF: u64 = 1024;
-
-/// One of them is over.
-pub(super) fn one_less() {
-    COUNT.fetch_sub(1, Ordering::Relaxed);
-}
 
 fn one_more() -> bool {
     let limit = sys::process::limit(libc::RLIMIT_NOFILE as i32).map_or(0, |limit| limit.soft / PART_OF_LIMIT);
@@ -152,7 +146,7 @@ pub(crate) fn before_call(runtime: &'static Runtime, object: &'static Object, fd
 /// Whether a connection looks for its other side, or is about to: nobody else moves it.
 #[inline]
 pub(crate) fn looks(object: &Object) -> bool {
-    room(object).is_some_and(|room| room.looks.load(Ordering::Acquire))
+    room(object).is_some_and(Room::looks)
 }
 
 /// Whether a connection that has made so many calls may look for its other side now, whichever of the two it is.

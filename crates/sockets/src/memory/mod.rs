@@ -21,7 +21,6 @@ mod judge;
 mod leave;
 mod meet;
 mod place;
-mod price;
 mod ready;
 
 pub(crate) use data::{receive, send, unread};
@@ -30,18 +29,16 @@ pub(crate) use leave::{
 };
 pub(crate) use meet::{accepted, accepted_sdp, before_call, connected, know_options, looks};
 pub(crate) use place::{before_first_call, may_be_here, may_ever_meet};
-use price::Role;
 pub(crate) use ready::{
     arm, bell, disarm, kernel_part, poll, poll_unheard, ready, rung, with_bell, with_silent_bell,
 };
 
-use crate::locks::Rank;
+use crate::object::room::{Inner, Part, Room, Sign, Way};
 use crate::object::{Kind, Object};
 use crate::runtime::{self, Runtime};
 use crate::wait::{LOOK_NS, epoll, moves};
 use ::memory::sign::{self, Takes};
-use ::memory::{Joined, Meeting, Progress, Source};
-use core::sync::atomic::{AtomicBool, AtomicU32, Ordering};
+use ::memory::{Progress, Source};
 use stack::Ready;
 use stats::Verdict;
 
@@ -58,88 +55,6 @@ enum Bell {
     IfDue,
     /// As above during the meeting; afterwards somebody else hears it.
     Unheard,
-}
-
-/// What an object knows of its way through memory. Kept with the object, as that is never freed.
-pub(crate) struct Room {
-    inner: sys::Mutex<Inner>,
-    /// Calls that moved data or wanted to, while the kernel carried the connection.
-    calls: AtomicU32,
-    /// The other side may be found, or was.
-    looks: AtomicBool,
-    /// The options that were set before the socket was ours are known.
-    knows_options: AtomicBool,
-}
-
-/// How far a connection is.
-#[derive(Default)]
-enum Way {
-    /// The kernel carries it.
-    #[default]
-    Apart,
-    /// This side connected, and waits for a call of the other one. The object is [`Kind::Carried`].
-    Offered(Meeting),
-    /// The two talk.
-    Meeting(Meeting),
-    /// They have met.
-    Joined(Box<Joined>),
-}
-
-/// See [`::memory::sign`].
-struct Sign {
-    takes: Takes,
-    _up: Option<sys::Fd>,
-}
-
-/// What part the kernel's socket has in a connection that is [`Kind::Memory`].
-#[derive(Clone, Copy, Default, PartialEq, Eq)]
-struct Part {
-    /// Bytes come by it.
-    receives: bool,
-    /// Bytes go by it.
-    sends: bool,
-}
-
-#[derive(Default)]
-struct Inner {
-    way: Way,
-    role: Option<Role>,
-    /// Of a listener: by it peers know before they connect that it speaks SDP.
-    sign: Option<Sign>,
-    part: Part,
-    /// Bytes have come by the socket, and nothing was sent since that acknowledges them there.
-    owes_ack: bool,
-    /// Somebody found no room to send: there will be an edge.
-    is_stuck: bool,
-    /// When the kernel made the connection, this side offered a place, or it left the memory.
-    begun: u64,
-    /// When the bell was heard last, or the meeting place looked at.
-    heard: u64,
-    /// Bytes that the peer did not read here, and that went by the socket since.
-    repaid: u64,
-    /// Directions that the application shut down (1: receiving, 2: sending) and of which the kernel's socket has not
-    /// heard: as soon as it carries them, behind what is owed there.
-    shut_owed: u8,
-    /// Calls that moved data here.
-    served: u32,
-    /// Rings that there had been when the judge looked last.
-    rings_judged: u32,
-    /// How often the thread that judged had lent its processor by then.
-    lent_judged: u32,
-    /// Has left the memory before, and looks for its peer again.
-    looks_again: bool,
-    /// Leaves for what only the kernel can do with it from now on.
-    stays_out: bool,
-    /// Goes back to the kernel as soon as that owes nothing, and why.
-    parts: Option<Verdict>,
-    /// Why the two ends do not meet, once that is known.
-    never: Option<Verdict>,
-    /// An error that the kernel's socket told, and that comes behind bytes of the segment; 0: none.
-    untold: i32,
-    /// Has told its error (ECONNRESET).
-    told_reset: bool,
-    /// A send after the peer was gone has succeeded, as it does where the RST is still to come.
-    sent_in_vain: bool,
 }
 
 /// What a step changed, for those who wait; told without the room's lock.
@@ -160,41 +75,6 @@ impl News {
         self.is_unarmed |= more.is_unarmed;
         self.has_moved |= more.has_moved;
         self.is_over = self.is_over.or(more.is_over);
-    }
-}
-
-impl Room {
-    fn new() -> Room {
-        Room {
-            inner: Rank::Room.lock(Inner::default()),
-            calls: AtomicU32::new(0),
-            looks: AtomicBool::new(false),
-            knows_options: AtomicBool::new(false),
-        }
-    }
-
-    /// The object is another socket from now on.
-    pub(crate) fn clear(&self) {
-        let before = core::mem::take(&mut *self.inner.lock());
-        if !matches!(before.way, Way::Apart) {
-            meet::one_less();
-        }
-        let has_looked = |role: &Role| match before.way {
-            Way::Apart => self.calls.load(Ordering::Relaxed) >= role.price(),
-            _ => matches!(before.way, Way::Offered(_)),
-        };
-        if let Some(role) = before.role.filter(has_looked) {
-            role.was_worth(0);
-        }
-        self.calls.store(0, Ordering::Relaxed);
-        self.looks.store(false, Ordering::Release);
-        self.knows_options.store(false, Ordering::Release);
-    }
-}
-
-impl Default for Room {
-    fn default() -> Room {
-        Room::new()
     }
 }
 

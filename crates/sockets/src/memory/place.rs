@@ -4,8 +4,8 @@
 //! it makes before it offers a meeting place, or looks for one: one that carries a request is over by then.
 
 use super::meet;
-use super::price::Role;
 use crate::fd_table;
+use crate::object::price::Role;
 use crate::object::{Kind, Object};
 use crate::offload;
 use crate::runtime::Runtime;

@@ -1,7 +1,8 @@
 //! Readiness of a connection in memory, and what those who wait for it sleep on.
 
-use super::{Bell, Inner, Way, after, room};
+use super::{Bell, after, room};
 use crate::object::Object;
+use crate::object::room::{Inner, Way};
 use crate::runtime::Runtime;
 use crate::wait::epoll;
 use ::memory::{End, Source, Wants};

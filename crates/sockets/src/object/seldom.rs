@@ -1,7 +1,7 @@
 //! What hardly any socket has, and is made when it is first needed.
 
+use super::room::Room;
 use super::{Extra, Object};
-use crate::memory::Room;
 use crate::runtime::Asked;
 use core::ops::{Deref, DerefMut};
 use core::sync::atomic::{AtomicPtr, Ordering};

@@ -14,7 +14,7 @@ use crate::answer::{Answer, Why};
 use crate::counts;
 use crate::fd_table;
 use crate::lane::Lane;
-use crate::object::{Control, Empty, Kind, Object};
+use crate::object::{Control, Kind, Membership, Object};
 use crate::offload;
 use crate::options::word_of;
 use crate::runtime::Runtime;
@@ -36,47 +36,6 @@ const LOOKS_SHARE: u64 = 100;
 
 /// Somebody in this process has to do with groups.
 static ACTIVE: AtomicBool = AtomicBool::new(false);
-
-/// What a socket has joined.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct Membership {
-    group: Ipv4Addr,
-    link: u32,
-    sources: Sources,
-    /// The engine has it.
-    steered: bool,
-}
-
-/// A socket's part in multicast; under its `control`.
-#[derive(Default)]
-pub(crate) struct Multicast {
-    groups: Vec<Membership>,
-    /// IP_MULTICAST_IF; 0: by the route.
-    link: u32,
-    /// The source address that IP_MULTICAST_IF chose.
-    source: Option<Ipv4Addr>,
-    /// IP_MULTICAST_LOOP is off.
-    pub silent: bool,
-}
-
-impl Empty for Multicast {
-    const EMPTY: &'static Self = &Multicast { groups: Vec::new(), link: 0, source: None, silent: false };
-}
-
-impl Multicast {
-    pub(crate) fn has_groups(&self) -> bool {
-        !self.groups.is_empty()
-    }
-
-    pub(super) fn has_joined(&self, group: Ipv4Addr) -> bool {
-        self.groups.iter().any(|one| one.group == group)
-    }
-
-    /// The legs are gone, and with them what they had joined.
-    pub(crate) fn unplugged(&mut self) {
-        self.groups.iter_mut().for_each(|one| one.steered = false);
-    }
-}
 
 /// MCAST_* (linux/in.h).
 const MCAST_JOIN_GROUP: c_int = 42;

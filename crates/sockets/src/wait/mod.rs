@@ -1,9 +1,9 @@
 //! Waiting: all blocking of the library is here.
 //!
 //! `block.rs` spins, then sleeps, for every call; `poll.rs`, `select.rs` and `epoll/` compute readiness over our
-//! sockets and the kernel's; `watch.rs` wakes those who sleep when another thread's turn made their socket ready;
-//! `moves.rs` wakes them when something else carries their socket from now on, and `in_kernel.rs` is how they sleep
-//! while the kernel does; `presence.rs` is what others know of a wait, until it ends or a signal handler runs.
+//! sockets and the kernel's; `object/watch.rs` wakes those who sleep when another thread's turn made their socket
+//! ready; `moves.rs` wakes them when something else carries their socket from now on, and `in_kernel.rs` is how they
+//! sleep while the kernel does; `presence.rs` is what others know of a wait, until it ends or a signal handler runs.
 
 pub(crate) mod block;
 pub(crate) mod epoll;
@@ -14,7 +14,6 @@ mod polled;
 pub(crate) mod presence;
 pub(crate) mod select;
 pub(crate) mod waker;
-pub(crate) mod watch;
 
 use crate::lane::Lane;
 use crate::object::{Kind, Object};

@@ -10,12 +10,12 @@ use crate::calls;
 use crate::counts;
 use crate::errno::fail;
 use crate::fd_table::{self, Entry};
+use crate::object::set::revents;
 use crate::object::{Kind, Object, in_flight};
 use crate::runtime::Runtime;
 use core::cell::Cell;
 use core::sync::atomic::{AtomicU32, Ordering};
 use libc::pollfd;
-use stack::Ready;
 
 /// What a wait says about a descriptor that is polled: the child of a fork uses it, and a set is watched from outside.
 pub(crate) fn prepare(runtime: &'static Runtime, fd: i32) {
@@ -254,23 +254,4 @@ impl<'a> Poll<'a> {
             }
         }
     }
-}
-
-/// Readiness as poll(2) reports it to one who asked for `events`.
-#[inline]
-pub(crate) fn revents(ready: Ready, events: i16) -> i16 {
-    let mut bits = 0;
-    for (flag, poll) in [
-        (Ready::IN, libc::POLLIN | libc::POLLRDNORM),
-        (Ready::OUT, libc::POLLOUT | libc::POLLWRNORM),
-        (Ready::RDHUP, libc::POLLRDHUP),
-        (Ready::PRI, libc::POLLPRI),
-        (Ready::HUP, libc::POLLHUP),
-        (Ready::ERR, libc::POLLERR),
-    ] {
-        if ready.has(flag) {
-            bits |= poll;
-        }
-    }
-    bits & (events | libc::POLLERR | libc::POLLHUP)
 }

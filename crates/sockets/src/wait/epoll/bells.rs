@@ -19,13 +19,12 @@
 
 use super::Set;
 use crate::answer::{Answer, Stop};
-use crate::locks::Rank;
 use crate::memory;
 use crate::object::Object;
+use crate::object::set::{Awake, Seen};
 use crate::os::Os;
 use crate::runtime::{self, Runtime};
-use core::sync::atomic::{AtomicU32, Ordering, fence};
-use std::collections::VecDeque;
+use core::sync::atomic::{Ordering, fence};
 
 /// Connections that are looked at without a bell, at most.
 const AWAKE_MAX: usize = 256;
@@ -33,81 +32,6 @@ const AWAKE_MAX: usize = 256;
 const RINGS: usize = 64;
 /// A connection that had nothing to say for so many sleeps is left to its bell.
 const QUIET: u32 = 4;
-
-/// An item that is looked at.
-#[derive(Clone, Copy)]
-struct Awake {
-    slot: u32,
-    /// Sleeps since something came for it.
-    quiet: u32,
-}
-
-/// See the module's page.
-pub(super) struct Bells {
-    awake: sys::Mutex<VecDeque<Awake>>,
-    /// Those whose peers were told to ring for the last sleep, and may be awake again behind it.
-    asleep: sys::Mutex<Vec<Awake>>,
-    /// Bells that were hung here since the set was the kernel's last.
-    hung: AtomicU32,
-}
-
-impl Bells {
-    pub(super) fn new() -> Bells {
-        Bells {
-            awake: Rank::Bells.lock(VecDeque::new()),
-            asleep: Rank::Asleep.lock(Vec::new()),
-            hung: AtomicU32::new(0),
-        }
-    }
-
-    pub(super) fn clear(&self) {
-        self.awake.lock().clear();
-        self.asleep.lock().clear();
-        self.hung.store(0, Ordering::Relaxed);
-    }
-
-    /// In the child of a fork: there are none.
-    pub(super) fn after_fork(&self, child: &sys::InChild) {
-        self.awake.take_over(child);
-        self.asleep.take_over(child);
-        self.clear();
-    }
-
-    fn add(&self, one: Awake) {
-        let mut awake = self.awake.lock();
-        match awake.iter_mut().find(|known| known.slot == one.slot) {
-            Some(known) => known.quiet = known.quiet.min(one.quiet),
-            None => awake.push_back(one),
-        }
-    }
-
-    /// One that is not to be looked at any more, as there are more than `most`.
-    fn next_beyond(&self, most: usize) -> Option<Awake> {
-        let mut awake = self.awake.lock();
-        if awake.len() > most { awake.pop_front() } else { None }
-    }
-
-    /// What a look at the item in this slot came to.
-    fn note(&self, slot: u32, seen: Seen) {
-        let mut awake = self.awake.lock();
-        let Some(at) = awake.iter().position(|known| known.slot == slot) else { return };
-        match seen {
-            Seen::News => awake[at].quiet = 0,
-            Seen::Nothing => {}
-            Seen::Gone => drop(awake.remove(at)),
-        }
-    }
-}
-
-/// What a look at an item came to.
-#[derive(Clone, Copy, PartialEq, Eq)]
-enum Seen {
-    /// Something came.
-    News,
-    Nothing,
-    /// There is no connection in memory in this slot.
-    Gone,
-}
 
 impl Set {
     /// Whether connections in memory are in this set, or were some waits ago.

@@ -1,11 +1,11 @@
 //! epoll_ctl(2), and the form that each item has in the kernel's set.
 
-use super::item::Item;
 use super::{Set, fork};
 use crate::answer::{Answer, Stop, Why};
 use crate::errno::fail;
 use crate::fd_table::{self, Entry};
 use crate::memory;
+use crate::object::set::Item;
 use crate::object::{Kind, Object, in_flight};
 use crate::os::Os;
 use crate::wait::{is_active, ready, shadow_contributes};

@@ -7,7 +7,8 @@
 
 use super::Set;
 use crate::fd_table::{self, Entry};
-use crate::object::{Kind, Object};
+use crate::object::Kind;
+use crate::object::set::{Held, Registered, Relations};
 use crate::runtime::Runtime;
 use crate::{Stop, calls};
 use core::sync::atomic::Ordering;
@@ -16,21 +17,6 @@ use std::ffi::CString;
 
 /// How much of /proc/self/fdinfo is read: some ten thousand descriptors of one set.
 const REGISTERED_MAX: usize = 1 << 20;
-
-/// A socket that a set held when the process was forked.
-pub(super) struct Held {
-    object: &'static Object,
-    registered: Registered,
-    disarmed: bool,
-}
-
-/// A descriptor in a set.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-struct Registered {
-    fd: c_int,
-    events: u32,
-    data: u64,
-}
 
 impl Set {
     /// In the child of a fork: its sockets are the parent's. The private set stays registered, and filtered out.
@@ -41,7 +27,7 @@ impl Set {
         self.relations.take_over(child);
         self.held.take_over(child);
         let items = core::mem::take(&mut *self.items.lock());
-        *self.relations.lock() = super::Relations::default();
+        *self.relations.lock() = Relations::default();
         self.has_inner.store(false, Ordering::Relaxed);
         self.lanes.store(0, Ordering::Relaxed);
         let mut held = self.held.lock();

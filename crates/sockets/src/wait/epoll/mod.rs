@@ -18,13 +18,13 @@
 mod bells;
 mod control;
 mod fork;
-mod item;
 mod owed;
 mod straight;
 mod wait;
 
 use control::Because;
 
+pub(crate) use crate::object::set::{Set, lock_free};
 pub(crate) use bells::{drop_bell, look_at};
 pub use straight::{InKernel, waited};
 pub(crate) use wait::wait;
@@ -32,66 +32,12 @@ pub(crate) use wait::wait;
 use crate::answer::{Answer, Stop};
 use crate::fd_table;
 use crate::lane::Lane;
-use crate::locks::Rank;
 use crate::object::Object;
+use crate::object::set::{Side, epoll_bits};
 use crate::os::Os;
 use crate::runtime::{self, Runtime};
 use crate::wait::Lanes;
-use core::sync::atomic::{AtomicBool, AtomicI32, AtomicU32, AtomicU64, Ordering, fence};
-use item::Items;
-use owed::Owed;
-use stack::Ready;
-
-/// One epoll set. Type-stable like objects: made once, reused, never freed. What a wait needs that is the kernel's own
-/// is in one line of the cache (`straight.rs`).
-#[repr(C, align(64))]
-pub(crate) struct Set {
-    /// The word under which the private set is registered; 0 before.
-    secret: AtomicU64,
-    /// The application's descriptor.
-    pub fd: AtomicI32,
-    /// Lanes whose descriptors are in the private set.
-    lanes: AtomicU32,
-    /// Threads in the kernel's own wait, begun while none of ours was active in the set.
-    in_kernel: AtomicU32,
-    /// Somebody polls this set through another one: readiness must show in the kernel.
-    nested: AtomicBool,
-    /// There are sets in this one.
-    has_inner: AtomicBool,
-    /// The kernel owes something.
-    owes: AtomicBool,
-    /// In the child of a fork, until it parts from the parent's set (see `fork.rs`): the sockets that it held.
-    has_held: AtomicBool,
-    /// The kernel's set is the parent's.
-    is_parents: AtomicBool,
-    /// Descriptors that name it (dup).
-    pub fds: AtomicU32,
-    /// The private set and its eventfd, once one of our sockets was active in it.
-    side: sys::Mutex<Option<Side>>,
-    /// The eventfd of `side`; -1 before.
-    wake: AtomicI32,
-    /// Threads asleep in the kernel on this set.
-    asleep: AtomicU32,
-    /// How often the lanes changed by which packets for this set come (wait/moves.rs). Never reset.
-    pub moves: AtomicU32,
-    /// Sets that this one is in, and those that are in this one.
-    relations: sys::Mutex<Relations>,
-    /// Adaptive spin budget.
-    spin: AtomicU32,
-    /// Waits in a row that found none of ours active.
-    waits_without: AtomicU32,
-    /// There are, or were, descriptors in it of which the kernel alone knows whether they are ready.
-    has_foreign: AtomicBool,
-    /// When the kernel's side was looked at last.
-    looked: AtomicU64,
-    items: sys::Mutex<Items>,
-    /// Held while an item is brought into another form: what the kernel is told of it has an order.
-    settling: sys::Mutex<Owed>,
-    /// Connections in memory among them.
-    bells: bells::Bells,
-    /// In the child of a fork, until it parts from the parent's set (see `fork.rs`): the sockets that it held.
-    held: sys::Mutex<Vec<fork::Held>>,
-}
+use core::sync::atomic::{Ordering, fence};
 
 /// Waits in a row, of all threads, without anything of ours, after which a set is the kernel's again: to let go of
 /// lanes and take them back costs a few system calls each.
@@ -101,92 +47,7 @@ const WAITS_WITHOUT: u32 = 64;
 /// Some of those that are counted may have left by siglongjmp.
 const WOKEN_MOST: u32 = 16;
 
-#[derive(Default)]
-struct Relations {
-    outer: Vec<&'static Set>,
-    inner: Vec<&'static Set>,
-    /// Eventfds of threads that poll this set's descriptor.
-    pollers: Vec<i32>,
-}
-
-struct Side {
-    epoll: sys::Fd,
-    _wake: sys::Fd,
-}
-
-static FREE: sys::Mutex<Vec<&'static Set>> = Rank::Sets.lock(Vec::new());
-
-/// For a fork: keeps others from taking sets and giving them back.
-pub(crate) fn lock_free() -> sys::MutexGuard<'static, Vec<&'static Set>> {
-    FREE.lock()
-}
-
 impl Set {
-    /// A set for a fresh epoll descriptor.
-    pub(crate) fn new(fd: i32) -> &'static Set {
-        let set = FREE.lock().pop().unwrap_or_else(|| Box::leak(Box::new(Set::blank())));
-        set.fd.store(fd, Ordering::Relaxed);
-        set.fds.store(1, Ordering::Relaxed);
-        set
-    }
-
-    fn blank() -> Set {
-        Set {
-            fd: AtomicI32::new(-1),
-            fds: AtomicU32::new(0),
-            side: Rank::Side.lock(None),
-            wake: AtomicI32::new(-1),
-            secret: AtomicU64::new(0),
-            lanes: AtomicU32::new(0),
-            asleep: AtomicU32::new(0),
-            in_kernel: AtomicU32::new(0),
-            moves: AtomicU32::new(0),
-            nested: AtomicBool::new(false),
-            relations: Rank::Relations.lock(Relations::default()),
-            has_inner: AtomicBool::new(false),
-            spin: AtomicU32::new(0),
-            waits_without: AtomicU32::new(0),
-            has_foreign: AtomicBool::new(false),
-            looked: AtomicU64::new(0),
-            items: Rank::Items.lock(Items::default()),
-            settling: Rank::Settling.lock(Owed::default()),
-            owes: AtomicBool::new(false),
-            bells: bells::Bells::new(),
-            held: Rank::Held.lock(Vec::new()),
-            has_held: AtomicBool::new(false),
-            is_parents: AtomicBool::new(false),
-        }
-    }
-
-    /// The last descriptor of the set was closed.
-    pub(crate) fn release(&'static self) {
-        let items = core::mem::take(&mut *self.items.lock());
-        for (slot, item) in items.iter() {
-            item.object.watch.remove_set(self, slot);
-        }
-        let relations = core::mem::take(&mut *self.relations.lock());
-        for set in relations.inner.into_iter().chain(relations.outer) {
-            set.part_from(self);
-        }
-        self.has_inner.store(false, Ordering::Relaxed);
-        self.wake.store(-1, Ordering::Relaxed);
-        self.secret.store(0, Ordering::Relaxed);
-        self.lanes.store(0, Ordering::Relaxed);
-        self.nested.store(false, Ordering::Relaxed);
-        self.spin.store(0, Ordering::Relaxed);
-        self.waits_without.store(0, Ordering::Relaxed);
-        self.has_foreign.store(false, Ordering::Relaxed);
-        self.looked.store(0, Ordering::Relaxed);
-        *self.settling.lock() = Owed::default();
-        self.owes.store(false, Ordering::Relaxed);
-        self.held.lock().clear();
-        self.has_held.store(false, Ordering::Relaxed);
-        self.is_parents.store(false, Ordering::Relaxed);
-        self.bells.clear();
-        *self.side.lock() = None;
-        FREE.lock().push(self);
-    }
-
     /// What a wait says about the set's sockets: the child of a fork uses them.
     pub(crate) fn before_wait(&'static self, runtime: &'static Runtime) {
         if self.has_held.load(Ordering::Relaxed) {
@@ -236,13 +97,6 @@ impl Set {
         }
     }
 
-    /// This set and `other` have nothing to do with each other any more.
-    fn part_from(&self, other: &Set) {
-        let mut relations = self.relations.lock();
-        relations.inner.retain(|set| !core::ptr::eq(*set, other));
-        relations.outer.retain(|set| !core::ptr::eq(*set, other));
-    }
-
     /// Before somebody looks at the descriptors of the sets in this one.
     pub(crate) fn refresh_inner(&self) {
         if self.has_inner.load(Ordering::Acquire) {
@@ -262,7 +116,7 @@ impl Set {
         loop {
             let candidate = self.items.lock().pop(&mut budget);
             let Some(candidate) = candidate else { break };
-            if item::epoll_bits(super::ready(candidate.object), candidate.events) != 0 {
+            if epoll_bits(super::ready(candidate.object), candidate.events) != 0 {
                 self.items.lock().requeue(candidate.slot);
                 return;
             }
@@ -378,32 +232,11 @@ impl Set {
         }
     }
 
-    fn wake(&self) {
-        let wake = self.wake.load(Ordering::Acquire);
-        if wake >= 0 {
-            sys::fd::signal(wake);
-        }
-    }
-
-    /// A socket of this set had an edge. Called under its lane's lock.
-    pub(crate) fn edge(&self, slot: u32, edges: Ready) {
-        let queued = self.items.lock().edge(slot, edges);
-        if queued && self.is_waited_for() {
-            self.wake();
-        }
-    }
-
     /// Others that sleep on the set are to look, too.
     fn wake_sleepers(&self) {
         if self.asleep.load(Ordering::SeqCst) > 0 {
             self.wake();
         }
-    }
-
-    fn is_waited_for(&self) -> bool {
-        self.asleep.load(Ordering::SeqCst) > 0
-            || self.in_kernel.load(Ordering::SeqCst) > 0
-            || self.nested.load(Ordering::Relaxed)
     }
 
     /// The set sleeps on this lane too from now on.

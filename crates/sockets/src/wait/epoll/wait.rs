@@ -1,13 +1,13 @@
 //! epoll_wait(2) and its kin.
 
 use super::Set;
-use super::item::{Candidate, epoll_bits};
 use super::straight::{self, InKernel};
 use crate::answer::{Answer, Stop, Why};
 use crate::arguments;
 use crate::counts;
 use crate::errno::fail;
 use crate::message;
+use crate::object::set::{Candidate, epoll_bits};
 use crate::runtime::Runtime;
 use crate::wait::block::{self, Polling, Stopped, Wait};
 use crate::wait::moves::Watched;

@@ -4,7 +4,7 @@
 //! descriptors it sleeps on are quiet again. So it registers an eventfd here before its last look, and every edge of
 //! the socket writes to it.
 
-use super::epoll::Set;
+use super::set::Set;
 use crate::locks::Rank;
 use core::sync::atomic::{AtomicU32, Ordering, fence};
 use stack::Ready;

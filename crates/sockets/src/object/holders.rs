@@ -4,7 +4,7 @@
 //! who have it; close and exit take one off. A process that is killed, or replaced by exec, takes nothing off: the
 //! connection then stays the kernel's, which is right in any case.
 
-use crate::object::Object;
+use super::Object;
 use core::sync::atomic::{AtomicPtr, AtomicU32, Ordering};
 
 /// Connections that are shared at a time; those beyond stay in the kernel.
@@ -28,7 +28,7 @@ fn make() -> Option<&'static [AtomicU32]> {
 }
 
 /// Before a fork, by the one thread that forks: the child will have the connection, too. False: that cannot be counted.
-pub(super) fn share(object: &Object) -> bool {
+pub(crate) fn share(object: &Object) -> bool {
     let Some(words) = words().or_else(make) else { return false };
     let known = object.holders_word.load(Ordering::Relaxed) as usize;
     if known != 0 {

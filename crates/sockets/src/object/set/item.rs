@@ -5,7 +5,7 @@ use stack::Ready;
 use std::collections::{HashMap, VecDeque};
 
 /// A socket in a set.
-pub(super) struct Item {
+pub(crate) struct Item {
     /// The socket.
     pub object: &'static Object,
     /// The descriptor it was added by. As in the kernel, number and socket together name the registration, which stays
@@ -34,7 +34,7 @@ pub(super) struct Item {
 
 impl Item {
     /// An item that is registered nowhere yet.
-    pub(super) fn new(object: &'static Object, fd: i32, events: u32, data: u64) -> Item {
+    pub(crate) fn new(object: &'static Object, fd: i32, events: u32, data: u64) -> Item {
         Item {
             object,
             fd,
@@ -52,17 +52,17 @@ impl Item {
     }
 
     /// The descriptor by which the kernel's set knows it, or is told of it.
-    pub(super) fn descriptor(&self) -> i32 {
+    pub(crate) fn descriptor(&self) -> i32 {
         self.duplicate.as_ref().map_or(self.fd, sys::Fd::raw)
     }
 
     /// The number is about to be closed, or means something else from now on.
-    pub(super) fn put_aside(&mut self, duplicate: sys::Fd) {
+    pub(crate) fn put_aside(&mut self, duplicate: sys::Fd) {
         self.duplicate = Some(duplicate);
     }
 
     /// Whether the number that it was added by still names its socket.
-    pub(super) fn has_number(&self) -> bool {
+    pub(crate) fn has_number(&self) -> bool {
         self.duplicate.is_none()
     }
 
@@ -73,7 +73,7 @@ impl Item {
 
 /// See the module's page.
 #[derive(Default)]
-pub(super) struct Items {
+pub(crate) struct Items {
     slots: Vec<Option<Item>>,
     free: Vec<u32>,
     by_name: HashMap<(i32, u64), u32>,
@@ -86,7 +86,7 @@ pub(super) struct Items {
 
 /// What a look at the queue takes out.
 #[derive(Clone, Copy)]
-pub(super) struct Candidate {
+pub(crate) struct Candidate {
     pub slot: u32,
     pub object: &'static Object,
     pub events: u32,
@@ -98,17 +98,17 @@ pub(super) struct Candidate {
 
 impl Items {
     /// The item of a socket that was added by this number.
-    pub(super) fn slot_of(&self, object: &'static Object, fd: i32) -> Option<u32> {
+    pub(crate) fn slot_of(&self, object: &'static Object, fd: i32) -> Option<u32> {
         self.by_name.get(&(fd, object.token())).copied()
     }
 
     /// The item in a slot.
-    pub(super) fn get_mut(&mut self, slot: u32) -> Option<&mut Item> {
+    pub(crate) fn get_mut(&mut self, slot: u32) -> Option<&mut Item> {
         self.slots.get_mut(slot as usize)?.as_mut()
     }
 
     /// The form that an item is in now: registered in the kernel, and with legs.
-    pub(super) fn take_form(&mut self, slot: u32, registered: Option<u32>, active: bool) {
+    pub(crate) fn take_form(&mut self, slot: u32, registered: Option<u32>, active: bool) {
         let Some(item) = self.get_mut(slot) else { return };
         let was = item.is_merged();
         let was_active = item.active;
@@ -123,12 +123,12 @@ impl Items {
     }
 
     /// The items of the merged form.
-    pub(super) fn merged(&self) -> impl Iterator<Item = &Item> {
+    pub(crate) fn merged(&self) -> impl Iterator<Item = &Item> {
         self.merged.iter().filter_map(|slot| self.slots.get(*slot as usize)?.as_ref())
     }
 
     /// Of the items of the merged form that report once and have this word, the one behind `passed` others.
-    pub(super) fn merged_once(&self, word: u64, passed: usize) -> Option<u32> {
+    pub(crate) fn merged_once(&self, word: u64, passed: usize) -> Option<u32> {
         let is_it = |slot: &&u32| {
             self.slots
                 .get(**slot as usize)
@@ -139,7 +139,7 @@ impl Items {
     }
 
     /// Adds an item; its slot.
-    pub(super) fn insert(&mut self, item: Item) -> u32 {
+    pub(crate) fn insert(&mut self, item: Item) -> u32 {
         let name = (item.fd, item.object.token());
         let slot = match self.free.pop() {
             Some(slot) => slot,
@@ -154,7 +154,7 @@ impl Items {
     }
 
     /// Takes an item out.
-    pub(super) fn remove(&mut self, slot: u32) -> Option<Item> {
+    pub(crate) fn remove(&mut self, slot: u32) -> Option<Item> {
         let item = self.slots.get_mut(slot as usize)?.take()?;
         self.active -= u32::from(item.active);
         if item.queued {
@@ -169,22 +169,22 @@ impl Items {
     }
 
     /// Every item.
-    pub(super) fn iter(&self) -> impl Iterator<Item = (u32, &Item)> {
+    pub(crate) fn iter(&self) -> impl Iterator<Item = (u32, &Item)> {
         self.slots.iter().enumerate().filter_map(|(slot, item)| Some((slot as u32, item.as_ref()?)))
     }
 
     /// Whether there is one whose readiness is computed here.
-    pub(super) fn any_active(&self) -> bool {
+    pub(crate) fn any_active(&self) -> bool {
         self.active > 0
     }
 
     /// Whether something may be ready.
-    pub(super) fn any_queued(&self) -> bool {
+    pub(crate) fn any_queued(&self) -> bool {
         !self.queue.is_empty()
     }
 
     /// An edge: queues the item if the application asked for it. Whether it was queued.
-    pub(super) fn edge(&mut self, slot: u32, edges: Ready) -> bool {
+    pub(crate) fn edge(&mut self, slot: u32, edges: Ready) -> bool {
         let Some(item) = self.get_mut(slot) else { return false };
         if !item.active || item.disarmed || epoll_bits(edges, item.events) == 0 {
             return false;
@@ -193,7 +193,7 @@ impl Items {
     }
 
     /// Puts an item at the queue's end, if it is not queued already.
-    pub(super) fn requeue(&mut self, slot: u32) -> bool {
+    pub(crate) fn requeue(&mut self, slot: u32) -> bool {
         let Some(item) = self.get_mut(slot) else { return false };
         if !item.queued {
             item.queued = true;
@@ -203,13 +203,13 @@ impl Items {
     }
 
     /// How many may be ready.
-    pub(super) fn queued(&self) -> usize {
+    pub(crate) fn queued(&self) -> usize {
         self.queue.len()
     }
 
     /// Takes the oldest candidate of the first `budget` that are queued, which is lowered by all that are passed: those
     /// behind may have been queued again meanwhile, and are not to be seen twice.
-    pub(super) fn pop(&mut self, budget: &mut usize) -> Option<Candidate> {
+    pub(crate) fn pop(&mut self, budget: &mut usize) -> Option<Candidate> {
         while *budget > 0 {
             *budget -= 1;
             let slot = self.queue.pop_front()?;
@@ -228,8 +228,27 @@ impl Items {
 
 /// Readiness as epoll reports it to one who asked for `events`.
 #[inline]
-pub(super) fn epoll_bits(ready: Ready, events: u32) -> u32 {
+pub(crate) fn epoll_bits(ready: Ready, events: u32) -> u32 {
     // EPOLL* and POLL* have the same values for these.
-    let poll = crate::wait::poll::revents(ready, (events & 0xffff) as i16);
+    let poll = revents(ready, (events & 0xffff) as i16);
     u32::from(poll as u16)
+}
+
+/// Readiness as poll(2) reports it to one who asked for `events`.
+#[inline]
+pub(crate) fn revents(ready: Ready, events: i16) -> i16 {
+    let mut bits = 0;
+    for (flag, poll) in [
+        (Ready::IN, libc::POLLIN | libc::POLLRDNORM),
+        (Ready::OUT, libc::POLLOUT | libc::POLLWRNORM),
+        (Ready::RDHUP, libc::POLLRDHUP),
+        (Ready::PRI, libc::POLLPRI),
+        (Ready::HUP, libc::POLLHUP),
+        (Ready::ERR, libc::POLLERR),
+    ] {
+        if ready.has(flag) {
+            bits |= poll;
+        }
+    }
+    bits & (events | libc::POLLERR | libc::POLLHUP)
 }

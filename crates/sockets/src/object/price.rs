@@ -31,12 +31,12 @@ impl Role {
     }
 
     /// Calls after which a connection of this process looks first; a power of two.
-    pub(super) fn price(self) -> u32 {
+    pub(crate) fn price(self) -> u32 {
         self.place().0.load(Ordering::Relaxed)
     }
 
     /// A connection that has looked is over, or the kernel's for good, after so many calls in memory.
-    pub(super) fn was_worth(self, calls: u32) {
+    pub(crate) fn was_worth(self, calls: u32) {
         let (place, [least, most]) = self.place();
         let price = place.load(Ordering::Relaxed);
         let next = if calls < WORTH { price * 2 } else { price / 2 };
@@ -46,7 +46,7 @@ impl Role {
 
 /// Before so many calls no connection looks.
 #[inline]
-pub(super) fn least() -> u32 {
+pub(crate) fn least() -> u32 {
     Role::Connected.price().min(Role::Accepted.price())
 }
 

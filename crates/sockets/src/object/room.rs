@@ -1,0 +1,139 @@
+//! What an object knows of its way through memory, if it ever could go there; the room `memory` takes its steps.
+
+use super::price::Role;
+use crate::locks::Rank;
+use ::memory::sign::Takes;
+use ::memory::{Joined, Meeting};
+use core::sync::atomic::{AtomicBool, AtomicU32, Ordering};
+use stats::Verdict;
+
+/// Connections of this process in memory, or on their way: each holds one descriptor more than the program knows.
+pub(crate) static COUNT: AtomicU32 = AtomicU32::new(0);
+
+/// One of them is over.
+pub(crate) fn one_less() {
+    COUNT.fetch_sub(1, Ordering::Relaxed);
+}
+
+/// What an object knows of its way through memory. Kept with the object, as that is never freed.
+pub(crate) struct Room {
+    pub inner: sys::Mutex<Inner>,
+    /// Calls that moved data or wanted to, while the kernel carried the connection.
+    pub calls: AtomicU32,
+    /// The other side may be found, or was.
+    pub looks: AtomicBool,
+    /// The options that were set before the socket was ours are known.
+    pub knows_options: AtomicBool,
+}
+
+/// How far a connection is.
+#[derive(Default)]
+pub(crate) enum Way {
+    /// The kernel carries it.
+    #[default]
+    Apart,
+    /// This side connected, and waits for a call of the other one. The object is [`Kind::Carried`].
+    Offered(Meeting),
+    /// The two talk.
+    Meeting(Meeting),
+    /// They have met.
+    Joined(Box<Joined>),
+}
+
+/// See [`::memory::sign`].
+pub(crate) struct Sign {
+    pub takes: Takes,
+    pub _up: Option<sys::Fd>,
+}
+
+/// What part the kernel's socket has in a connection that is [`Kind::Memory`].
+#[derive(Clone, Copy, Default, PartialEq, Eq)]
+pub(crate) struct Part {
+    /// Bytes come by it.
+    pub receives: bool,
+    /// Bytes go by it.
+    pub sends: bool,
+}
+
+#[derive(Default)]
+pub(crate) struct Inner {
+    pub way: Way,
+    pub role: Option<Role>,
+    /// Of a listener: by it peers know before they connect that it speaks SDP.
+    pub sign: Option<Sign>,
+    pub part: Part,
+    /// Bytes have come by the socket, and nothing was sent since that acknowledges them there.
+    pub owes_ack: bool,
+    /// Somebody found no room to send: there will be an edge.
+    pub is_stuck: bool,
+    /// When the kernel made the connection, this side offered a place, or it left the memory.
+    pub begun: u64,
+    /// When the bell was heard last, or the meeting place looked at.
+    pub heard: u64,
+    /// Bytes that the peer did not read here, and that went by the socket since.
+    pub repaid: u64,
+    /// Directions that the application shut down (1: receiving, 2: sending) and of which the kernel's socket has not
+    /// heard: as soon as it carries them, behind what is owed there.
+    pub shut_owed: u8,
+    /// Calls that moved data here.
+    pub served: u32,
+    /// Rings that there had been when the judge looked last.
+    pub rings_judged: u32,
+    /// How often the thread that judged had lent its processor by then.
+    pub lent_judged: u32,
+    /// Has left the memory before, and looks for its peer again.
+    pub looks_again: bool,
+    /// Leaves for what only the kernel can do with it from now on.
+    pub stays_out: bool,
+    /// Goes back to the kernel as soon as that owes nothing, and why.
+    pub parts: Option<Verdict>,
+    /// Why the two ends do not meet, once that is known.
+    pub never: Option<Verdict>,
+    /// An error that the kernel's socket told, and that comes behind bytes of the segment; 0: none.
+    pub untold: i32,
+    /// Has told its error (ECONNRESET).
+    pub told_reset: bool,
+    /// A send after the peer was gone has succeeded, as it does where the RST is still to come.
+    pub sent_in_vain: bool,
+}
+
+impl Room {
+    /// Whether the other side may be found, or was.
+    #[inline]
+    pub(crate) fn looks(&self) -> bool {
+        self.looks.load(Ordering::Acquire)
+    }
+
+    fn new() -> Room {
+        Room {
+            inner: Rank::Room.lock(Inner::default()),
+            calls: AtomicU32::new(0),
+            looks: AtomicBool::new(false),
+            knows_options: AtomicBool::new(false),
+        }
+    }
+
+    /// The object is another socket from now on.
+    pub(crate) fn clear(&self) {
+        let before = core::mem::take(&mut *self.inner.lock());
+        if !matches!(before.way, Way::Apart) {
+            one_less();
+        }
+        let has_looked = |role: &Role| match before.way {
+            Way::Apart => self.calls.load(Ordering::Relaxed) >= role.price(),
+            _ => matches!(before.way, Way::Offered(_)),
+        };
+        if let Some(role) = before.role.filter(has_looked) {
+            role.was_worth(0);
+        }
+        self.calls.store(0, Ordering::Relaxed);
+        self.looks.store(false, Ordering::Release);
+        self.knows_options.store(false, Ordering::Release);
+    }
+}
+
+impl Default for Room {
+    fn default() -> Room {
+        Room::new()
+    }
+}
