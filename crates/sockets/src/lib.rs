@@ -6,14 +6,14 @@
 //! # The story of one `recv`
 //!
 //! `calls/receive.rs` finds the [`object`] behind the descriptor (`fd_table.rs`, one load). `tcp/recv.rs` locks the
-//! lane of its leg and asks the engine. Nothing there: one turn (`lane/turn.rs`: frames in, timers, frames out,
+//! lane of its leg and asks the engine. Nothing there: one turn (`turn/mod.rs`: frames in, timers, frames out,
 //! events), and the question again. Still nothing, and the call may block: `wait/block.rs` repeats that until it
 //! succeeds, the budget is spent and the thread sleeps, a signal arrives or the time is up.
 //!
 //! # The story of one `send`
 //!
 //! The same first steps; `tcp/send.rs` hands the bytes to the engine, which writes frames into the device's transmit
-//! ring; `lane/turn.rs` decides whether they are handed to the kernel now or gather for a few microseconds.
+//! ring; `turn/mod.rs` decides whether they are handed to the kernel now or gather for a few microseconds.
 
 pub mod abi;
 pub mod answer;
@@ -56,6 +56,7 @@ mod settings;
 mod spin;
 mod tcp;
 mod tcp_info;
+mod turn;
 mod udp;
 mod wait;
 mod worker;

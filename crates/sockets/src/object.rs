@@ -16,7 +16,7 @@ pub(crate) mod set;
 mod traffic;
 mod watch;
 
-pub(crate) use extra::{Completions, Extra, Filter};
+pub(crate) use extra::{Extra, Filter};
 pub(crate) use legs::LEGS_MAX;
 pub(crate) use multicast::{Membership, Multicast};
 pub(crate) use seldom::{Empty, Rarely};

@@ -10,7 +10,6 @@ use crate::ending::{self, ENDING, LOCKS_WAIT_NS};
 use crate::extra;
 use crate::family::{self, FAMILY, Patience};
 use crate::fd_table::{self, Entry};
-use crate::lane;
 use crate::lanes;
 use crate::memory;
 use crate::object::{self, Kind, Object};
@@ -18,6 +17,7 @@ use crate::offload;
 use crate::os::{Os, Product};
 use crate::runtime;
 use crate::sdp_rules::Sdp;
+use crate::turn;
 use crate::wait::{epoll, waker};
 use crate::worker;
 use crate::{tcp, udp};
@@ -194,7 +194,7 @@ pub fn executing() {
         );
     }
     if is_awaited {
-        lane::await_under_way(runtime);
+        turn::await_under_way(runtime);
     }
     let patience = sys::clock::now() + LOCKS_WAIT_NS;
     for inner in runtime.lanes().filter_map(|lane| lane.lock_until(patience)) {

@@ -8,11 +8,11 @@ use super::{Family, State};
 use crate::address;
 use crate::answer::{Answer, Why};
 use crate::errno::fail;
-use crate::lane::UNDER_WAY_NS;
 use crate::object::{Kind, Object};
 use crate::offload;
 use crate::runtime::Runtime;
 use crate::tcp;
+use crate::turn::UNDER_WAY_NS;
 use core::sync::atomic::Ordering;
 use sys::Fd;
 

@@ -1,7 +1,7 @@
 //! What a lane counts. Turns and received frames are counted as they happen, under the lane's lock; what the device,
 //! the kernel and the engine count themselves is taken over by the worker now and then.
 
-use super::Inner;
+use super::{Inner, Lane};
 use stats::Lane as Block;
 
 /// Describes a fresh lane.
@@ -25,6 +25,13 @@ pub(super) fn describe_device(block: &Block, device: &xdp::Device) {
     block.queues.set(device.descriptors().len() as u64);
     let native = if device.mode() == xdp::Mode::Native { 2 } else { 0 };
     block.mode.set(native | u64::from(device.is_zero_copy()));
+}
+
+impl Lane {
+    /// Its interface has other queues than it had.
+    pub(crate) fn describe_device(&self, device: &xdp::Device) {
+        describe_device(self.counts, device);
+    }
 }
 
 impl Inner {

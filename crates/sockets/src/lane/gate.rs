@@ -73,7 +73,7 @@ impl Gate {
     }
 
     /// The lane's sockets are these now; those that it knows come first.
-    pub(super) fn watch_also(&self, queues: &[i32]) {
+    pub(crate) fn watch_also(&self, queues: &[i32]) {
         let mut known = self.queues.lock();
         let new = queues.get(known.len()..).unwrap_or_default();
         for fd in new {

@@ -4,22 +4,21 @@
 //! Whoever holds the lock runs to completion in its own thread: frames in, timers, frames out, events. Lanes are
 //! leaked: opened once, never freed.
 
+mod addresses;
 pub(crate) mod capture;
-mod changes;
+mod completions;
 mod counts;
 mod gate;
+mod gather;
 mod hook;
-mod left;
 mod moderation;
 mod orphans;
-mod requests;
-mod turn;
 
 pub(crate) use crate::frame::{Frame, Tx};
-pub(crate) use left::{UNDER_WAY_NS, await_under_way};
+pub(crate) use completions::Completions;
+pub(crate) use gather::{Gather, Intake};
 pub(crate) use moderation::Moderator;
 pub(crate) use orphans::Orphan;
-pub(crate) use turn::Gather;
 
 use crate::background::BACKGROUND;
 use crate::locks::Rank;
@@ -81,38 +80,47 @@ pub(crate) struct Inner {
     /// Addresses of the interface.
     pub addresses: Vec<Ipv4Addr>,
     /// Addresses of this host's other interfaces, with their links.
-    elsewhere: Vec<(u32, Ipv4Addr)>,
+    pub elsewhere: Vec<(u32, Ipv4Addr)>,
     /// See `orphans.rs`: the longest unlooked at first.
     pub orphans: VecDeque<Orphan>,
     /// Steering entries of those that have one of their own.
     pub orphan_flows: HashMap<SocketId, xdp::Flow>,
     /// How many of them have a reservation.
-    reserved: usize,
-    /// See `left.rs`.
-    left: left::Left,
+    pub reserved: usize,
+    /// See `turn/left.rs`.
+    pub left: Left,
     /// Neighbours in use that the kernel is kept interested in, and when it was told last.
-    neighbours: Vec<(Ipv4Addr, u64)>,
+    pub neighbours: Vec<(Ipv4Addr, u64)>,
     /// Reused between packets.
-    chunks: Vec<xdp::RxFrame>,
-    tail: Vec<Frame>,
+    pub chunks: Vec<xdp::RxFrame>,
+    pub tail: Vec<Frame>,
     /// What the program was lent.
     pub lent: crate::lent::Lent,
     /// What it is told by socketxtreme.
-    pub completions: crate::object::Completions,
+    pub completions: Completions,
     /// When sends share a hand-over.
     pub gather: Gather,
     /// Frames are shown only: who has the lock rings for them afterwards ([`Lane::briefly`]).
-    shows_only: bool,
+    pub shows_only: bool,
     /// When a frame last came or went.
     pub moved_at: u64,
     /// How frames are taken in.
-    intake: turn::Intake,
+    pub intake: Intake,
     /// SYNs that the program had answered when the engine heard of it last.
-    answered: u64,
+    pub answered: u64,
     /// The lane's statistics.
     pub counts: &'static stats::Lane,
-    link: u32,
-    runtime: &'static Runtime,
+    pub link: u32,
+    pub runtime: &'static Runtime,
+}
+
+/// UDP sockets that were left to the kernel (`turn/left.rs`).
+#[derive(Default)]
+pub(crate) struct Left {
+    /// Engine sockets without an owner, and until when something may come for them.
+    pub sockets: Vec<(u64, SocketId)>,
+    /// Until when something may come for one that was left to the kernel, whether it has an owner still or not.
+    pub until: u64,
 }
 
 impl Lane {
@@ -162,16 +170,16 @@ impl Lane {
                 orphans: VecDeque::new(),
                 orphan_flows: HashMap::new(),
                 reserved: 0,
-                left: left::Left::default(),
+                left: Left::default(),
                 neighbours: Vec::new(),
                 chunks: Vec::new(),
                 tail: Vec::new(),
                 lent: crate::lent::Lent::new(slot, frames),
-                completions: crate::object::Completions::new(runtime.parameters.socketxtreme),
+                completions: Completions::new(runtime.parameters.socketxtreme),
                 gather: Gather::new(&runtime.parameters),
                 shows_only: false,
                 moved_at: now.0,
-                intake: turn::Intake::new(&runtime.parameters),
+                intake: Intake::new(&runtime.parameters),
                 // Those that were answered before there was this lane may be proven to it.
                 answered: 0,
                 counts: block,
@@ -230,15 +238,6 @@ impl Lane {
         if !self.bell.ring() {
             self.lock().device.kick();
         }
-    }
-
-    /// One turn, if there is anything to do; see [`Inner::turn`].
-    #[inline]
-    pub(crate) fn turn(&self, now: u64) {
-        self.briefly(|inner| {
-            inner.turn(now);
-            self.note(inner, now);
-        });
     }
 
     /// Publishes what the worker looks at; called before the lock is let go.

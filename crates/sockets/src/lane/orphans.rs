@@ -43,7 +43,7 @@ impl Inner {
 
     /// The engine is done with a closed socket: its flow is the kernel's at once, since a listener there may hear from
     /// the same peer next.
-    pub(super) fn end_orphan(&mut self, id: stack::SocketId) {
+    pub(crate) fn end_orphan(&mut self, id: stack::SocketId) {
         if let Some(flow) = self.orphan_flows.remove(&id) {
             self.device.unsteer(flow);
         }

@@ -2,11 +2,11 @@
 
 use super::Object;
 use crate::abi::ReceiveCallback;
+use crate::lane::Completions;
 use crate::locks::Rank;
 use crate::runtime::{self, Asked};
 use core::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
 use stack::Ready;
-use std::collections::VecDeque;
 
 /// The program's callback (filter.rs).
 #[derive(Clone, Copy)]
@@ -106,19 +106,7 @@ impl Extra {
     }
 }
 
-/// Sockets of a lane with something to tell, under its lock. Empty and idle unless VMA_SOCKETXTREME says otherwise.
-#[derive(Default)]
-pub(crate) struct Completions {
-    is_on: bool,
-    /// Tokens.
-    pub waiting: VecDeque<u64>,
-}
-
 impl Completions {
-    pub(crate) fn new(is_on: bool) -> Completions {
-        Completions { is_on, waiting: VecDeque::new() }
-    }
-
     /// A socket had an edge.
     #[inline]
     pub(crate) fn edge(&mut self, object: &'static Object, edges: Ready) {

@@ -77,7 +77,7 @@ const UNSAFE_ROOMS: [&str; 42] = [
     "crates/sockets/src/object",
     "crates/sockets/src/runtime",
     "crates/sockets/src/lanes/mod",
-    "crates/sockets/src/lane/turn",
+    "crates/sockets/src/turn/mod",
     "crates/sockets/src/counts",
     "tests/",
 ];

@@ -1,6 +1,6 @@
 //! What became of an interface while it is open: followed as far as that goes, and told.
 
-use super::{Inner, Lane};
+use crate::lane::{Inner, Lane};
 use core::sync::atomic::Ordering;
 use xdp::Change;
 
@@ -16,7 +16,7 @@ impl Lane {
         let name = &self.name;
         let ours = inner.device.descriptors().len();
         self.gate.watch_also(inner.device.descriptors());
-        super::counts::describe_device(self.counts, &inner.device);
+        self.describe_device(&inner.device);
         match change {
             Change::QueuesAdded(queues) => {
                 logger::debug!("{name}: {queues} receive queues now, all of them ours");

@@ -1,13 +1,13 @@
 //! What the engine asks of the world, answered from the kernel's tables; and what the kernel tells, passed to the
 //! engine. Runs under the lane's lock.
 
-use super::{Inner, Tx};
 use crate::background::BACKGROUND;
 use crate::keeper;
+use crate::lane::{Inner, Tx};
 use core::net::{Ipv4Addr, SocketAddrV4};
 use core::sync::atomic::Ordering;
-use netlink::{Address, NeighbourState, Route, RouteKind, RouteQuery, Update};
-use stack::{Instant, MacAddr, Path, Query, Request, ReversePath, SocketError};
+use netlink::{NeighbourState, Route, RouteKind, RouteQuery, Update};
+use stack::{Instant, MacAddr, Path, Query, Request, SocketError};
 
 /// How often the kernel is reminded of a neighbour whose traffic it does not see, so that it notices a change of
 /// hardware address: half of its own base reachable time (30 s).
@@ -100,17 +100,6 @@ impl Inner {
         }
     }
 
-    /// What is asked of the senders of packets, by the interface's rp_filter.
-    pub(super) fn learn_reverse_path(&mut self) {
-        let link = self.link;
-        let rule = match self.runtime.netlink(|netlink| netlink.reverse_path_filter(link)) {
-            Ok(1) => ReversePath::Strict,
-            Ok(2) => ReversePath::Loose,
-            _ => ReversePath::Off,
-        };
-        self.stack.set_reverse_path(rule);
-    }
-
     fn find_neighbour(&mut self, next_hop: Ipv4Addr, now: u64) {
         let link = self.link;
         let known = self.runtime.netlink(|netlink| netlink.neighbour(link, next_hop)).ok().flatten();
@@ -189,35 +178,6 @@ impl Inner {
             }
             _ => {}
         }
-    }
-
-    /// All addresses of this host, as they are now.
-    pub(super) fn learn_addresses(&mut self, all: &[Address]) {
-        self.addresses.clear();
-        self.elsewhere.clear();
-        all.iter().for_each(|address| self.add_address(address));
-        self.tell_addresses();
-    }
-
-    fn add_address(&mut self, address: &Address) {
-        if address.link == self.link {
-            self.addresses.push(address.address);
-        } else {
-            self.elsewhere.push((address.link, address.address));
-        }
-    }
-
-    fn forget_address(&mut self, address: &Address) {
-        if address.link == self.link {
-            self.addresses.retain(|known| *known != address.address);
-        } else {
-            self.elsewhere.retain(|known| *known != (address.link, address.address));
-        }
-    }
-
-    fn tell_addresses(&mut self) {
-        let elsewhere: Vec<Ipv4Addr> = self.elsewhere.iter().map(|(_, address)| *address).collect();
-        self.stack.set_addresses(&self.addresses, &elsewhere);
     }
 }
 

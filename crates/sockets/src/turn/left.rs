@@ -4,7 +4,7 @@
 //! The program on the interface may have redirected a datagram before its steering entry went, and the ring has it a
 //! little later. So the engine's socket stays for a while, and passes on what comes (`Stack::udp_hand_over`).
 
-use super::{Inner, Lane};
+use crate::lane::{Inner, Lane};
 use crate::runtime::Runtime;
 use stack::{Instant, SocketId};
 
@@ -14,15 +14,6 @@ pub(crate) const UNDER_WAY_NS: u64 = 10_000_000;
 
 /// No more at once than the engine keeps for the kernel.
 const AT_ONCE: usize = 64;
-
-/// See the module's page.
-#[derive(Default)]
-pub(crate) struct Left {
-    /// Engine sockets without an owner, and until when something may come for them.
-    sockets: Vec<(u64, SocketId)>,
-    /// Until when something may come for one that was left to the kernel, whether it has an owner still or not.
-    until: u64,
-}
 
 impl Inner {
     /// The kernel goes on with a UDP socket: it gets what waits here. The steering entry follows, then
