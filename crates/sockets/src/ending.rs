@@ -6,12 +6,13 @@
 
 use crate::background::BACKGROUND;
 use crate::carrier;
-use crate::carrier::OPENING;
 use crate::counts;
+use crate::describe;
 use crate::family::FAMILY;
 use crate::fd_table;
 use crate::lane::{Frame, Tx};
 use crate::object::{Kind, Object};
+use crate::opening::OPENING;
 use crate::runtime::{self, Runtime};
 use crate::tcp;
 use core::sync::atomic::{AtomicU32, Ordering};
@@ -154,6 +155,7 @@ fn end_listener(runtime: &'static Runtime, object: &'static Object, patience: u6
 
 /// Closes all connections, and gives pending data its bounded time to leave (SIDESTEP_EXIT_LINGER_MSEC).
 pub(crate) fn drain_connections(runtime: &'static Runtime) {
+    describe::end(runtime);
     counts::exiting(runtime);
     let begin = sys::clock::now();
     let patience = begin + LOCKS_WAIT_NS;

@@ -13,9 +13,10 @@ pub(crate) mod price;
 pub(crate) mod room;
 mod seldom;
 pub(crate) mod set;
-mod traffic;
+pub(crate) mod traffic;
 mod watch;
 
+pub(crate) use crate::kind::Kind;
 pub(crate) use extra::{Extra, Filter};
 pub(crate) use legs::LEGS_MAX;
 pub(crate) use multicast::{Membership, Multicast};
@@ -31,32 +32,6 @@ use std::net::SocketAddrV4;
 use std::sync::Arc;
 use traffic::Traffic;
 use watch::Watch;
-
-/// What an object is.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-#[repr(u8)]
-pub(crate) enum Kind {
-    /// Not in use.
-    Free,
-    /// A UDP socket; without legs until it is bound, connected or sends.
-    Udp,
-    /// A TCP socket before connect and listen.
-    TcpIdle,
-    /// A TCP listener: legs and the shadow both accept.
-    Listener,
-    /// A TCP connection, from connect(2) or accept(2) on. One leg.
-    Stream,
-    /// A UDP socket in the child of a fork: claimed from the parent when the child receives by it.
-    Inherited,
-    /// A connection in the child of a fork: claimed from the parent when the child uses it.
-    Lent,
-    /// A TCP socket that the kernel carries, and whose connection may move to an engine (carrier/).
-    Carried,
-    /// One that moves right now.
-    Moving,
-    /// A connection inside the host that travels through memory, or is about to (memory/).
-    Memory,
-}
 
 /// It never had a leg; it had one, and the kernel carries it by now; it has one, or had one last.
 const NEVER: u8 = 0;

@@ -1,6 +1,7 @@
 //! May this socket be ours? And the way back: a socket that is left to the kernel.
 
 use crate::answer::{Answer, Stop, Why};
+use crate::describe;
 use crate::family::{FAMILY, Patience};
 use crate::lane::Lane;
 use crate::object::{Kind, Object, in_flight};
@@ -214,7 +215,7 @@ pub(crate) fn expel(runtime: &'static Runtime, object: &'static Object, why: Why
 /// The shadow is all there is of a socket from now on, for every descriptor that names it.
 pub(crate) fn forget(runtime: &'static Runtime, object: &'static Object, why: Why) {
     epoll::follow(&runtime.os, object, Some(()));
-    counts::describe(object);
+    describe::describe(object);
     counts::left(object.part_with_counts(), object.fd.load(Ordering::Relaxed), why);
     let mut is_last = false;
     fd_table::each_of(object, |fd| {

@@ -8,8 +8,8 @@
 
 use crate::astray;
 use crate::background::BACKGROUND;
-use crate::carrier::THREADS;
 use crate::counts;
+use crate::describe;
 use crate::ending::ENDING;
 use crate::family::FAMILY;
 use crate::fd_table;
@@ -20,6 +20,7 @@ use crate::lane::Lane;
 use crate::locks::Rank;
 use crate::object::{Kind, Object};
 use crate::runtime::Runtime;
+use crate::threads::THREADS;
 use crate::udp::multicast::Lookout;
 use core::sync::atomic::Ordering;
 use netlink::{Monitor, Update};
@@ -248,7 +249,7 @@ impl Worker {
             self.lookout.look(self.runtime, now);
             if now.saturating_sub(self.attended_at) >= ATTEND_NS {
                 self.attended_at = now;
-                counts::attend(self.runtime);
+                describe::attend(self.runtime);
                 self.end_if_alone();
             }
             if now.saturating_sub(self.swept_at) >= SWEEP_NS {

@@ -105,7 +105,7 @@ verdicts! {
     Between "neither little data a call nor bulk"
     /// What the judge says of many large calls.
     Bulk "bulk, which the kernel carries for less where the device copies"
-    /// The trial said so (carrier/trial.rs).
+    /// The trial said so (threads/trial.rs).
     Threads "its process has several threads, or shares its processor, and gets more done by the kernel, which was tried"
     /// The same, before that was tried.
     Untried "its process has several threads, or shares its processor: the kernel's until it is tried which serves it better"

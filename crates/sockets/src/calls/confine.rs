@@ -5,11 +5,11 @@
 
 use crate::answer::Why;
 use crate::background::BACKGROUND;
-use crate::carrier::OPENING;
 use crate::ending;
 use crate::family::FAMILY;
 use crate::fd_table;
 use crate::offload;
+use crate::opening::OPENING;
 use crate::runtime::{self, Runtime};
 use crate::worker;
 use core::sync::atomic::Ordering;

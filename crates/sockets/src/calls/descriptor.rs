@@ -3,6 +3,7 @@
 use super::{kernel, ours, passing};
 use crate::answer::Answer;
 use crate::carrier;
+use crate::describe;
 use crate::errno::fail;
 use crate::family::FAMILY;
 use crate::fd_table::{self, Entry};
@@ -40,7 +41,7 @@ fn let_go(runtime: &'static Runtime, entry: Entry, fd: c_int, shadow: c_int) {
                 if object.fd.load(Ordering::Relaxed) == fd {
                     let other = (0..fd_table::end()).find(|other| fd_table::names(*other, object));
                     object.fd.store(other.unwrap_or(-1), Ordering::Relaxed);
-                    counts::renamed(object);
+                    counts::renamed(object.counts(), other.unwrap_or(-1));
                 }
                 registrations_stay(runtime, object, fd, object.fd.load(Ordering::Relaxed));
             }
@@ -86,7 +87,7 @@ fn end(runtime: &'static Runtime, object: &'static Object, fd: c_int) {
     if matches!(object.kind(), Kind::Stream | Kind::Udp) && FAMILY.keep(object, fd) {
         return;
     }
-    counts::last_words(runtime, object);
+    describe::last_words(runtime, object);
     match object.kind() {
         Kind::Udp => {
             udp::close(object);

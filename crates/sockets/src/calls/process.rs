@@ -14,9 +14,11 @@ use crate::lanes;
 use crate::memory;
 use crate::object::{self, Kind, Object};
 use crate::offload;
+use crate::opening::OPENING;
 use crate::os::{Os, Product};
 use crate::runtime;
 use crate::sdp_rules::Sdp;
+use crate::threads;
 use crate::turn;
 use crate::wait::{epoll, waker};
 use crate::worker;
@@ -134,8 +136,8 @@ pub fn forked_child() {
         }
     }
     runtime.after_fork(child);
-    carrier::OPENING.after_fork();
-    carrier::THREADS.after_fork(child);
+    OPENING.after_fork();
+    threads::THREADS.after_fork(child);
     ENDING.after_fork();
     worker::after_fork(child);
     counts::after_fork(child);

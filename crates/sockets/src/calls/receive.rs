@@ -49,7 +49,7 @@ pub unsafe fn recvfrom(
             message.msg_namelen = room;
             // SAFETY: the header is ours, its buffers are the application's.
             let result = unsafe { udp::recv(runtime, object, fd, Target::Bytes(&raw mut message), flags) };
-            let result = counts::receive(object, result);
+            let result = counts::receive(object.counts(), result);
             if result.is_ok() && !address.is_null() {
                 // SAFETY: as above.
                 unsafe { len.write_unaligned(message.msg_namelen) };
@@ -106,7 +106,7 @@ unsafe fn receive_message(
             unsafe { call.receive(&mut into, Some(message)) }
         }
         // SAFETY: as above.
-        Kind::Udp => counts::receive(object, unsafe {
+        Kind::Udp => counts::receive(object.counts(), unsafe {
             udp::recv(runtime, object, fd, Target::Message(message), flags)
         }),
         _ => kernel(),
@@ -181,7 +181,7 @@ pub unsafe fn readv(fd: c_int, pieces: *const iovec, count: c_int) -> Answer<ssi
             let mut message = header(pieces.cast_mut(), count as usize);
             let target = Target::Bytes(&raw mut message);
             // SAFETY: the application's iovecs; receiving does not write to them.
-            counts::receive(object, unsafe { udp::recv(runtime, object, fd, target, 0) })
+            counts::receive(object.counts(), unsafe { udp::recv(runtime, object, fd, target, 0) })
         }
         Kind::Carried | Kind::Moving => {
             // SAFETY: the application's iovecs.

@@ -4,13 +4,14 @@ use super::{kernel, ours_for};
 use crate::abi::SEND_DUMMY;
 use crate::address::{self, Named};
 use crate::answer::{Answer, Stop, Why};
-use crate::carrier::{self, Call, Outcome, Progress};
+use crate::carrier::{self, Call};
 use crate::counts;
 use crate::errno::fail;
 use crate::extra;
 use crate::message::{self, Buffers};
 use crate::object::{Kind, Object};
 use crate::offload;
+use crate::part::{self, Outcome, Progress};
 use crate::runtime::Runtime;
 use crate::udp::ancillary::Asked;
 use crate::{tcp, udp};
@@ -55,7 +56,7 @@ fn nothing_to_send<T>(
         Kind::Stream => {
             let sent = tcp::send(runtime, object, &mut &[][..], flags, &mut Progress::new());
             if let Outcome::Done(Err(stop)) = sent {
-                return Err(carrier::raised(stop, flags));
+                return Err(part::raised(stop, flags));
             }
         }
         Kind::Udp if object.leg().is_none() => return kernel(),
@@ -130,7 +131,7 @@ fn transmit(
     match object.kind() {
         Kind::Udp => {
             let answer = udp::send(runtime, object, fd, to, data, flags, asked);
-            answer.inspect_err(|stop| counts::send_stopped(object, *stop, data.remaining()))
+            answer.inspect_err(|stop| counts::send_stopped(object.counts(), *stop, data.remaining()))
         }
         Kind::Stream | Kind::Memory | Kind::Carried | Kind::Moving => {
             Call::begin(runtime, object, fd, flags).send(data)

@@ -3,6 +3,7 @@
 use super::{hearing, kernel, ours};
 use crate::address::{self, Given, Wanted};
 use crate::answer::{Answer, Why};
+use crate::describe;
 use crate::errno::fail;
 use crate::object::{Kind, Object};
 use crate::{
@@ -189,7 +190,7 @@ pub unsafe fn listen(fd: c_int, backlog: c_int) -> Answer<c_int> {
             // For forks: children get it.
             object.control.lock().queue.is_kernels();
             counts::show();
-            counts::describe(object);
+            describe::describe(object);
             kernel()
         }
         _ => kernel(),

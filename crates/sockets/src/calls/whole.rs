@@ -3,11 +3,12 @@
 
 use super::{has_moved, kernel, ours};
 use crate::answer::{Answer, Stop};
-use crate::carrier::{self, Outcome};
+use crate::carrier;
 use crate::counts;
 use crate::memory;
 use crate::message;
 use crate::object::{Kind, Object};
+use crate::part::Outcome;
 use crate::runtime::{self, Runtime};
 use crate::tcp;
 use core::sync::atomic::Ordering;
@@ -85,7 +86,7 @@ pub unsafe fn splice(
         && sys::pipe::is_pipe(output)
     {
         let splice = || tcp::Splice { runtime, object, pipe: output, count, flags }.receive();
-        let answer = counts::receive(object, where_it_is(object, input, splice));
+        let answer = counts::receive(object.counts(), where_it_is(object, input, splice));
         return after_whole(runtime, object, input, answer);
     }
     if let Some((runtime, object)) = stream(output)

@@ -3,7 +3,7 @@
 //! Each carrier does its part of a call: it moves the cursor over the application's buffers past what it moved, and
 //! says how the part ended ([`Outcome`]). What the whole call owes, its count and SIGPIPE, is settled here alone.
 
-use super::{Outcome, Progress, Target, on_wire};
+use super::{Target, on_wire};
 use crate::answer::{Answer, Stop, Why};
 use crate::counts;
 use crate::errno::fail;
@@ -11,6 +11,7 @@ use crate::fd_table;
 use crate::memory;
 use crate::message::{Buffers, NO_PIECES};
 use crate::object::{Kind, Object};
+use crate::part::{Outcome, Progress, raised};
 use crate::runtime::Runtime;
 use crate::tcp;
 use core::sync::atomic::Ordering;
@@ -109,7 +110,7 @@ impl Call {
                     if answer.is_ok() && !is_told {
                         self.tells_no_more(message);
                     }
-                    return counts::receive(object, answer);
+                    return counts::receive(object.counts(), answer);
                 }
                 Next::Over(answer) => {
                     if let Ok(got @ 1..) = answer
@@ -293,17 +294,8 @@ impl Call {
     #[cold]
     fn refused(&self, stop: Stop, data: &Buffers<'_>, kind: Kind) -> Answer<ssize_t> {
         if matches!(kind, Kind::Stream | Kind::Memory) {
-            counts::send_stopped(self.object, stop, data.left());
+            counts::send_stopped(self.object.counts(), stop, data.left());
         }
         Err(raised(stop, self.flags))
     }
-}
-
-/// A write to a connection that is closed raises SIGPIPE.
-#[cold]
-pub(crate) fn raised(stop: Stop, flags: c_int) -> Stop {
-    if stop == Stop::Errno(libc::EPIPE) && flags & libc::MSG_NOSIGNAL == 0 {
-        sys::process::signal_self(libc::SIGPIPE);
-    }
-    stop
 }

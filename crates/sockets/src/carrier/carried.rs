@@ -4,7 +4,6 @@
 //! if one is under way; who finds it moving waits, which takes some ten microseconds.
 
 use super::judge;
-use super::part::{Outcome, Progress};
 use crate::answer::{Answer, Stop, Why};
 use crate::counts;
 use crate::errno::fail;
@@ -13,13 +12,13 @@ use crate::memory;
 use crate::message::{Buffers, NO_PIECES};
 use crate::object::in_flight::{LOOKS, SLEEPS, has_to_stay, in_kernel, stays, wait_while_moving};
 use crate::object::{Kind, Object};
+use crate::part::{Outcome, Progress, is_at_mark};
 use crate::runtime::Runtime;
 use crate::wait::block::Stopped;
 use crate::wait::in_kernel as waits;
 use core::sync::atomic::Ordering;
 use libc::{c_int, msghdr, pollfd, ssize_t};
 use stats::Verdict;
-use sys::linux::SIOCATMARK;
 
 /// A socket that the kernel carries, and whose connections may move. `is_mapped`: its family is AF_INET6.
 pub(crate) fn begin(fd: c_int, nonblocking: bool, is_mapped: bool) -> &'static Object {
@@ -162,18 +161,13 @@ pub(crate) unsafe fn receive(
 /// A call brought so many bytes by the kernel.
 pub(super) fn brought(object: &'static Object, bytes: usize) {
     judge::in_kernel(object, bytes);
-    counts::in_kernel(object, bytes, true);
+    counts::in_kernel(object.counts(), bytes, true);
 }
 
 /// Whether a call that has received something ends here, as the kernel's would: at the urgent mark, or where the error
 /// that ended the connection is all that waits. (What else waits in the error queue ends no call.)
 pub(super) fn ends_here(tcp: c_int) -> bool {
     is_at_mark(tcp) || error_waits(tcp)
-}
-
-/// Whether what is read next from the kernel's socket is behind the urgent mark: a call ends there.
-pub(crate) fn is_at_mark(tcp: c_int) -> bool {
-    sys::socket::ask(tcp, SIOCATMARK).is_ok_and(|is_at_mark| is_at_mark != 0)
 }
 
 /// Whether the error that ended the connection waits, and nothing before it.
@@ -225,7 +219,7 @@ pub(crate) fn send(
                 progress.begins &= n == 0;
                 data.pass(n as usize);
                 judge::in_kernel(object, n as usize);
-                counts::in_kernel(object, n as usize, false);
+                counts::in_kernel(object.counts(), n as usize, false);
                 if n == 0 || data.left() == 0 || !object.may_wait(flags) {
                     return Outcome::Done(Ok(sent));
                 }
@@ -257,7 +251,7 @@ pub(crate) unsafe fn send_file(
     let sent = unsafe { (runtime.os.sendfile64)(object.shadow(fd), input, offset, count) };
     if sent > 0 {
         judge::in_kernel(object, sent as usize);
-        counts::in_kernel(object, sent as usize, false);
+        counts::in_kernel(object.counts(), sent as usize, false);
     }
     Outcome::Done(runtime.os.answer(sent))
 }

@@ -3,10 +3,8 @@
 //! (udp/recv.rs). A rule or parameter that demands the wire has a socket stand there as soon as it is bound.
 
 use super::demanded::is_demanded;
-use super::judge::{self, CALLS};
-use super::opening::OPENING;
+use super::judge;
 use super::same_port;
-use super::threads::THREADS;
 use super::to_wire::Refusal;
 use crate::address;
 use crate::answer::Why;
@@ -15,8 +13,11 @@ use crate::fd_table;
 use crate::object::Object;
 use crate::object::holders;
 use crate::object::in_flight::{InFlight, SLEEPS, has_sleepers, is_moved};
+use crate::object::traffic::{CALLS, is_small};
 use crate::offload;
+use crate::opening::OPENING;
 use crate::runtime::Runtime;
+use crate::threads::THREADS;
 use crate::udp;
 use crate::wait::moves;
 use config::{Carrier, Role};
@@ -128,7 +129,7 @@ fn is_due(runtime: &Runtime, object: &Object, more: u32) -> bool {
     let (calls, bytes) = object.traffic.seen();
     let price = object.price.load(Ordering::Relaxed);
     match runtime.parameters.move_every {
-        0 => calls + more >= price.max(CALLS) && judge::is_small(calls + more, bytes),
+        0 => calls + more >= price.max(CALLS) && is_small(calls + more, bytes),
         every => calls + more >= every && price != u32::MAX,
     }
 }

@@ -6,28 +6,24 @@
 //! the kernel doubles the calls that it takes to come to the wire again: one that is of both kinds settles.
 
 use super::demanded::{self, is_demanded};
-use super::opening::OPENING;
 use super::straight;
-use super::threads::THREADS;
 use super::to_wire::{self, Refusal};
+use crate::describe;
 use crate::family::FAMILY;
 use crate::memory;
 use crate::object::holders;
 use crate::object::in_flight::{calls_are_over, wait_while_moving};
+use crate::object::traffic::{CALLS, is_bulk, is_small};
 use crate::object::{Kind, Object};
+use crate::opening::OPENING;
 use crate::runtime::Runtime;
+use crate::threads::THREADS;
 use crate::{address, counts};
 use config::{Carrier, Role};
 use core::sync::atomic::Ordering;
 use libc::c_int;
 use stats::Verdict;
 
-/// Calls with little data before a connection moves to the wire: a single question is answered by then.
-pub(super) const CALLS: u32 = 16;
-/// Bytes of a call, on average, up to which a connection moves to the wire.
-const SMALL: u64 = 4096;
-/// Bytes of a call, on average, from which a connection moves to the kernel.
-const BULK: u64 = 8192;
 /// Bytes after which the judge looks at a connection on the wire: less is over before a move has paid for itself.
 const LOOK_BYTES: u64 = 512 << 10;
 
@@ -156,18 +152,10 @@ fn to_kernel(runtime: &'static Runtime, object: &'static Object, fd: c_int) -> b
     moved
 }
 
-fn is_bulk(calls: u32, bytes: u64) -> bool {
-    bytes >= u64::from(calls) * BULK
-}
-
 /// Whether what a connection has shown by now is more than moves to the wire.
 pub(super) fn is_more_than_small(object: &Object) -> bool {
     let (calls, bytes) = object.traffic.seen();
     calls >= CALLS && !is_small(calls, bytes)
-}
-
-pub(super) fn is_small(calls: u32, bytes: u64) -> bool {
-    bytes <= u64::from(calls) * SMALL
 }
 
 /// A call on a connection that the kernel carries moved `bytes`.
@@ -275,7 +263,7 @@ fn to_wire(runtime: &'static Runtime, object: &'static Object, fd: c_int, verdic
         Refusal::NotOpen(link) => {
             // Before the first lane there is no worker that would say who it is.
             if object.counts().remote.value() == 0 {
-                counts::describe(object);
+                describe::describe(object);
             }
             judged(object, Verdict::Opening, seen);
             OPENING.note(runtime, CALLS, &[link]);
@@ -310,36 +298,6 @@ pub(crate) fn demand(runtime: &'static Runtime, object: &'static Object, fd: c_i
 
 fn judged(object: &Object, verdict: Verdict, seen: (u32, u64)) {
     counts::judged(object.counts(), verdict, seen);
-}
-
-/// Why a connection that the kernel carries has not moved, as far as that may change by the next call; `None`: what was
-/// found when it was to move, or did, is the reason.
-pub(crate) fn standing(runtime: &Runtime, object: &Object) -> Option<(Verdict, (u32, u64))> {
-    use Verdict::*;
-    let known = Verdict::from_number(object.counts().verdict.value())?;
-    if !matches!(
-        known,
-        TooFewCalls | Between | Opening | Listener | ByParameter | OthersHaveIt | Threads | Untried
-    ) {
-        return None;
-    }
-    let (calls, bytes) = object.traffic.seen();
-    let verdict = if object.control.try_lock()?.queue.is_some() {
-        Listener
-    } else if THREADS.is_kernels() {
-        THREADS.verdict()
-    } else if runtime.parameters.carrier == Carrier::Kernel {
-        ByParameter
-    } else if !holders::is_alone(object) {
-        OthersHaveIt
-    } else if calls < object.price.load(Ordering::Relaxed).max(CALLS) {
-        if known == Opening { Opening } else { TooFewCalls }
-    } else if !is_small(calls, bytes) {
-        Between
-    } else {
-        Opening
-    };
-    Some((verdict, (calls, bytes)))
 }
 
 /// A call that moves data begins, on whatever carries the socket.

@@ -21,19 +21,15 @@ mod datagrams;
 mod demanded;
 mod forking;
 mod judge;
-mod opening;
-mod part;
 mod read_out;
 mod same_port;
 mod straight;
-mod threads;
 mod to_wire;
-mod trial;
 
 pub(crate) use crate::object::holders::{is_alone, leave};
 pub(crate) use crate::object::in_flight::{has_to_stay, looks, stays, wait_while_moving, waits_there};
-pub(crate) use across::{Call, raised};
-pub(crate) use carried::{Target, accepted, begin, enter, error_waits, is_at_mark, send_file};
+pub(crate) use across::Call;
+pub(crate) use carried::{Target, accepted, begin, enter, error_waits, send_file};
 use carried::{brought, ends_here, receive, send};
 pub(crate) use datagrams::{
     begin_datagrams, begins_late, datagram, datagram_on_wire, demand_datagrams, is_due_at_once,
@@ -41,8 +37,5 @@ pub(crate) use datagrams::{
 };
 pub(crate) use demanded::{connects_on_wire, is_demanded, listens_on_wire};
 pub(crate) use forking::{after_fork, before_fork, is_listener};
-pub(crate) use judge::{before_any_call, demand, on_wire, standing};
-pub(crate) use opening::OPENING;
-pub(crate) use part::{Outcome, Progress};
+pub(crate) use judge::{before_any_call, demand, on_wire};
 pub use straight::{Settled, SettledPoll, Straight, polled, received, received_message, sent, sent_message};
-pub(crate) use threads::THREADS;

@@ -6,7 +6,6 @@
 //! and each page of code that it needs was pushed out meanwhile (`docs/design/carriers.md`).
 
 use super::judge;
-use super::threads::THREADS;
 use crate::abi::SEND_DUMMY;
 use crate::counts;
 use crate::fd_table::{self, Entry};
@@ -15,6 +14,7 @@ use crate::message;
 use crate::object::in_flight::{InFlight, LOOKS, SLEEPS, has_to_stay};
 use crate::object::{Kind, Object};
 use crate::runtime::Runtime;
+use crate::threads::THREADS;
 use core::sync::atomic::Ordering;
 use libc::{c_int, nfds_t, pollfd, ssize_t};
 
@@ -45,7 +45,7 @@ impl<const RECEIVES: bool> Settled<RECEIVES> {
         if let Ok(bytes @ 1..) = usize::try_from(got) {
             let object = self.0.object();
             object.traffic.add(bytes);
-            counts::in_kernel(object, bytes, RECEIVES);
+            counts::in_kernel(object.counts(), bytes, RECEIVES);
             if THREADS.is_trying() {
                 THREADS.called(bytes);
             }

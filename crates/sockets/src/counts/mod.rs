@@ -4,18 +4,19 @@
 //! queues, addresses) is written by the worker twice a second and at the end, so that data calls do not pay for it.
 //! Sockets that found no block, and everything in a process without statistics, count into blocks that nobody reads.
 
-mod describe;
+mod polling;
 mod reasons;
 mod shown;
 #[cfg(test)]
 mod tests;
 
-pub(crate) use describe::{attend, describe, last_words, polled, text};
+pub(crate) use polling::{polled, publish_polled};
 pub(crate) use shown::{claim_soon, in_use, part, parts, show};
 
 use crate::answer::{Answer, Stop, Why};
+use crate::describe;
+use crate::kind::Kind;
 use crate::locks::Rank;
-use crate::object::{Kind, Object};
 use crate::runtime::{self, LANES_MAX, Runtime};
 use core::cell::Cell;
 use core::net::{Ipv4Addr, SocketAddrV4};
@@ -60,7 +61,7 @@ pub(crate) fn made_segment() -> &'static Segment {
 #[cold]
 fn open(runtime: &Runtime) -> &'static Segment {
     let segment = open_one(runtime);
-    shown::claim_all();
+    describe::claim_all();
     segment
 }
 
@@ -204,26 +205,23 @@ pub(crate) fn judged(block: &Block, verdict: Verdict, seen: (u32, u64)) {
     }
 }
 
-/// A connection meets its peer in memory from now on.
+/// A connection meets its peer in memory from now on. Whether there is somebody to read of it.
 #[cold]
-pub(crate) fn in_memory(object: &'static Object) {
-    object.claim_counts(object.fd.load(Ordering::Relaxed));
+pub(crate) fn in_memory(block: &Block) -> bool {
     segment().process().moves_to_memory.add(1);
-    let block = object.counts();
-    if block.fd.value() != 0 {
+    let is_read = block.fd.value() != 0;
+    if is_read {
         block.flags.set(block.flags.value() | flag::ACCELERATED);
         set_carrier(block, Carrier::Memory);
         judged(block, Verdict::MetPeer, (0, 0));
-        // Readers may come before a worker has named its ends, if there ever is one.
-        describe::describe(object);
     }
+    is_read
 }
 
 /// It is the kernel's again.
 #[cold]
-pub(crate) fn from_memory(object: &Object, why: Verdict) {
+pub(crate) fn from_memory(block: &Block, why: Verdict) {
     segment().process().moves_from_memory.add(1);
-    let block = object.counts();
     if block.fd.value() != 0 {
         block.flags.set(block.flags.value() & !flag::ACCELERATED);
         set_carrier(block, Carrier::Kernel);
@@ -233,8 +231,7 @@ pub(crate) fn from_memory(object: &Object, why: Verdict) {
 
 /// A receive, or else a send, moved `bytes` in the kernel, which carries the socket.
 #[inline]
-pub(crate) fn in_kernel(object: &Object, bytes: usize, is_receive: bool) {
-    let block = object.counts();
+pub(crate) fn in_kernel(block: &Block, bytes: usize, is_receive: bool) {
     let (calls, sum) = match is_receive {
         true => (&block.rx_os_packets, &block.rx_os_bytes),
         false => (&block.tx_os_packets, &block.tx_os_bytes),
@@ -263,8 +260,7 @@ pub(crate) fn loops(block: &Block, on: bool) {
 
 /// A receive took `bytes` from the engine. Under the lane's lock.
 #[inline]
-pub(crate) fn received(object: &Object, bytes: usize) {
-    let block = object.counts();
+pub(crate) fn received(block: &Block, bytes: usize) {
     block.rx_packets.one();
     block.rx_bytes.add(bytes as u64);
     receives(block);
@@ -272,8 +268,7 @@ pub(crate) fn received(object: &Object, bytes: usize) {
 
 /// A receive took `bytes` from memory.
 #[inline]
-pub(crate) fn received_in_memory(object: &Object, bytes: usize) {
-    let block = object.counts();
+pub(crate) fn received_in_memory(block: &Block, bytes: usize) {
     block.rx_memory_packets.one();
     block.rx_memory_bytes.add(bytes as u64);
     receives(block);
@@ -288,8 +283,7 @@ fn receives(block: &Block) {
 
 /// The engine took `bytes` of a send; `begins` the call. Under the lane's lock.
 #[inline]
-pub(crate) fn sent(object: &Object, bytes: usize, begins: bool) {
-    let block = object.counts();
+pub(crate) fn sent(block: &Block, bytes: usize, begins: bool) {
     block.tx_packets.add(u64::from(begins));
     block.tx_bytes.add(bytes as u64);
     sends(block);
@@ -297,8 +291,7 @@ pub(crate) fn sent(object: &Object, bytes: usize, begins: bool) {
 
 /// Memory took `bytes` of a send; `begins` the call.
 #[inline]
-pub(crate) fn sent_in_memory(object: &Object, bytes: usize, begins: bool) {
-    let block = object.counts();
+pub(crate) fn sent_in_memory(block: &Block, bytes: usize, begins: bool) {
     block.tx_memory_packets.add(u64::from(begins));
     block.tx_memory_bytes.add(bytes as u64);
     sends(block);
@@ -326,9 +319,8 @@ thread_local! {
 
 /// Counts a receive that got nothing; hands the answer on.
 #[inline]
-pub(crate) fn receive(object: &Object, answer: Answer<ssize_t>) -> Answer<ssize_t> {
+pub(crate) fn receive(block: &Block, answer: Answer<ssize_t>) -> Answer<ssize_t> {
     if let Err(Stop::Errno(errno)) = answer {
-        let block = object.counts();
         if errno == libc::EAGAIN { block.rx_eagain.one() } else { block.rx_errors.one() }
     }
     answer
@@ -336,8 +328,7 @@ pub(crate) fn receive(object: &Object, answer: Answer<ssize_t>) -> Answer<ssize_
 
 /// Counts a send that the engine did not take: `bytes` of it.
 #[cold]
-pub(crate) fn send_stopped(object: &Object, stop: Stop, bytes: usize) {
-    let block = object.counts();
+pub(crate) fn send_stopped(block: &Block, stop: Stop, bytes: usize) {
     match stop {
         Stop::Errno(libc::EAGAIN) => block.tx_eagain.one(),
         Stop::Errno(_) => block.tx_errors.one(),
@@ -358,10 +349,9 @@ pub(crate) fn release(block: &'static Block) {
 }
 
 /// The descriptor that named the socket was closed, a duplicate is left.
-pub(crate) fn renamed(object: &Object) {
-    let block = object.counts();
+pub(crate) fn renamed(block: &Block, fd: i32) {
     if block.fd.value() != 0 {
-        block.fd.set(object.fd.load(Ordering::Relaxed).max(0) as u64 + 1);
+        block.fd.set(fd.max(0) as u64 + 1);
     }
 }
 
@@ -448,9 +438,8 @@ fn forget(range: core::ops::Range<i32>) {
     LEFT_COUNT.store(left.len(), Ordering::Relaxed);
 }
 
-/// The process ends: last words of open sockets, and the file goes, if it is ours.
+/// The process ends: the file goes, if it is ours.
 pub(crate) fn exiting(runtime: &Runtime) {
-    describe::end(runtime);
     if OWNER.load(Ordering::Relaxed) == sys::process::pid()
         && let Some(path) = own_path(&runtime.parameters.stats_shmem_dir)
     {

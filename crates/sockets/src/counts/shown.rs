@@ -4,8 +4,8 @@
 //! accelerated, or left to the kernel for a reason; a socket listens, or made the calls after which the judge looks; a
 //! program still calls, or waits, some milliseconds after its first socket.
 
-use super::{NOBODY, SEGMENT, claim, describe, open};
-use crate::object::Kind;
+use super::{NOBODY, SEGMENT, claim, open};
+use crate::kind::Kind;
 use crate::runtime;
 use core::sync::atomic::{AtomicU64, Ordering};
 use libc::timespec;
@@ -54,14 +54,6 @@ fn show_if_late() {
 pub(crate) fn show() {
     if let Some(runtime) = runtime::get().filter(|_| is_due_later()) {
         open(runtime);
-    }
-}
-
-/// There is a segment: sockets that the kernel carries count in it.
-pub(super) fn claim_all() {
-    for object in describe::objects().filter(|object| object.kind() == Kind::Carried) {
-        object.claim_counts(object.fd.load(Ordering::Relaxed));
-        describe::describe(object);
     }
 }
 

@@ -133,7 +133,7 @@ impl Turn {
         let first = inner.lent.lend(Loan::Buffer, self.id, datagram_memory(datagram));
         let mut completion = self.blank(Some(from));
         fill(&mut completion, inner.lent.describe(first));
-        counts::received(self.object, len);
+        counts::received(self.object.counts(), len);
         Some(completion)
     }
 
@@ -156,7 +156,7 @@ impl Turn {
         drop(guard);
         match result {
             Ok(Some(bytes @ 1..)) => {
-                counts::received(self.object, bytes);
+                counts::received(self.object.counts(), bytes);
                 Some(completion)
             }
             // Something waits that is not for now: urgent, or too much is lent. What is written behind it waits, too.

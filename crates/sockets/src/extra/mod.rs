@@ -26,13 +26,14 @@ use crate::abi::ReceiveCallback;
 use crate::answer::Answer;
 use crate::calls;
 use crate::carrier;
+use crate::describe;
 use crate::errno::fail;
 use crate::fd_table;
 use crate::filter;
 use crate::locks::Rank;
 use crate::object::{Filter, Kind, Object};
+use crate::runtime;
 use crate::runtime::Runtime;
-use crate::{counts, runtime};
 use core::ffi::c_void;
 use core::sync::atomic::{AtomicUsize, Ordering};
 use libc::{c_int, pthread_t};
@@ -129,7 +130,7 @@ pub fn dump_fd_stats(fd: c_int, level: c_int) -> Answer<c_int> {
         fd => vec![calls::ours(fd).or_else(|_| fail(libc::EINVAL))?.1],
     };
     for object in known {
-        for line in counts::text(object).lines() {
+        for line in describe::text(object).lines() {
             if logger::enabled(level) {
                 logger::write(level, format_args!("{line}"));
             }

@@ -61,7 +61,7 @@ pub unsafe fn receive(
         // SAFETY: the caller's promise.
         if let Some(answer) = unsafe { call.lend() } {
             if let Err(stop) = answer {
-                let _ = counts::receive(object, Err(stop));
+                let _ = counts::receive(object.counts(), Err(stop));
             }
             return answer;
         }
@@ -261,7 +261,7 @@ impl Call {
         unsafe { self.buffer.cast::<size_t>().write_unaligned(list.packets) };
         self.object.extra_or_new().holds(self.object, pieces as i32);
         self.object.counts().rx_zero_copied.add(list.packets as u64);
-        counts::received(self.object, bytes);
+        counts::received(self.object.counts(), bytes);
         // SAFETY: the caller's promise.
         unsafe { address::write(from, self.from, self.from_len) }?;
         Ok(ZeroCopied::Lent(bytes as ssize_t, truncated))

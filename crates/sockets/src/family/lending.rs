@@ -6,7 +6,7 @@
 //! background thread answers, with what `keeper::session` has of the protocol. Nobody waits for a child.
 
 use super::{Family, State};
-use crate::carrier::OPENING;
+use crate::opening::OPENING;
 use crate::runtime::Runtime;
 use core::cell::RefCell;
 use core::net::Ipv4Addr;

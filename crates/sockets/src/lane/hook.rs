@@ -1,5 +1,5 @@
 //! When the program is taken off an interface on which nothing of this process stands: everybody's packets pay for it
-//! (`xdp::Hook`). It is put on again beside the program, as an interface is opened (`carrier/opening.rs`).
+//! (`xdp::Hook`). It is put on again beside the program, as an interface is opened (`opening.rs`).
 
 use super::{Inner, Lane};
 use crate::answer::Why;

@@ -2,12 +2,12 @@
 //! under the room's lock and without waiting, so that each direction changes over at an exact byte.
 
 use super::{Bell, News, after, leave, ready, room};
-use crate::carrier::{self, Outcome, Progress};
 use crate::counts;
 use crate::errno::fail;
 use crate::message::Buffers;
 use crate::object::Object;
 use crate::object::room::{Inner, Way};
+use crate::part::{Outcome, Progress, is_at_mark};
 use crate::runtime::Runtime;
 use crate::wait::block::{self, Stopped, Wait};
 use ::memory::{End, Joined, Source};
@@ -39,7 +39,7 @@ pub(crate) fn receive(
         let begun = into.clone();
         let is_shut = object.shut.load(Ordering::Relaxed) & 1 != 0;
         let got = locked(runtime, object, fd, now, |inner, tcp, news| {
-            let got = match !begins.get() && inner.part_of_kernel().receives && carrier::is_at_mark(tcp) {
+            let got = match !begins.get() && inner.part_of_kernel().receives && is_at_mark(tcp) {
                 true => Got::End,
                 false => take_or_hear(inner, tcp, now, into, flags, is_shut, news),
             };
@@ -143,7 +143,7 @@ fn answer(object: &Object, got: Got, taken: &mut usize, least: usize, flags: c_i
             Ok(count as ssize_t)
         }
         Got::Bytes(count) => {
-            counts::received_in_memory(object, count);
+            counts::received_in_memory(object.counts(), count);
             *taken += count;
             if *taken < least {
                 return None;
@@ -442,7 +442,7 @@ pub(crate) fn send(
         })?;
         match put {
             Put::Bytes(count) => {
-                counts::sent_in_memory(object, count, begins.replace(begins.get() && count == 0));
+                counts::sent_in_memory(object.counts(), count, begins.replace(begins.get() && count == 0));
                 sent.set(sent.get() + count);
                 (data.left() == 0).then_some(Outcome::Done(Ok(sent.get() as ssize_t)))
             }

@@ -109,7 +109,7 @@ pub(super) fn finish(object: &'static Object, why: Verdict) {
     drop(inner);
     drop(before);
     one_less();
-    counts::from_memory(object, why);
+    counts::from_memory(object.counts(), why);
     match why {
         Verdict::PartedFromPeer | Verdict::Shaken => logger::debug!("fd {fd}: the kernel carries it again"),
         why => super::tell_kernels(fd, why),

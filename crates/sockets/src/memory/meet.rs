@@ -11,6 +11,7 @@ use super::{Bell, after, place, room};
 use crate::answer::Why;
 use crate::carrier;
 use crate::counts;
+use crate::describe;
 use crate::fd_table;
 use crate::object::price::{self, Role};
 use crate::object::room::{COUNT, Inner, Room, Way, one_less};
@@ -215,7 +216,7 @@ fn look(runtime: &'static Runtime, object: &'static Object, fd: c_int, room: &'s
     }
     object.set_kind(became);
     if became == Kind::Memory {
-        counts::in_memory(object);
+        describe::in_memory(object);
         logger::debug!("fd {fd}: meets its peer, to go on through memory");
         super::moves::changed(&runtime.os, object);
         rest_of_meeting(runtime, object, fd, room);

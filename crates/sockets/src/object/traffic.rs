@@ -2,6 +2,12 @@
 
 use core::sync::atomic::{AtomicU64, Ordering};
 
+/// Calls with little data before a connection moves to the wire: a single question is answered by then.
+pub(crate) const CALLS: u32 = 16;
+/// Bytes of a call, on average, up to which a connection moves to the wire.
+const SMALL: u64 = 4096;
+/// Bytes of a call, on average, from which a connection moves to the kernel.
+const BULK: u64 = 8192;
 /// Calls that moved data since the judge looked last, and their bytes: 24 bits above 40.
 pub(crate) struct Traffic(AtomicU64);
 
@@ -34,6 +40,16 @@ impl Traffic {
         let seen = self.0.load(Ordering::Relaxed);
         ((seen / CALL) as u32, seen % CALL)
     }
+}
+
+/// Whether so many calls of so many bytes are bulk.
+pub(crate) fn is_bulk(calls: u32, bytes: u64) -> bool {
+    bytes >= u64::from(calls) * BULK
+}
+
+/// Whether they are small.
+pub(crate) fn is_small(calls: u32, bytes: u64) -> bool {
+    bytes <= u64::from(calls) * SMALL
 }
 
 #[cfg(test)]

@@ -1,11 +1,11 @@
 //! Receiving on a connection.
 
-use crate::carrier::{Outcome, Progress};
 use crate::counts;
 use crate::errno::fail;
 use crate::lane::Tx;
 use crate::message::Buffers;
 use crate::object::Object;
+use crate::part::{Outcome, Progress};
 use crate::runtime::Runtime;
 use crate::wait::block::{self, Stopped, Wait};
 use crate::wait::ready;
@@ -197,7 +197,7 @@ fn attempt_into(
         if let Ok(taken @ 1..) = result
             && !matches!(take, Take::Peek(_))
         {
-            counts::received(object, taken);
+            counts::received(object.counts(), taken);
             if matches!(take, Take::Consume | Take::More) {
                 object.peek.read(taken);
             }

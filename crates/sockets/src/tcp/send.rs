@@ -1,12 +1,13 @@
 //! Sending on a connection.
 
 use crate::answer::{Answer, Stop, Why};
-use crate::carrier::{Call, Outcome, Progress};
+use crate::carrier::Call;
 use crate::counts;
 use crate::errno::fail;
 use crate::lane::{Inner, Lane, Tx};
 use crate::message;
 use crate::object::{Kind, Object};
+use crate::part::{Outcome, Progress};
 use crate::runtime::Runtime;
 use crate::wait::block::{self, Stopped, Wait};
 use libc::{c_int, ssize_t};
@@ -108,7 +109,7 @@ fn give(
     inner.take_in(now);
     let result = inner.stack.tcp_send(Instant(now), id, data, push, &mut Tx(&mut inner.device));
     if let Ok(sent) = result {
-        counts::sent(object, sent, begins);
+        counts::sent(object.counts(), sent, begins);
     }
     inner.sent(now);
     lane.note(inner, now);

@@ -7,11 +7,11 @@
 //! and leave the pipe once the engine has taken them.
 
 use crate::answer::{Answer, Stop};
-use crate::carrier::{Outcome, Progress, raised};
 use crate::counts;
 use crate::errno::fail;
 use crate::lane::{Inner, Tx};
 use crate::object::Object;
+use crate::part::{Outcome, Progress, raised};
 use crate::runtime::Runtime;
 use crate::wait::Lanes;
 use crate::wait::block::{self, Wait};
@@ -227,7 +227,7 @@ impl Between {
             let mut passed = &mut self.bytes[..moved];
             let tx = &mut Tx(&mut inner.device);
             let _ = inner.stack.tcp_recv(at, id, &mut passed, Take::Discard, tx);
-            counts::received(object, moved);
+            counts::received(object.counts(), moved);
         }
         inner.flush(at);
         lane.note(inner, now);

@@ -329,7 +329,7 @@ fn take(
             // SAFETY: as above.
             let answer =
                 unsafe { told(object, lane, &inner.addresses, dropped, &datagram, 0, message, into, flags) };
-            counts::received(object, datagram.len);
+            counts::received(object.counts(), datagram.len);
             Ok(answer)
         }
     })

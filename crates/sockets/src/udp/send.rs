@@ -153,7 +153,7 @@ fn transmit(
             });
         }
         if let Ok(sent) = result {
-            counts::sent(object, sent, true);
+            counts::sent(object.counts(), sent, true);
         }
         inner.sent(now);
         lane.note(inner, now);

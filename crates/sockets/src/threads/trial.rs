@@ -12,7 +12,7 @@
 
 /// Who carries the connections of the process.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Side {
+pub(crate) enum Side {
     Kernel,
     Wire,
 }
@@ -58,7 +58,7 @@ const REST_MOST_NS: u64 = 512_000_000_000;
 
 /// What was carried in a window.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(super) struct Work {
+pub(crate) struct Work {
     pub calls: u32,
     pub bytes: u64,
     /// The time that it took: of the clock, or of the processor. Nanoseconds.
@@ -84,7 +84,7 @@ enum Phase {
 }
 
 /// See the module's page.
-pub(super) struct Trial {
+pub(crate) struct Trial {
     side: Side,
     phase: Phase,
     /// When the phase ends.
@@ -117,7 +117,7 @@ impl Default for Trial {
 }
 
 impl Trial {
-    pub(super) const fn new() -> Trial {
+    pub(crate) const fn new() -> Trial {
         Trial {
             side: Side::Kernel,
             phase: Phase::Resting,
@@ -137,52 +137,52 @@ impl Trial {
     }
 
     /// Who carries, until [`Trial::until`].
-    pub(super) fn side(&self) -> Side {
+    pub(crate) fn side(&self) -> Side {
         self.side
     }
 
     /// When it goes on.
-    pub(super) fn until(&self) -> u64 {
+    pub(crate) fn until(&self) -> u64 {
         self.until
     }
 
     /// What is carried now is compared.
-    pub(super) fn is_counting(&self) -> bool {
+    pub(crate) fn is_counting(&self) -> bool {
         matches!(self.phase, Phase::Alone | Phase::Counting)
     }
 
     /// Bytes a second, of the kernel's windows and of the wire's, all together.
-    pub(super) fn sums(&self) -> [u64; 2] {
+    pub(crate) fn sums(&self) -> [u64; 2] {
         self.sums
     }
 
     /// Windows of each side that were compared.
-    pub(super) fn pairs(&self) -> u32 {
+    pub(crate) fn pairs(&self) -> u32 {
         self.pairs
     }
 
     /// There was a winner before.
-    pub(super) fn was_won(&self) -> bool {
+    pub(crate) fn was_won(&self) -> bool {
         self.winner.is_some()
     }
 
     /// It is over, for now.
-    pub(super) fn is_resting(&self) -> bool {
+    pub(crate) fn is_resting(&self) -> bool {
         self.phase == Phase::Resting
     }
 
     /// It goes on when an interface is open.
-    pub(super) fn is_opening(&self) -> bool {
+    pub(crate) fn is_opening(&self) -> bool {
         self.phase == Phase::Opening
     }
 
     /// The kernel carries until the first trial, as long as between two.
-    pub(super) fn wait(&mut self, now: u64) {
+    pub(crate) fn wait(&mut self, now: u64) {
         self.enter(Side::Kernel, Phase::Resting, now, REST_NS);
     }
 
     /// A trial begins. `is_alone`: the program is on no interface, and the kernel carries.
-    pub(super) fn begin(&mut self, is_alone: bool, now: u64) {
+    pub(crate) fn begin(&mut self, is_alone: bool, now: u64) {
         (self.first, self.sums, self.clear) = (None, [0; 2], [0; 2]);
         (self.alone, self.alones, self.counted) = (0, 0, 0);
         (self.pairs, self.void) = (0, 0);
@@ -198,7 +198,7 @@ impl Trial {
     }
 
     /// The time has come; `work`: what was carried since it was counted. `is_open`: the program is on an interface.
-    pub(super) fn go_on(&mut self, now: u64, work: Work, is_open: bool) {
+    pub(crate) fn go_on(&mut self, now: u64, work: Work, is_open: bool) {
         if now < self.until {
             return;
         }

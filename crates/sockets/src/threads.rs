@@ -4,14 +4,16 @@
 //! where threads work side by side, of the processor where that is what lacks. A process that is neither is never
 //! tried, and pays a look for it.
 
-use super::opening::OPENING;
-use super::trial::{Side, Trial, Work};
+mod trial;
+
 use crate::locks::Rank;
+use crate::opening::OPENING;
 use crate::runtime::{self, Runtime};
 use config::Carrier;
 use core::cell::Cell;
 use core::sync::atomic::{AtomicBool, AtomicU8, AtomicU32, AtomicU64, Ordering};
 use stats::Verdict;
+use trial::{Side, Trial, Work};
 
 /// A thread that made so many calls with data is one of those who use connections.
 const STEADY: u32 = 16;
@@ -115,7 +117,7 @@ thread_local! {
 impl Threads {
     /// A call on a connection moved `bytes`.
     #[inline]
-    pub(super) fn called(&self, bytes: usize) {
+    pub(crate) fn called(&self, bytes: usize) {
         let calls = CALLS.get();
         if calls < STEADY {
             CALLS.set(calls + 1);
@@ -140,7 +142,7 @@ impl Threads {
 
     /// Whether connections are the kernel's, by the trial.
     #[inline]
-    pub(super) fn is_kernels(&self) -> bool {
+    pub(crate) fn is_kernels(&self) -> bool {
         self.stand.load(Ordering::Relaxed) == KERNEL
     }
 
@@ -151,13 +153,13 @@ impl Threads {
 
     /// A trial is under way.
     #[inline]
-    pub(super) fn is_trying(&self) -> bool {
+    pub(crate) fn is_trying(&self) -> bool {
         self.is_trying.load(Ordering::Relaxed)
     }
 
     /// Whether several threads make calls, and nobody has looked which carrier serves them better.
     #[inline]
-    pub(super) fn is_due(&self) -> bool {
+    pub(crate) fn is_due(&self) -> bool {
         self.is_several() && self.stand.load(Ordering::Relaxed) == FREE
     }
 
@@ -167,14 +169,14 @@ impl Threads {
     }
 
     /// Why connections are the kernel's.
-    pub(super) fn verdict(&self) -> Verdict {
+    pub(crate) fn verdict(&self) -> Verdict {
         if self.was_tried.load(Ordering::Relaxed) { Verdict::Threads } else { Verdict::Untried }
     }
 
     /// What a connection carries has shown something. A process that has several threads, or shares a processor, is to
     /// be tried, and is the kernel's until then.
     #[cold]
-    pub(super) fn look(&self, runtime: &Runtime) {
+    pub(crate) fn look(&self, runtime: &Runtime) {
         let by_itself = runtime.parameters.carrier == Carrier::Late;
         if by_itself || self.stand.load(Ordering::Relaxed) != FREE {
             return;

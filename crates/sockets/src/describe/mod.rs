@@ -1,15 +1,16 @@
 //! What describes sockets rather than counts: written by the worker twice a second and when a socket is closed, so that
 //! data calls do not pay for it. And what readers wish of the process.
 
-use super::{judged, segment};
+mod standing;
+
 use crate::address;
-use crate::carrier;
+use crate::counts::{self, judged, publish_polled, segment};
 use crate::fd_table;
 use crate::lane::{Inner, Lane, capture};
-use crate::memory;
+use crate::object::room::Room;
 use crate::object::{Kind, Object};
 use crate::runtime::{self, Runtime};
-use core::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use core::sync::atomic::{AtomicBool, Ordering};
 use stack::Instant;
 use stack::tcp::State;
 use stats::segment::address as address_word;
@@ -57,9 +58,9 @@ fn describe_carried(object: &'static Object, block: &Block) {
         block.tcp_state.set(number_of_kernels(state));
     }
     if object.kind() == Kind::Carried
-        && !memory::looks(object)
+        && !object.room().is_some_and(Room::looks)
         && runtime.sdp.is_none()
-        && let Some((verdict, seen)) = carrier::standing(runtime, object)
+        && let Some((verdict, seen)) = standing::standing(runtime, object)
     {
         judged(block, verdict, seen);
     }
@@ -190,28 +191,6 @@ fn words(object: &Object) -> String {
     report::socket(block, &segment().groups(block), report::Rate::TOTAL)
 }
 
-/// Nanoseconds spent polling since the worker looked last, with VMA_CPU_USAGE_STATS; and when it looked.
-static POLLED: AtomicU64 = AtomicU64::new(0);
-static POLLED_FROM: AtomicU64 = AtomicU64::new(0);
-
-/// A wait polled for so long before it found something or slept.
-#[inline]
-pub(crate) fn polled(runtime: &Runtime, ns: u64) {
-    if runtime.parameters.cpu_usage_stats {
-        POLLED.fetch_add(ns, Ordering::Relaxed);
-    }
-}
-
-/// The share of one processor's time, over a second and more.
-fn publish_polled(now: u64) {
-    let from = POLLED_FROM.load(Ordering::Relaxed);
-    if now.saturating_sub(from) >= 1_000_000_000 {
-        POLLED_FROM.store(now, Ordering::Relaxed);
-        let share = POLLED.swap(0, Ordering::Relaxed).saturating_mul(100) / (now - from);
-        segment().process().polling_cpu_percent.set(share);
-    }
-}
-
 /// Describes every open socket, and does what readers wish. By the worker, twice a second.
 pub(crate) fn attend(runtime: &Runtime) {
     for object in objects() {
@@ -241,7 +220,7 @@ pub(crate) fn attend(runtime: &Runtime) {
     }
 }
 
-pub(super) fn objects() -> impl Iterator<Item = &'static Object> {
+pub(crate) fn objects() -> impl Iterator<Item = &'static Object> {
     let own = |(fd, object): (i32, &'static Object)| {
         // Once for each socket, whatever it was duplicated to.
         (object.fd.load(Ordering::Relaxed) == fd).then_some(object)
@@ -264,9 +243,27 @@ fn dump(fd: i32, level: i32) {
 }
 
 /// Last words of every open socket.
-pub(super) fn end(runtime: &Runtime) {
+pub(crate) fn end(runtime: &Runtime) {
     for object in objects() {
         last_words(runtime, object);
     }
     ENDED.store(true, Ordering::Relaxed);
+}
+
+/// There is a segment: sockets that the kernel carries count in it.
+pub(crate) fn claim_all() {
+    for object in objects().filter(|object| object.kind() == Kind::Carried) {
+        object.claim_counts(object.fd.load(Ordering::Relaxed));
+        describe(object);
+    }
+}
+
+/// A connection meets its peer in memory from now on.
+#[cold]
+pub(crate) fn in_memory(object: &'static Object) {
+    object.claim_counts(object.fd.load(Ordering::Relaxed));
+    if counts::in_memory(object.counts()) {
+        // Readers may come before a worker has named its ends, if there ever is one.
+        describe(object);
+    }
 }

@@ -1,9 +1,10 @@
 //! One part of a call that moves data on a connection: what it finds ([`Progress`]), and what it comes to
-//! ([`Outcome`]). Each carrier makes such parts, and `across.rs` a call of them.
+//! ([`Outcome`]). Each carrier makes such parts, and `carrier/across.rs` a call of them.
 
-use crate::answer::Answer;
+use crate::answer::{Answer, Stop};
 use crate::wait::in_kernel::deadline_of;
-use libc::ssize_t;
+use libc::{c_int, ssize_t};
+use sys::linux::SIOCATMARK;
 
 /// How far a call has come by the parts before.
 pub(crate) struct Progress {
@@ -42,4 +43,18 @@ pub(crate) enum Outcome {
     Done(Answer<ssize_t>),
     /// Somebody else carries the connection by now: the rest of the call is to be made there.
     Moved,
+}
+
+/// A write to a connection that is closed raises SIGPIPE.
+#[cold]
+pub(crate) fn raised(stop: Stop, flags: c_int) -> Stop {
+    if stop == Stop::Errno(libc::EPIPE) && flags & libc::MSG_NOSIGNAL == 0 {
+        sys::process::signal_self(libc::SIGPIPE);
+    }
+    stop
+}
+
+/// Whether what is read next from the kernel's socket is behind the urgent mark: a call ends there.
+pub(crate) fn is_at_mark(tcp: c_int) -> bool {
+    sys::socket::ask(tcp, SIOCATMARK).is_ok_and(|is_at_mark| is_at_mark != 0)
 }

@@ -51,7 +51,7 @@ impl Opening {
 
     /// A socket is due for a look at where it would stand, `calls` after the last one. True: it goes on in the kernel
     /// without one, as an interface is being opened, or as it was found to wait for one (`has_looked`).
-    pub(super) fn goes_on(&self, runtime: &'static Runtime, calls: u32, has_looked: bool) -> bool {
+    pub(crate) fn goes_on(&self, runtime: &'static Runtime, calls: u32, has_looked: bool) -> bool {
         self.goes_on_or(calls, has_looked, |links| begin(runtime, links))
     }
 
@@ -67,23 +67,23 @@ impl Opening {
     }
 
     /// A socket made `calls`, and would move if these interfaces were open: they are opened, if it is time.
-    pub(super) fn note(&self, runtime: &'static Runtime, calls: u32, links: &[u32]) {
+    pub(crate) fn note(&self, runtime: &'static Runtime, calls: u32, links: &[u32]) {
         self.want(links);
         self.note_calls(calls, |links| begin(runtime, links));
     }
 
     /// An interface is being opened.
-    pub(super) fn is_under_way(&self) -> bool {
+    pub(crate) fn is_under_way(&self) -> bool {
         self.is_under_way.load(Ordering::Acquire)
     }
 
     /// How often that was over.
-    pub(super) fn count(&self) -> u32 {
+    pub(crate) fn count(&self) -> u32 {
         self.count.load(Ordering::Relaxed)
     }
 
     /// Interfaces whose program is off get it on again, without waiting for calls.
-    pub(super) fn put_on(&self, runtime: &'static Runtime) {
+    pub(crate) fn put_on(&self, runtime: &'static Runtime) {
         let is_off = |lane: &&Lane| lane.hook.is_off() && !lane.is_fenced();
         let links: Vec<u32> = runtime.lanes().filter(is_off).map(|lane| lane.link).collect();
         self.want(&links);
