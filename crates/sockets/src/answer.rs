@@ -14,3 +14,13 @@ pub enum Stop {
     /// Call the genuine function with the same arguments.
     Kernel(Why),
 }
+
+/// How a call on a descriptor is made.
+pub enum Straight<C> {
+    /// The descriptor is the kernel's alone.
+    Foreign,
+    /// By the kernel, and told when it is over.
+    Kernel(C),
+    /// By the socket layer.
+    Ours,
+}

@@ -7,7 +7,8 @@ use crate::lane::Lane;
 use crate::object::Kind;
 use crate::offload;
 use crate::runtime::Runtime;
-use crate::{tcp, udp};
+use crate::tcp;
+use crate::udp_legs;
 use core::sync::atomic::Ordering;
 
 /// An interface was deleted: its sockets are the kernel's, and one that is made in its place gets a lane of its
@@ -40,7 +41,7 @@ fn leave_lane(runtime: &'static Runtime, lane: &'static Lane) {
             continue;
         }
         match object.kind() {
-            Kind::Udp => udp::detach(object),
+            Kind::Udp => udp_legs::detach(object),
             Kind::Listener => tcp::detach(object),
             _ => continue,
         }

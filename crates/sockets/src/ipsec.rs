@@ -2,6 +2,7 @@
 //! where they cannot. By the background thread; `policies.rs` has the policies.
 
 use crate::answer::Why;
+use crate::expel::expel;
 use crate::fd_table;
 use crate::object::{Kind, Object};
 use crate::offload;
@@ -24,7 +25,7 @@ fn enforce(runtime: &'static Runtime) {
         if object.leg().is_none() || !is_selected(runtime, object) {
             continue;
         }
-        if !offload::expel(runtime, object, Why::Ipsec) {
+        if !expel(runtime, object, Why::Ipsec) {
             logger::warning!(
                 "fd {fd}: an IPsec policy selects this connection, which cannot move into the kernel: it ends"
             );

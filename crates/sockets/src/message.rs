@@ -6,7 +6,7 @@ use crate::errno::fail;
 use core::marker::PhantomData;
 use core::mem::MaybeUninit;
 use core::sync::atomic::{AtomicBool, Ordering};
-use libc::{c_void, iovec, msghdr};
+use libc::{c_int, c_void, iovec, msghdr};
 use sys::linux::UIO_MAXIOV;
 
 /// The first and the last address that can be the application's memory: not the null page, not above user space.
@@ -331,6 +331,12 @@ impl stack::Sink for Buffers<'_> {
         }
         true
     }
+}
+
+/// A value as the kernel reads it: an int, or one byte of what is shorter. (Where it takes nothing shorter it refused.)
+pub(crate) fn word_of(bytes: &[u8]) -> Option<c_int> {
+    let byte = || bytes.first().map(|byte| c_int::from(*byte));
+    bytes.first_chunk::<4>().map(|four| c_int::from_ne_bytes(*four)).or_else(byte)
 }
 
 #[cfg(test)]

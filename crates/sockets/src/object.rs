@@ -4,6 +4,7 @@
 //! thread closed it finds a reused object at worst, as it would find a reused descriptor number in the kernel.
 
 mod after_fork;
+pub(crate) mod ancillary;
 mod extra;
 pub(crate) mod holders;
 pub(crate) mod in_flight;

@@ -2,17 +2,15 @@
 
 use crate::answer::{Answer, Stop, Why};
 use crate::describe;
-use crate::family::{FAMILY, Patience};
 use crate::lane::Lane;
-use crate::object::{Kind, Object, in_flight};
+use crate::object::ancillary;
+use crate::object::{Kind, Object};
 use crate::runtime::{Decision, Runtime};
-use crate::udp::ancillary;
 use crate::wait::{epoll, moves};
-use crate::{counts, errno, fd_table, memory, tcp, udp};
-use config::Role;
+use crate::{counts, errno, fd_table};
+use config::{Carrier, Role};
 use core::sync::atomic::Ordering;
 use netlink::RouteQuery;
-use stats::Verdict;
 use std::net::{Ipv4Addr, SocketAddrV4};
 
 /// What the way of a socket's packets depends on beside their destination.
@@ -77,6 +75,16 @@ pub(crate) fn allowed(
     remote: Option<SocketAddrV4>,
 ) -> Result<(), Why> {
     if runtime.rules.lock().accelerates(role, local, remote) { Ok(()) } else { Err(Why::Rule) }
+}
+
+/// Whether rules demand a socket of this role and these ends.
+pub(crate) fn is_demanded(
+    runtime: &Runtime,
+    role: Role,
+    local: Option<SocketAddrV4>,
+    remote: Option<SocketAddrV4>,
+) -> bool {
+    runtime.parameters.carrier != Carrier::Kernel && runtime.rules.lock().demands(role, local, remote)
 }
 
 /// Enters flows into the steering map of a lane, for every address of the interface if `local` is unspecified, and
@@ -183,33 +191,10 @@ pub(crate) fn fall_back<T>(
     Err(Stop::Kernel(why))
 }
 
-/// Whatever is accelerated of a socket, it is the kernel's from now on: a connection moves there, who waits in a
-/// listener's queue is reset. False: a connection that cannot move, and is as it was.
-pub(crate) fn expel(runtime: &'static Runtime, object: &'static Object, why: Why) -> bool {
-    match object.kind() {
-        Kind::Udp => udp::detach(object),
-        Kind::Carried | Kind::Moving => {
-            in_flight::stays(object, Verdict::CallOfTheKernel);
-            if object.kind() == Kind::Carried {
-                return true;
-            }
-            return FAMILY.to_kernel(runtime, object, why);
-        }
-        Kind::TcpIdle | Kind::Listener => tcp::detach(object),
-        Kind::Stream if !tcp::is_open(object) => return true,
-        Kind::Stream => return FAMILY.to_kernel(runtime, object, why),
-        Kind::Lent | Kind::Inherited => {
-            return FAMILY.claim(runtime, object, Patience::Long) == Ok(true);
-        }
-        Kind::Memory => {
-            memory::leave(runtime, object, why.text());
-            return object.kind() != Kind::Memory;
-        }
-        Kind::Free => return true,
-    }
+/// As [`forget`], of a socket that left its lanes: counted and told.
+pub(crate) fn leave(runtime: &'static Runtime, object: &'static Object, why: Why) {
     runtime.count(why, format_args!("socket (fd {})", object.fd.load(Ordering::Relaxed)));
     forget(runtime, object, why);
-    true
 }
 
 /// The shadow is all there is of a socket from now on, for every descriptor that names it.

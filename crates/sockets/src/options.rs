@@ -4,17 +4,19 @@
 mod table;
 mod value;
 
-pub(crate) use value::word_of;
+use crate::message::word_of;
+use crate::udp_legs;
 
 use crate::answer::{Answer, Stop, Why};
 use crate::errno::fail;
+use crate::expel::expel;
 use crate::extra;
 use crate::family::FAMILY;
 use crate::lane::Tx;
 use crate::object::{Kind, Object, in_flight};
 use crate::runtime::Runtime;
 use crate::udp::ancillary;
-use crate::{memory, message, offload, tcp, tcp_info, udp};
+use crate::{memory, message, offload, tcp, tcp_info};
 use core::sync::atomic::Ordering;
 use core::time::Duration;
 use libc::{c_int, c_void, socklen_t};
@@ -66,10 +68,10 @@ pub(crate) unsafe fn set(
     // SAFETY: the kernel has accepted the value.
     let bytes = unsafe { accepted(level, name, value, len) };
     let word = word_of(bytes);
-    let group_option = level == libc::IPPROTO_IP && udp::multicast::is_option(name);
+    let group_option = level == libc::IPPROTO_IP && udp_legs::multicast::is_option(name);
     let Some(row) = table::find(level, name) else {
         if group_option && object.kind() == Kind::Udp {
-            udp::multicast::set(runtime, object, fd, name, bytes);
+            udp_legs::multicast::set(runtime, object, fd, name, bytes);
             return Ok(0);
         }
         return unsupported(runtime, object, level, name);
@@ -81,7 +83,7 @@ pub(crate) unsafe fn set(
         Set::Shadow | Set::Refused => note_sharing(runtime, object, level, name, word),
         Set::Layer if group_option => {
             if object.kind() == Kind::Udp {
-                udp::multicast::set(runtime, object, fd, name, bytes);
+                udp_legs::multicast::set(runtime, object, fd, name, bytes);
             }
         }
         Set::Layer => return set_layer(runtime, object, fd, level, name, word, bytes),
@@ -167,7 +169,7 @@ fn only_kernel(
     name: c_int,
 ) -> Answer<c_int> {
     match object.kind() {
-        Kind::Udp => udp::detach(object),
+        Kind::Udp => udp_legs::detach(object),
         Kind::TcpIdle | Kind::Listener => tcp::detach(object),
         Kind::Stream if !tcp::is_open(object) => return Ok(0),
         Kind::Stream => {
@@ -222,7 +224,7 @@ fn set_layer(
         (libc::SOL_SOCKET, libc::SO_PEEK_OFF) => {
             object.peek.set(word.unwrap_or(-1));
             if object.room().is_some() {
-                let _ = offload::expel(runtime, object, Why::Unsupported);
+                let _ = expel(runtime, object, Why::Unsupported);
             }
         }
         (libc::SOL_SOCKET, libc::SO_MAX_PACING_RATE) => match object.kind() {
@@ -278,7 +280,7 @@ fn note_sharing(
     if bit != 0 && word.unwrap_or(0) != 0 {
         object.ancillary.fetch_or(bit, Ordering::Relaxed);
         if object.kind() == Kind::Udp {
-            udp::gets_company(runtime, object);
+            udp_legs::gets_company(runtime, object);
         }
     }
 }
@@ -367,7 +369,7 @@ fn set_udp(
         }
         _ => {}
     };
-    udp::configure(runtime, object, change);
+    udp_legs::configure(runtime, object, change);
 }
 
 fn ttl(runtime: &Runtime, value: c_int) -> u8 {

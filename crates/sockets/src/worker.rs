@@ -21,7 +21,7 @@ use crate::locks::Rank;
 use crate::object::{Kind, Object};
 use crate::runtime::Runtime;
 use crate::threads::THREADS;
-use crate::udp::multicast::Lookout;
+use crate::udp_legs::multicast::Lookout;
 use core::sync::atomic::Ordering;
 use netlink::{Monitor, Update};
 use std::ffi::CString;

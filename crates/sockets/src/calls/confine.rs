@@ -6,9 +6,9 @@
 use crate::answer::Why;
 use crate::background::BACKGROUND;
 use crate::ending;
+use crate::expel::expel;
 use crate::family::FAMILY;
 use crate::fd_table;
-use crate::offload;
 use crate::opening::OPENING;
 use crate::runtime::{self, Runtime};
 use crate::worker;
@@ -72,7 +72,7 @@ pub fn confine_ports() {
     runtime.confined.store(true, Ordering::Release);
     for fd in 0..fd_table::end() {
         if let Some(object) = fd_table::socket(fd).filter(|object| object.leg().is_none()) {
-            offload::expel(runtime, object, Why::Confined);
+            expel(runtime, object, Why::Confined);
         }
     }
 }
@@ -82,7 +82,7 @@ fn expel_all(runtime: &'static Runtime) -> usize {
     let mut stay = 0;
     for fd in 0..fd_table::end() {
         if let Some(object) = fd_table::socket(fd) {
-            stay += usize::from(!offload::expel(runtime, object, Why::Confined));
+            stay += usize::from(!expel(runtime, object, Why::Confined));
         }
     }
     if stay == 0 && runtime.lanes().next().is_some() {

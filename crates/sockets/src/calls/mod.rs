@@ -11,21 +11,21 @@ mod passing;
 mod process;
 mod receive;
 pub mod sdp;
+mod select;
 mod send;
 mod socket;
 mod wait;
 mod whole;
 
-pub use crate::carrier::{
-    Settled, SettledPoll, Straight, polled, received, received_message, sent, sent_message,
-};
+pub use crate::answer::Straight;
+pub use crate::carrier::{Settled, SettledPoll, polled, received, received_message, sent, sent_message};
+pub use crate::closing::recycled;
 pub use crate::ending::exiting;
 pub use crate::message::{can_be_read, faults_are_caught};
 pub use crate::wait::epoll::{InKernel, waited};
 pub use crate::wait::presence::leave;
 pub use confine::{confine, confine_ports, filter, leaving_files};
-pub(crate) use descriptor::end_deferred;
-pub use descriptor::{close, close_range, dup, dup3, fcntl, ioctl, is_internal, knows, recycled};
+pub use descriptor::{close, close_range, dup, dup3, fcntl, ioctl, is_internal, knows};
 pub use passing::{copying, hand_on, passing, rings_are_unseen, starting_program, used_by_ring};
 pub use process::{
     executing, fork_begins, fork_done, fork_done_in_child, forked_child, panicked, start, tells_of_crashes,
@@ -39,21 +39,14 @@ pub use socket::{
 pub use wait::{epoll_create1, epoll_ctl, epoll_pwait2, ppoll, pselect};
 pub use whole::{sendfile64, splice};
 
-use crate::answer::{Answer, Stop, Why};
+use crate::answer::{Answer, Stop};
 use crate::carrier;
-use crate::family::{FAMILY, Patience};
 use crate::fd_table;
+use crate::lookup::{hearing, hearing_for, kernel, ours, ours_for};
 use crate::object::in_flight::InFlight;
 use crate::object::{Kind, Object};
-use crate::runtime::{self, Runtime};
 use core::sync::atomic::Ordering;
 use libc::c_int;
-
-/// The runtime and the socket behind `fd`; "the kernel" if it is not ours.
-#[inline]
-pub(crate) fn ours(fd: c_int) -> Answer<(&'static Runtime, &'static Object)> {
-    ours_with(fd, None)
-}
 
 /// A call that does not wait, by whatever carries the socket: `ours`, or where that says so the kernel's, during which
 /// nobody moves the connection.
@@ -84,69 +77,6 @@ fn by_what_carries<T>(
             return answer;
         }
     }
-}
-
-/// As [`ours`], for calls that move data: with these flags they wait, or may not.
-#[inline]
-fn ours_for(fd: c_int, flags: c_int) -> Answer<(&'static Runtime, &'static Object)> {
-    ours_with(fd, Some(flags))
-}
-
-#[inline]
-fn ours_with(fd: c_int, flags: Option<c_int>) -> Answer<(&'static Runtime, &'static Object)> {
-    match (fd_table::socket(fd), runtime::get()) {
-        (Some(object), Some(runtime)) => {
-            if object.kind() == Kind::Moving {
-                carrier::wait_while_moving(object);
-            }
-            if object.kind() == Kind::Lent {
-                claim::<()>(runtime, object, flags)?;
-            }
-            Ok((runtime, object))
-        }
-        _ => Err(Stop::Kernel(Why::NotOurs)),
-    }
-}
-
-/// A socket of the parent is used here: the kernel has it afterwards.
-#[cold]
-fn claim<T>(runtime: &'static Runtime, object: &'static Object, flags: Option<c_int>) -> Answer<T> {
-    let patience = match flags {
-        None => Patience::Long,
-        Some(flags) if object.may_wait(flags) => Patience::Blocks,
-        Some(_) => Patience::Hardly,
-    };
-    FAMILY.claim(runtime, object, patience)?;
-    kernel()
-}
-
-/// As [`ours`], for calls that hear what arrives, or change whom that comes from: a UDP socket of the parent's is
-/// claimed.
-#[inline]
-pub(crate) fn hearing(fd: c_int) -> Answer<(&'static Runtime, &'static Object)> {
-    heard(ours(fd)?, None)
-}
-
-/// As [`hearing`] and [`ours_for`].
-#[inline]
-fn hearing_for(fd: c_int, flags: c_int) -> Answer<(&'static Runtime, &'static Object)> {
-    heard(ours_for(fd, flags)?, Some(flags))
-}
-
-#[inline]
-fn heard(
-    (runtime, object): (&'static Runtime, &'static Object),
-    flags: Option<c_int>,
-) -> Answer<(&'static Runtime, &'static Object)> {
-    if object.kind() == Kind::Inherited {
-        return claim(runtime, object, flags);
-    }
-    Ok((runtime, object))
-}
-
-/// Shorthand: the kernel does it, as for any descriptor that is not ours.
-fn kernel<T>() -> Answer<T> {
-    Err(Stop::Kernel(Why::NotOurs))
 }
 
 /// Whether the descriptor's connection is the kernel's, and may move.

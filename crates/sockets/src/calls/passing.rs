@@ -3,12 +3,14 @@
 
 use super::process::is_lost;
 use crate::answer::Why;
+use crate::expel::expel;
 use crate::family::{self, FAMILY, Patience};
 use crate::fd_table;
 use crate::message::plausible;
 use crate::object::{Kind, Object};
 use crate::runtime::{self, Runtime};
-use crate::{carrier, offload, tcp, udp};
+use crate::udp_legs;
+use crate::{carrier, offload, tcp};
 use core::sync::atomic::Ordering;
 use libc::{SCM_RIGHTS, SOL_SOCKET, c_int, msghdr};
 use stats::Verdict;
@@ -63,11 +65,11 @@ pub fn hand_on(fd: c_int, why: Why) {
                 why.text()
             );
         }
-        Kind::Carried | Kind::Moving | Kind::Memory => _ = offload::expel(runtime, object, why),
+        Kind::Carried | Kind::Moving | Kind::Memory => _ = expel(runtime, object, why),
         Kind::Listener | Kind::Udp => {
             match object.kind() {
                 Kind::Listener if why == Why::Passed => family::share(object),
-                Kind::Udp => udp::detach_queue(object),
+                Kind::Udp => udp_legs::detach_queue(object),
                 _ => offload::unsteer(object),
             }
             carrier::stays(object, Verdict::OthersHaveIt);
@@ -114,7 +116,7 @@ pub fn used_by_ring(fd: c_int) {
 pub(super) fn used_by(fd: c_int, why: Why) {
     let (Some(object), Some(runtime)) = (fd_table::socket(fd), runtime::get()) else { return };
     match object.kind() {
-        Kind::Udp => udp::detach(object),
+        Kind::Udp => udp_legs::detach(object),
         Kind::Listener => {
             // They are told at once, and come again.
             tcp::refuse_queued(object);
@@ -137,7 +139,7 @@ pub fn rings_are_unseen() {
 /// past every hook.
 pub(super) fn became_standard(runtime: &'static Runtime, object: &'static Object, fd: c_int) {
     match object.kind() {
-        Kind::Udp => udp::detach(object),
+        Kind::Udp => udp_legs::detach(object),
         Kind::TcpIdle => tcp::detach(object),
         _ => return hand_on(fd, Why::StandardStream),
     }

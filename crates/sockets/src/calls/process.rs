@@ -18,11 +18,12 @@ use crate::opening::OPENING;
 use crate::os::{Os, Product};
 use crate::runtime;
 use crate::sdp_rules::Sdp;
+use crate::tcp;
 use crate::threads;
 use crate::turn;
+use crate::udp_legs;
 use crate::wait::{epoll, waker};
 use crate::worker;
-use crate::{tcp, udp};
 use core::sync::atomic::{AtomicPtr, Ordering};
 use stack::SocketError;
 use sys::MutexGuard;
@@ -156,7 +157,7 @@ pub fn executing() {
             match object.kind() {
                 Kind::Udp => {
                     is_awaited |= object.leg().is_some() && !is_close_on_exec(fd);
-                    udp::detach_queue(object);
+                    udp_legs::detach_queue(object);
                 }
                 _ => offload::unsteer(object),
             }

@@ -14,6 +14,7 @@ use crate::offload;
 use crate::part::{self, Outcome, Progress};
 use crate::runtime::Runtime;
 use crate::udp::ancillary::Asked;
+use crate::udp_legs;
 use crate::{tcp, udp};
 use libc::{c_int, c_uint, c_void, iovec, mmsghdr, msghdr, size_t, sockaddr, socklen_t, ssize_t};
 use stack::Source;
@@ -60,7 +61,7 @@ fn nothing_to_send<T>(
             }
         }
         Kind::Udp if object.leg().is_none() => return kernel(),
-        Kind::Udp => udp::take_error(object)?,
+        Kind::Udp => udp_legs::take_error(object)?,
         _ => {}
     }
     Err(stop)

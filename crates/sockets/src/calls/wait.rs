@@ -1,16 +1,18 @@
 //! Waiting for readiness.
 
 use super::passing::used_by;
+use super::select;
 use super::{hearing, kernel};
 use crate::answer::{Answer, Stop, Why};
 use crate::arguments;
 use crate::errno::fail;
 use crate::fd_table;
 use crate::message;
+use crate::parting::prepare;
 use crate::runtime::{self, Runtime};
 use crate::sdp;
 use crate::wait::epoll::{self, Set};
-use crate::wait::{poll, select};
+use crate::wait::poll;
 use libc::{c_int, epoll_event, fd_set, nfds_t, pollfd, sigset_t, timespec};
 
 /// poll(2) is this with the timeout converted and no mask.
@@ -30,7 +32,7 @@ pub unsafe fn ppoll(
         return kernel();
     }
     for polled in fds.iter() {
-        poll::prepare(runtime, polled.fd);
+        prepare(runtime, polled.fd);
     }
     // SAFETY: null or valid.
     let (deadline, mask) = unsafe { (arguments::deadline(timeout)?, arguments::mask(mask)?) };

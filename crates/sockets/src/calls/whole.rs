@@ -31,7 +31,7 @@ pub unsafe fn sendfile64(out: c_int, input: c_int, offset: *mut i64, count: size
     }
     // SAFETY: null or valid.
     let mut at = (!offset.is_null()).then(|| unsafe { offset.read_unaligned() });
-    let result = where_it_is(object, out, || tcp::send_file(runtime, object, out, input, &mut at, count));
+    let result = where_it_is(object, out, || carrier::copy_file(runtime, object, out, input, &mut at, count));
     if let Some(at) = at {
         // SAFETY: valid, since `at` came from it.
         unsafe { offset.write_unaligned(at) };

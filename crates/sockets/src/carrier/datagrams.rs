@@ -2,7 +2,6 @@
 //! gets them, on interfaces that are opened beside the program. What waits in the kernel by then is read first
 //! (udp/recv.rs). A rule or parameter that demands the wire has a socket stand there as soon as it is bound.
 
-use super::demanded::is_demanded;
 use super::judge;
 use super::same_port;
 use super::to_wire::Refusal;
@@ -15,10 +14,11 @@ use crate::object::holders;
 use crate::object::in_flight::{InFlight, SLEEPS, has_sleepers, is_moved};
 use crate::object::traffic::{CALLS, is_small};
 use crate::offload;
+use crate::offload::is_demanded;
 use crate::opening::OPENING;
 use crate::runtime::Runtime;
 use crate::threads::THREADS;
-use crate::udp;
+use crate::udp_legs::{self as udp, waits};
 use crate::wait::moves;
 use config::{Carrier, Role};
 use core::sync::atomic::{Ordering, fence};
@@ -26,12 +26,6 @@ use libc::c_int;
 use netlink::RouteKind;
 use stats::Verdict;
 use std::net::{Ipv4Addr, SocketAddrV4};
-
-/// Whether a UDP socket is the kernel's until it has shown that it gains.
-#[inline]
-pub(crate) fn waits(object: &Object) -> bool {
-    object.leg().is_none() && object.price.load(Ordering::Relaxed) != u32::MAX
-}
 
 /// A UDP socket was made.
 pub(crate) fn begin_datagrams(runtime: &Runtime, object: &Object) {

@@ -5,9 +5,10 @@ use super::read_out;
 use crate::address::{self, Named};
 use crate::counts;
 use crate::object::{Kind, Object};
+use crate::offload::is_demanded;
 use crate::runtime::Runtime;
 use crate::wait::moves;
-use config::{Carrier, Role};
+use config::Role;
 use core::sync::atomic::Ordering;
 use libc::c_int;
 use std::net::SocketAddrV4;
@@ -28,16 +29,6 @@ pub(crate) fn connects_on_wire(
 /// listen(2), likewise.
 pub(crate) fn listens_on_wire(runtime: &'static Runtime, object: &'static Object, fd: c_int) -> bool {
     begins(runtime, object, fd, Role::TcpServer, None)
-}
-
-/// Whether rules demand a socket of this role and these ends.
-pub(crate) fn is_demanded(
-    runtime: &Runtime,
-    role: Role,
-    local: Option<SocketAddrV4>,
-    remote: Option<SocketAddrV4>,
-) -> bool {
-    runtime.parameters.carrier != Carrier::Kernel && runtime.rules.lock().demands(role, local, remote)
 }
 
 fn begins(

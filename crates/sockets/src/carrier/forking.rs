@@ -1,7 +1,6 @@
 //! What several processes have of a fork: it is the kernel's, where all may use it, and who has a connection alone
 //! takes it to a lane of its own.
 
-use super::datagrams::waits;
 use crate::address;
 use crate::family::FAMILY;
 use crate::fd_table;
@@ -12,6 +11,7 @@ use crate::object::in_flight::{stays, wait_while_moving};
 use crate::object::{Kind, Object};
 use crate::offload;
 use crate::runtime::Runtime;
+use crate::udp_legs::waits;
 use ::keeper::place::Place;
 use config::Carrier;
 use core::sync::atomic::{AtomicI32, Ordering};

@@ -5,7 +5,7 @@
 //! looked at, in both directions together. Between the two limits a connection stays where it is, and each move back to
 //! the kernel doubles the calls that it takes to come to the wire again: one that is of both kinds settles.
 
-use super::demanded::{self, is_demanded};
+use super::demanded;
 use super::straight;
 use super::to_wire::{self, Refusal};
 use crate::describe;
@@ -15,6 +15,7 @@ use crate::object::holders;
 use crate::object::in_flight::{calls_are_over, wait_while_moving};
 use crate::object::traffic::{CALLS, is_bulk, is_small};
 use crate::object::{Kind, Object};
+use crate::offload::is_demanded;
 use crate::opening::OPENING;
 use crate::runtime::Runtime;
 use crate::threads::THREADS;

@@ -19,6 +19,7 @@ mod across;
 mod carried;
 mod datagrams;
 mod demanded;
+mod file;
 mod forking;
 mod judge;
 mod read_out;
@@ -26,16 +27,18 @@ mod same_port;
 mod straight;
 mod to_wire;
 
-pub(crate) use crate::object::holders::{is_alone, leave};
-pub(crate) use crate::object::in_flight::{has_to_stay, looks, stays, wait_while_moving, waits_there};
+pub(crate) use crate::object::holders::leave;
+pub(crate) use crate::object::in_flight::{has_to_stay, looks, stays, waits_there};
+pub(crate) use crate::udp_legs::waits;
 pub(crate) use across::Call;
 pub(crate) use carried::{Target, accepted, begin, enter, error_waits, send_file};
 use carried::{brought, ends_here, receive, send};
 pub(crate) use datagrams::{
     begin_datagrams, begins_late, datagram, datagram_on_wire, demand_datagrams, is_due_at_once,
-    is_due_with_next, sleep_in_kernel, waits,
+    is_due_with_next, sleep_in_kernel,
 };
-pub(crate) use demanded::{connects_on_wire, is_demanded, listens_on_wire};
+pub(crate) use demanded::{connects_on_wire, listens_on_wire};
+pub(crate) use file::copy_file;
 pub(crate) use forking::{after_fork, before_fork, is_listener};
 pub(crate) use judge::{before_any_call, demand, on_wire};
-pub use straight::{Settled, SettledPoll, Straight, polled, received, received_message, sent, sent_message};
+pub use straight::{Settled, SettledPoll, polled, received, received_message, sent, sent_message};

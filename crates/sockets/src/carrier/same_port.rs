@@ -4,10 +4,9 @@
 //! kernel's, but not the other way round: the entry of the port would bring all to who listens. Sockets among which the
 //! kernel chooses by the sender stay there.
 
-use super::datagrams::waits;
 use crate::fd_table;
 use crate::object::{Kind, Object};
-use crate::udp;
+use crate::udp_legs::{self as udp, waits};
 use core::sync::atomic::Ordering;
 use libc::c_int;
 use std::net::SocketAddrV4;

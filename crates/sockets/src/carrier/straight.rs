@@ -7,6 +7,7 @@
 
 use super::judge;
 use crate::abi::SEND_DUMMY;
+use crate::answer::Straight;
 use crate::counts;
 use crate::fd_table::{self, Entry};
 use crate::memory;
@@ -24,16 +25,6 @@ const CALLS: u32 = 64;
 /// Flags of calls that move bytes and leave the connection as it is.
 const PLAIN: c_int =
     libc::MSG_DONTWAIT | libc::MSG_NOSIGNAL | libc::MSG_PEEK | libc::MSG_TRUNC | libc::MSG_CMSG_CLOEXEC;
-
-/// How a call on a descriptor is made.
-pub enum Straight<C> {
-    /// The descriptor is the kernel's alone.
-    Foreign,
-    /// By the kernel, and told when it is over.
-    Kernel(C),
-    /// By the socket layer.
-    Ours,
-}
 
 /// A receive, or else a send, that is in the kernel with a settled connection.
 pub struct Settled<const RECEIVES: bool>(InFlight);

@@ -24,13 +24,13 @@ pub(crate) use rehearse::send;
 
 use crate::abi::ReceiveCallback;
 use crate::answer::Answer;
-use crate::calls;
 use crate::carrier;
 use crate::describe;
 use crate::errno::fail;
 use crate::fd_table;
 use crate::filter;
 use crate::locks::Rank;
+use crate::lookup::{hearing, ours};
 use crate::object::{Filter, Kind, Object};
 use crate::runtime;
 use crate::runtime::Runtime;
@@ -52,7 +52,7 @@ pub fn register(fd: c_int, callback: Option<ReceiveCallback>, context: *mut c_vo
 
 /// A socket that the engine carries; EINVAL for any other. One that the kernel carries and that could move moves first.
 fn accelerated(fd: c_int) -> Answer<(&'static Runtime, &'static Object)> {
-    let (runtime, object) = calls::hearing(fd).or_else(|_| fail(libc::EINVAL))?;
+    let (runtime, object) = hearing(fd).or_else(|_| fail(libc::EINVAL))?;
     demand(runtime, object, fd);
     // What may not move was left to the kernel, and the object may be another socket's.
     if object.leg().is_some() && fd_table::names(fd, object) {
@@ -127,7 +127,7 @@ pub fn dump_fd_stats(fd: c_int, level: c_int) -> Answer<c_int> {
     let level = logger::Level::from_number(level);
     let known: Vec<&'static Object> = match fd {
         0 => (0..fd_table::end()).filter_map(fd_table::socket).collect(),
-        fd => vec![calls::ours(fd).or_else(|_| fail(libc::EINVAL))?.1],
+        fd => vec![ours(fd).or_else(|_| fail(libc::EINVAL))?.1],
     };
     for object in known {
         for line in describe::text(object).lines() {

@@ -2,9 +2,9 @@
 //! would have.
 
 use crate::answer::{Answer, Stop};
-use crate::calls;
 use crate::errno::fail;
 use crate::lane::Inner;
+use crate::lookup::ours;
 use crate::object::{Kind, Object};
 use crate::runtime::Runtime;
 use libc::{c_int, c_void, ssize_t};
@@ -67,7 +67,7 @@ pub(super) fn way(
     to: Option<SocketAddrV4>,
 ) -> Option<(&'static crate::lane::Lane, SocketId)> {
     let Some(to) = to else { return object.leg() };
-    let lane = crate::udp::lane_of(runtime, object, *to.ip())?;
+    let lane = crate::udp_legs::lane_of(runtime, object, *to.ip())?;
     Some((lane, object.leg_on(lane)?))
 }
 
@@ -108,7 +108,7 @@ impl Outlet for Copy {
 /// # Safety
 /// `into` is null or has `*len` bytes; `len` is valid.
 pub unsafe fn network_header(fd: c_int, into: *mut c_void, len: *mut u16) -> Answer<c_int> {
-    let (runtime, object) = calls::ours(fd).or_else(|_: Stop| fail(libc::EINVAL))?;
+    let (runtime, object) = ours(fd).or_else(|_: Stop| fail(libc::EINVAL))?;
     if len.is_null() {
         return fail(libc::EINVAL);
     }

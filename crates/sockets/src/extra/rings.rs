@@ -3,11 +3,11 @@
 use crate::abi::{MODIFY_RING_ARM, MODIFY_RING_MODERATION, ModifyRing};
 use crate::address::{self, Named};
 use crate::answer::{Answer, Stop};
-use crate::calls;
 use crate::errno::fail;
 use crate::fd_table;
 use crate::lane::Lane;
 use crate::lane::Moderator;
+use crate::lookup::ours;
 use crate::message;
 use crate::object::{Kind, Object};
 use crate::runtime;
@@ -51,14 +51,14 @@ pub unsafe fn rings_fds(fd: c_int, into: *mut c_int, count: c_int) -> Answer<c_i
 /// # Safety
 /// `to` has `len` bytes.
 pub unsafe fn tx_ring_fd(fd: c_int, to: *const sockaddr, len: socklen_t) -> Answer<c_int> {
-    let (runtime, object) = calls::ours(fd).or_else(|_: Stop| fail(libc::EINVAL))?;
+    let (runtime, object) = ours(fd).or_else(|_: Stop| fail(libc::EINVAL))?;
     if to.is_null() || object.kind() != Kind::Udp {
         return fail(libc::EINVAL);
     }
     message::check(to, len as usize)?;
     // SAFETY: the caller's promise.
     let Named::Inet(to) = (unsafe { address::read(to, len) }) else { return fail(libc::EINVAL) };
-    let way = crate::udp::lane_of(runtime, object, *to.ip()).and_then(descriptor);
+    let way = crate::udp_legs::lane_of(runtime, object, *to.ip()).and_then(descriptor);
     way.ok_or(Stop::Errno(libc::ENODATA))
 }
 

@@ -9,6 +9,7 @@ use crate::errno::fail;
 use crate::filter::{self, datagram_memory};
 use crate::lane::{Inner, Lane, Tx};
 use crate::lent::{Lent, Loan, Memory, Returned};
+use crate::lookup::{hearing, ours};
 use crate::message;
 use crate::object::{Kind, Object};
 use crate::runtime::Runtime;
@@ -49,7 +50,7 @@ pub unsafe fn receive(
 ) -> Answer<ZeroCopied> {
     let forced = flags & MSG_ZCOPY_FORCE != 0;
     let flags = flags & !(MSG_ZCOPY | MSG_ZCOPY_FORCE);
-    let (runtime, object) = calls::hearing(fd)?;
+    let (runtime, object) = hearing(fd)?;
     super::demand(runtime, object, fd);
     let call = Call { runtime, object, fd, buffer: buffer.cast(), size, flags, from, from_len, forced };
     if flags & COPIES == 0 && object.leg().is_some() && matches!(object.kind(), Kind::Udp | Kind::Stream) {
@@ -318,7 +319,7 @@ impl List<'_> {
 /// # Safety
 /// `packets` is a list of `count` packets as recvfrom_zcopy wrote it.
 pub unsafe fn free_packets(fd: c_int, packets: *const c_void, count: size_t) -> Answer<c_int> {
-    let (runtime, object) = calls::ours(fd).or_else(|_: Stop| fail(libc::EINVAL))?;
+    let (runtime, object) = ours(fd).or_else(|_: Stop| fail(libc::EINVAL))?;
     let Some(extra) = object.extra() else {
         return if object.leg().is_some() { fail(libc::ENOENT) } else { fail(libc::EINVAL) };
     };

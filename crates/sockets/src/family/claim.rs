@@ -13,6 +13,7 @@ use crate::offload;
 use crate::runtime::Runtime;
 use crate::tcp;
 use crate::turn::UNDER_WAY_NS;
+use crate::udp_legs;
 use core::sync::atomic::Ordering;
 use sys::Fd;
 
@@ -191,7 +192,8 @@ impl State {
         why: Why,
     ) -> bool {
         if object.kind() == Kind::Udp {
-            offload::expel(runtime, object, why);
+            udp_legs::detach(object);
+            offload::leave(runtime, object, why);
             self.is_everybodys(object);
             return true;
         }

@@ -161,7 +161,7 @@ pub(crate) fn is_shared_out(runtime: &Runtime, listener: &'static Object, fd: c_
     }
     let is_demanded = listener.kind() == Kind::TcpIdle
         || address::of_shadow(&runtime.os, fd)
-            .is_ok_and(|local| crate::carrier::is_demanded(runtime, Role::TcpServer, Some(local), None));
+            .is_ok_and(|local| crate::offload::is_demanded(runtime, Role::TcpServer, Some(local), None));
     listener.is_demanded.store(is_demanded, Ordering::Relaxed);
     if listener.kind() == Kind::TcpIdle {
         counts::begins_in_kernel(listener.counts());

@@ -23,7 +23,7 @@ use crate::object::{Kind, Object};
 use crate::runtime::Runtime;
 use crate::tcp::{self, Moved};
 use crate::turn::await_under_way;
-use crate::udp;
+use crate::udp_legs;
 pub(crate) use claim::Patience;
 use claim::{Channel, Claimable};
 use core::sync::atomic::{AtomicBool, Ordering};
@@ -173,7 +173,7 @@ impl Family {
             return false;
         }
         if object.kind() == Kind::Udp {
-            udp::detach(object);
+            udp_legs::detach(object);
             state.is_everybodys(object);
             return false;
         }

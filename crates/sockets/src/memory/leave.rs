@@ -5,10 +5,10 @@
 
 use super::{Bell, after, drop_bell, meet, room};
 use crate::answer::{Answer, Stop, Why};
-use crate::carrier;
 use crate::counts;
 use crate::errno::fail;
 use crate::fd_table;
+use crate::object::holders;
 use crate::object::room::{Way, one_less};
 use crate::object::{Kind, Object};
 use crate::runtime::Runtime;
@@ -333,7 +333,7 @@ pub(crate) fn close(object: &'static Object, fd: c_int) {
     if is_counted {
         one_less();
     }
-    carrier::leave(object);
+    holders::leave(object);
 }
 
 fn end(joined: &mut Joined, resets: bool) {

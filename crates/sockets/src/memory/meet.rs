@@ -9,13 +9,13 @@
 
 use super::{Bell, after, place, room};
 use crate::answer::Why;
-use crate::carrier;
 use crate::counts;
 use crate::describe;
 use crate::fd_table;
 use crate::object::price::{self, Role};
 use crate::object::room::{COUNT, Inner, Room, Way, one_less};
 use crate::object::{Kind, Object};
+use crate::object::{holders, in_flight};
 use crate::runtime::Runtime;
 use crate::wait::LOOK_NS;
 use ::memory::{Apart, Meeting, Progress};
@@ -198,7 +198,7 @@ fn look(runtime: &'static Runtime, object: &'static Object, fd: c_int, room: &'s
             || is_paced(fd)
             || is_told_by_signals(fd)
     };
-    if !is_due || stays() || !carrier::is_alone(object) || !object.begin_move() {
+    if !is_due || stays() || !holders::is_alone(object) || !object.begin_move() {
         return;
     }
     let mut became = Kind::Carried;
@@ -245,11 +245,11 @@ fn options_of(object: &Object, fd: c_int) {
         sys::socket::option(fd, libc::SOL_SOCKET, libc::SO_LINGER, [0; 2]).unwrap_or([0; 2]);
     object.control.lock().linger = (on != 0).then_some(seconds.max(0) as u32);
     if sys::socket::option(fd, libc::SOL_SOCKET, libc::SO_PEEK_OFF, -1i32).is_ok_and(|offset| offset >= 0) {
-        carrier::stays(object, Verdict::PeekOffset);
+        in_flight::stays(object, Verdict::PeekOffset);
     }
     // The reset that follows the FIN at once.
     if sys::socket::option(fd, libc::IPPROTO_TCP, libc::TCP_LINGER2, 0i32).is_ok_and(|linger| linger < 0) {
-        carrier::stays(object, Verdict::OptionOfTheKernel);
+        in_flight::stays(object, Verdict::OptionOfTheKernel);
     }
 }
 

@@ -1,4 +1,4 @@
-//! A socket's part in multicast: what it has joined, and its way out to groups; `udp/multicast.rs` acts by it.
+//! A socket's part in multicast: what it has joined, and its way out to groups; `udp_legs/multicast.rs` acts by it.
 
 use super::Empty;
 use core::net::Ipv4Addr;

@@ -1,7 +1,7 @@
 //! Values of options, as the kernel reads them.
 
 use super::table::{SO_RCVTIMEO_NEW, SO_SNDTIMEO_NEW};
-use crate::udp::multicast;
+use crate::udp_legs::multicast;
 use libc::{c_int, c_void, socklen_t};
 use stack::tcp::Congestion;
 
@@ -38,12 +38,6 @@ pub(super) unsafe fn accepted<'a>(
 
 /// TCP_CA_NAME_MAX, without the NUL.
 const CONGESTION_MAX: usize = 15;
-
-/// A value as the kernel reads it: an int, or one byte of what is shorter. (Where it takes nothing shorter it refused.)
-pub(crate) fn word_of(bytes: &[u8]) -> Option<c_int> {
-    let byte = || bytes.first().map(|byte| c_int::from(*byte));
-    bytes.first_chunk::<4>().map(|four| c_int::from_ne_bytes(*four)).or_else(byte)
-}
 
 /// A struct timeval as nanoseconds; 0: none.
 pub(super) fn span_of(bytes: &[u8]) -> u64 {

@@ -92,7 +92,7 @@ fn accept_in_kernel(
     };
     match accepted? {
         Ok(accepted) => {
-            crate::calls::recycled(accepted);
+            crate::closing::recycled(accepted);
             Some(Ok(accepted))
         }
         Err(libc::EAGAIN) => None,
@@ -163,7 +163,7 @@ fn take(
     // The exact flow, so that the connection outlives its listener. A full map leaves it to the listener's entry.
     let _ = offload::steer(object, lane, 0, libc::IPPROTO_TCP as u8, local, Some(remote));
     object.set_kind(Kind::Stream);
-    crate::calls::recycled(fd);
+    crate::closing::recycled(fd);
     fd_table::enter_socket(fd, object);
     Some(name.write(remote).map(|()| fd))
 }

@@ -22,7 +22,7 @@ pub(crate) use listen::listen;
 pub(crate) use port::reuse_asked;
 pub(crate) use recv::recv;
 pub(crate) use repair::{Moved, put_back, to_carried, to_kernel};
-pub(crate) use send::{send, send_fetched, send_file};
+pub(crate) use send::{send, send_fetched};
 pub(crate) use spares::{SPARES, Spare};
 pub(crate) use splice::Splice;
 

@@ -14,6 +14,7 @@ use crate::object::in_flight::InFlight;
 use crate::offload;
 use crate::runtime::Runtime;
 use crate::spin::Budget;
+use crate::udp_legs::way_to;
 use crate::wait::block::{self, Stopped, Wait};
 use config::Role;
 use core::sync::atomic::Ordering;
@@ -203,7 +204,7 @@ fn route(
     }
     let local = object.control.lock().local;
     let decided = offload::allowed(runtime, Role::UdpSender, local, Some(to))
-        .and_then(|()| super::way_to(runtime, object, *to.ip()));
+        .and_then(|()| way_to(runtime, object, *to.ip()));
     match decided {
         Ok((lane, source)) => {
             let words = u64::from(u32::from(*to.ip())) << 32 | u64::from(u32::from(source));

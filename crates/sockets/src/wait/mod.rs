@@ -1,6 +1,6 @@
 //! Waiting: all blocking of the library is here.
 //!
-//! `block.rs` spins, then sleeps, for every call; `poll.rs`, `select.rs` and `epoll/` compute readiness over our
+//! `block.rs` spins, then sleeps, for every call; `poll.rs` and `epoll/` compute readiness over our
 //! sockets and the kernel's; `object/watch.rs` wakes those who sleep when another thread's turn made their socket
 //! ready; `moves.rs` wakes them when something else carries their socket from now on, and `in_kernel.rs` is how they
 //! sleep while the kernel does; `presence.rs` is what others know of a wait, until it ends or a signal handler runs.
@@ -12,7 +12,6 @@ pub(crate) mod moves;
 pub(crate) mod poll;
 mod polled;
 pub(crate) mod presence;
-pub(crate) mod select;
 pub(crate) mod waker;
 
 use crate::lane::Lane;

@@ -6,7 +6,6 @@ use super::in_kernel;
 use super::moves::Watched;
 use super::{LOOK_NS, Lanes, is_active, ready, shadow_contributes};
 use crate::answer::{Answer, Stop, Why};
-use crate::calls;
 use crate::counts;
 use crate::errno::fail;
 use crate::fd_table::{self, Entry};
@@ -16,17 +15,6 @@ use crate::runtime::Runtime;
 use core::cell::Cell;
 use core::sync::atomic::{AtomicU32, Ordering};
 use libc::pollfd;
-
-/// What a wait says about a descriptor that is polled: the child of a fork uses it, and a set is watched from outside.
-pub(crate) fn prepare(runtime: &'static Runtime, fd: i32) {
-    if let Ok((_, object)) = calls::hearing(fd) {
-        object.is_polled.store(true, Ordering::Relaxed);
-    }
-    if let Some(set) = fd_table::epoll(fd) {
-        set.before_wait(runtime);
-        set.mark_nested();
-    }
-}
 
 /// Waits until one of `fds` is ready. The three-way answer: `Kernel` if none is ours.
 pub(crate) fn poll(

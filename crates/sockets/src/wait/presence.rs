@@ -11,7 +11,7 @@
 //! As a handler finds an empty list, there is one call in it at any time.
 
 use super::epoll::Set;
-use crate::calls;
+use crate::closing;
 use crate::lane::Lane;
 use crate::object::Object;
 use core::cell::{Cell, RefCell};
@@ -49,7 +49,7 @@ impl Mark {
             Mark::Uses(object) => {
                 let is_last = object.users.fetch_sub(1, Ordering::SeqCst) == 1;
                 if is_last && object.ending.swap(false, Ordering::SeqCst) {
-                    calls::end_deferred(object);
+                    closing::end_deferred(object);
                 }
             }
             Mark::SleepsFor(object, eventfd) => object.watch.remove_sleeper(eventfd),

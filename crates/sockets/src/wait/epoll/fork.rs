@@ -6,13 +6,9 @@
 //! registered. Its connections are claimed from the parent then.
 
 use super::Set;
-use crate::fd_table::{self, Entry};
-use crate::object::Kind;
 use crate::object::set::{Held, Registered, Relations};
-use crate::runtime::Runtime;
-use crate::{Stop, calls};
 use core::sync::atomic::Ordering;
-use libc::{EPOLL_CTL_ADD, c_int, epoll_event};
+use libc::c_int;
 use std::ffi::CString;
 
 /// How much of /proc/self/fdinfo is read: some ten thousand descriptors of one set.
@@ -39,72 +35,6 @@ impl Set {
         self.has_held.store(!held.is_empty(), Ordering::Relaxed);
         self.is_parents.store(true, Ordering::Relaxed);
     }
-
-    /// In the child of a fork: makes the set the child's own.
-    #[cold]
-    pub(crate) fn part(&'static self, runtime: &'static Runtime) {
-        let mut held = self.held.lock();
-        if !self.is_parents.load(Ordering::Relaxed) {
-            return;
-        }
-        self.has_held.store(false, Ordering::Relaxed);
-        let number = self.fd.load(Ordering::Relaxed);
-        let own = registered(number).and_then(|all| Some((all, sys::poll::epoll().ok()?)));
-        let Some((all, own)) = own else {
-            // Heard through the kernel, whose set it stays.
-            let parents: Vec<Held> = held.drain(..).collect();
-            drop(held);
-            for held in parents.iter().filter(|held| held.object.kind() == Kind::Inherited) {
-                let _ = calls::hearing(held.registered.fd);
-            }
-            return;
-        };
-        for fd in (0..fd_table::end()).filter(|fd| names(*fd, self)) {
-            let flags = sys::fd::fcntl(fd, libc::F_GETFD, 0).unwrap_or(0);
-            let cloexec = if flags & libc::FD_CLOEXEC != 0 { libc::O_CLOEXEC } else { 0 };
-            runtime.os.duplicate_onto(own.raw(), fd, cloexec);
-        }
-        let private = self.secret.swap(0, Ordering::Relaxed);
-        self.wake.store(-1, Ordering::Relaxed);
-        *self.side.lock() = None;
-        self.is_parents.store(false, Ordering::Relaxed);
-        let parents: Vec<Held> = held.drain(..).collect();
-        // Handlers may run while a connection is claimed.
-        drop(held);
-        let held = parents;
-        let is_held = |fd| held.iter().any(|held| held.registered.fd == fd);
-        for one in all.iter().filter(|one| one.data != private && !is_held(one.fd)) {
-            if let Some(inner) = fd_table::epoll(one.fd) {
-                inner.before_wait(runtime);
-            }
-            self.register_anew(runtime, one);
-        }
-        for Held { registered, disarmed, .. } in held {
-            let _ = calls::hearing(registered.fd);
-            self.register_anew(runtime, &registered);
-            let mut items = self.items.lock();
-            if let Some(slot) = fd_table::socket(registered.fd)
-                .filter(|_| disarmed)
-                .and_then(|object| items.slot_of(object, registered.fd))
-                && let Some(item) = items.get_mut(slot)
-            {
-                item.disarmed = true;
-            }
-        }
-    }
-
-    fn register_anew(&'static self, runtime: &Runtime, one: &Registered) {
-        let os = &runtime.os;
-        let event = epoll_event { events: one.events, u64: one.data };
-        if let Err(Stop::Kernel(_)) = self.control(os, EPOLL_CTL_ADD, one.fd, Some(event)) {
-            let number = self.fd.load(Ordering::Relaxed);
-            let _ = os.epoll_control(number, EPOLL_CTL_ADD, one.fd, one.events, one.data);
-        }
-    }
-}
-
-fn names(fd: c_int, set: &Set) -> bool {
-    matches!(fd_table::entry(fd), Some(Entry::Epoll(known)) if core::ptr::eq(known, set))
 }
 
 /// Whether a descriptor that reports once has done so in the kernel's set.
@@ -116,7 +46,7 @@ pub(super) fn is_disarmed(epoll: c_int, fd: c_int) -> Option<bool> {
 }
 
 /// What the kernel has in a set.
-fn registered(epoll: c_int) -> Option<Vec<Registered>> {
+pub(crate) fn registered(epoll: c_int) -> Option<Vec<Registered>> {
     let path = CString::new(format!("/proc/self/fdinfo/{epoll}")).ok()?;
     let bytes = sys::file::read_whole(&path, REGISTERED_MAX).ok()?;
     let text = core::str::from_utf8(&bytes).ok()?;
@@ -137,6 +67,7 @@ fn parse(line: &str) -> Option<Registered> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use libc::{EPOLL_CTL_ADD, epoll_event};
 
     #[test]
     fn what_is_registered_in_a_set_is_read_back() {

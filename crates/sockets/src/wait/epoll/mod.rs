@@ -26,16 +26,16 @@ use control::Because;
 
 pub(crate) use crate::object::set::{Set, lock_free};
 pub(crate) use bells::{drop_bell, look_at};
+pub(crate) use fork::registered;
 pub use straight::{InKernel, waited};
 pub(crate) use wait::wait;
 
 use crate::answer::{Answer, Stop};
-use crate::fd_table;
 use crate::lane::Lane;
 use crate::object::Object;
 use crate::object::set::{Side, epoll_bits};
 use crate::os::Os;
-use crate::runtime::{self, Runtime};
+use crate::runtime::{self};
 use crate::wait::Lanes;
 use core::sync::atomic::{Ordering, fence};
 
@@ -48,20 +48,6 @@ const WAITS_WITHOUT: u32 = 64;
 const WOKEN_MOST: u32 = 16;
 
 impl Set {
-    /// What a wait says about the set's sockets: the child of a fork uses them.
-    pub(crate) fn before_wait(&'static self, runtime: &'static Runtime) {
-        if self.has_held.load(Ordering::Relaxed) {
-            self.part(runtime);
-        }
-    }
-
-    /// Before the set changes: one of ours must not come into a set of the parent.
-    pub(crate) fn before_change(&'static self, runtime: &'static Runtime, fd: i32) {
-        if self.is_parents.load(Ordering::Relaxed) && fd_table::entry(fd).is_some() {
-            self.part(runtime);
-        }
-    }
-
     /// Another set, or poll, watches this one: from now on its descriptor is readable only if something in it is ready,
     /// not when packets wait. Those who sleep on it watch the lanes themselves.
     pub(crate) fn mark_nested(&self) {

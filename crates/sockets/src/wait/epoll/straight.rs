@@ -2,7 +2,7 @@
 //! it. A handler that leaves the wait by siglongjmp leaves the count: then one thread more is woken than waits.
 
 use super::Set;
-use crate::carrier::Straight;
+use crate::answer::Straight;
 use crate::counts;
 use crate::fd_table::{self, Entry};
 use core::cell::Cell;

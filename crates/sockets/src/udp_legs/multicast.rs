@@ -14,9 +14,9 @@ use crate::answer::{Answer, Why};
 use crate::counts;
 use crate::fd_table;
 use crate::lane::Lane;
+use crate::message::word_of;
 use crate::object::{Control, Kind, Membership, Object};
 use crate::offload;
-use crate::options::word_of;
 use crate::runtime::Runtime;
 use crate::wait::moves;
 use config::Role;
@@ -264,7 +264,7 @@ fn look_again(
     bound: &Bound,
     chosen: impl Fn(&Membership) -> bool,
 ) {
-    if crate::carrier::waits(object) {
+    if super::waits(object) {
         return;
     }
     let (groups, local) = {

@@ -1,10 +1,11 @@
 //! select(2) and pselect(2), by way of poll.
 
-use super::poll;
 use crate::answer::{Answer, Stop, Why};
 use crate::errno::fail;
 use crate::fd_table;
+use crate::parting::prepare;
 use crate::runtime::Runtime;
+use crate::wait::poll;
 use libc::{fd_set, pollfd};
 
 /// A descriptor set of the application, of `count` bits; absent sets are null.
@@ -63,7 +64,7 @@ pub(crate) unsafe fn pselect(
             continue;
         }
         any_ours |= fd_table::entry(fd as i32).is_some();
-        poll::prepare(runtime, fd as i32);
+        prepare(runtime, fd as i32);
         // POLLRDNORM and POLLWRNORM stand for select's idea of ready; HUP and ERR are always told.
         let events = [(r, libc::POLLIN), (w, libc::POLLOUT), (x, libc::POLLPRI)];
         let events = events.iter().filter(|(on, _)| *on).fold(0, |bits, (_, bit)| bits | bit);

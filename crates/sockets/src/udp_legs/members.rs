@@ -1,6 +1,5 @@
 //! Who on this host hears a group: the kernel's tables of UDP sockets and of multicast memberships.
 
-use crate::carrier;
 use crate::fd_table;
 use crate::locks::Rank;
 use crate::object::{Kind, Object};
@@ -45,7 +44,7 @@ impl Endpoints {
         let of_socket = |fd: c_int| {
             let object = fd_table::socket(fd)?;
             let is_first = object.fd.load(Ordering::Relaxed) == fd && object.kind() == Kind::Udp;
-            if is_first && !carrier::waits(object) { hears_by_engine(object) } else { None }
+            if is_first && !super::waits(object) { hears_by_engine(object) } else { None }
         };
         Some(Endpoints { all, ours: (0..fd_table::end()).filter_map(of_socket).collect() })
     }
