@@ -140,10 +140,11 @@ fn outside(body: &mut dyn FnMut()) {
     opening(body);
 }
 
-/// From now on the program may be confined, and is worth an unwinder.
+/// From now on the program may be confined, and is worth an unwinder; and work goes on in the background.
 fn opened() {
     farewell::arm();
     unwind::prepare();
+    sockets::calls::opened();
 }
 
 pub(crate) const OS: Os = Os {

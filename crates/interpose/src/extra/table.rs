@@ -9,6 +9,7 @@ use libc::{c_char, c_int, c_uint, c_void, pthread_t, size_t, sockaddr, socklen_t
 use sockets::abi::{
     Buff, Completion, MSG_ZCOPY, MSG_ZCOPY_FORCE, PacketDescription, ReceiveCallback, RingType,
 };
+use sockets::calls;
 use sockets::extra::{self, ZeroCopied};
 use sockets::{Answer, Stop};
 
@@ -131,7 +132,9 @@ unsafe extern "C-unwind" fn recvfrom_zcopy(
         }
         // SAFETY: the application's arguments, as recvfrom(2) demands.
         match unsafe { extra::receive(fd, buffer, size, asked, from, from_len) }? {
-            ZeroCopied::Copied(bytes) => Ok(bytes),
+            ZeroCopied::Ended => Ok(0),
+            // SAFETY: as above.
+            ZeroCopied::ToCopy => unsafe { calls::recvfrom(fd, buffer, size, plain, from, from_len) },
             ZeroCopied::Lent(bytes, truncated) => {
                 told |= MSG_ZCOPY | if truncated { libc::MSG_TRUNC } else { 0 };
                 Ok(bytes)

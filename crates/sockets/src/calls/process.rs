@@ -38,6 +38,13 @@ pub fn start(product: Product, os: Os) -> bool {
     !runtime.sdp.as_ref().is_some_and(Sdp::rests)
 }
 
+/// A lane was opened: the background thread is started on the first one, and told of further ones.
+pub fn opened() {
+    if let Some(runtime) = runtime::get() {
+        worker::wake_or_start(runtime);
+    }
+}
+
 /// VMA_HANDLE_SIGSEGV.
 pub fn tells_of_crashes() -> bool {
     runtime::get().is_some_and(|runtime| runtime.parameters.handle_sigsegv)

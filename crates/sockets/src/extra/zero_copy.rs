@@ -3,7 +3,6 @@
 use crate::abi::{MSG_ZCOPY, MSG_ZCOPY_FORCE, Packet};
 use crate::address;
 use crate::answer::{Answer, Stop};
-use crate::calls;
 use crate::counts;
 use crate::errno::fail;
 use crate::filter::{self, datagram_memory};
@@ -32,8 +31,10 @@ const PIECE: usize = size_of::<iovec>();
 pub enum ZeroCopied {
     /// The buffer holds a list of packets with so many bytes; with `true` it had no room for all pieces of one.
     Lent(ssize_t, bool),
-    /// The buffer holds the bytes themselves; nothing is lent.
-    Copied(ssize_t),
+    /// Nothing is lent, and no bytes came: the end of a stream.
+    Ended,
+    /// Nothing is lent: an ordinary receive has the bytes.
+    ToCopy,
 }
 
 /// recvfrom_zcopy.
@@ -52,7 +53,7 @@ pub unsafe fn receive(
     let flags = flags & !(MSG_ZCOPY | MSG_ZCOPY_FORCE);
     let (runtime, object) = hearing(fd)?;
     super::demand(runtime, object, fd);
-    let call = Call { runtime, object, fd, buffer: buffer.cast(), size, flags, from, from_len, forced };
+    let call = Call { runtime, object, fd, buffer: buffer.cast(), size, flags, from, from_len };
     if flags & COPIES == 0 && object.leg().is_some() && matches!(object.kind(), Kind::Udp | Kind::Stream) {
         message::check_room(buffer, size)?;
         let least = HEAD + PACKET + if object.kind() == Kind::Stream { PIECE } else { 0 };
@@ -67,8 +68,8 @@ pub unsafe fn receive(
             return answer;
         }
     }
-    // SAFETY: as above.
-    unsafe { call.copy() }
+    // An ordinary receive, which is not wanted by all.
+    if forced { fail(libc::EIO) } else { Ok(ZeroCopied::ToCopy) }
 }
 
 struct Call {
@@ -80,7 +81,6 @@ struct Call {
     flags: c_int,
     from: *mut sockaddr,
     from_len: *mut socklen_t,
-    forced: bool,
 }
 
 /// One look.
@@ -92,18 +92,6 @@ enum Found {
 }
 
 impl Call {
-    /// An ordinary receive.
-    unsafe fn copy(&self) -> Answer<ZeroCopied> {
-        if self.forced {
-            return fail(libc::EIO);
-        }
-        // SAFETY: the caller's promise.
-        unsafe {
-            calls::recvfrom(self.fd, self.buffer.cast(), self.size, self.flags, self.from, self.from_len)
-        }
-        .map(ZeroCopied::Copied)
-    }
-
     /// `None`: only a copy will do.
     unsafe fn lend(&self) -> Option<Answer<ZeroCopied>> {
         // SAFETY: the caller's promise.
@@ -217,7 +205,7 @@ impl Call {
         lane.note(inner, now);
         match result {
             Ok(None) => Found::ToCopy,
-            Ok(Some(0)) => Found::Done(Ok(ZeroCopied::Copied(0))),
+            Ok(Some(0)) => Found::Done(Ok(ZeroCopied::Ended)),
             Ok(Some(bytes)) => {
                 let peer = self.object.control.lock().remote.or_else(|| inner.stack.remote(id));
                 let peer = peer.unwrap_or(Endpoint::new(core::net::Ipv4Addr::UNSPECIFIED, 0));

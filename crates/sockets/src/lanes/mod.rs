@@ -10,7 +10,7 @@ use crate::answer::Why;
 use crate::lane::Lane;
 use crate::lane::capture;
 use crate::runtime::{Asked, LANES_MAX, Runtime};
-use crate::{address, device, keeper, worker};
+use crate::{address, device, keeper};
 use config::ExceptionHandling;
 use core::net::{Ipv4Addr, SocketAddrV4};
 use core::sync::atomic::{AtomicPtr, AtomicUsize, Ordering};
@@ -58,10 +58,7 @@ impl Runtime {
         links.push((index, known));
         drop(links);
         match &opened {
-            Ok(_) => {
-                (self.os.opened)();
-                worker::wake_or_start(self);
-            }
+            Ok(_) => (self.os.opened)(),
             Err(why)
                 if self.parameters.exception_handling == ExceptionHandling::Exit && !why.is_ordinary() =>
             {
@@ -161,8 +158,16 @@ impl Runtime {
         if let Some(known) = known() {
             return known;
         }
-        let _links = self.links.lock();
-        known().or_else(|| self.open_beside(first, number)).unwrap_or(first)
+        let links = self.links.lock();
+        if let Some(known) = known() {
+            return known;
+        }
+        let opened = self.open_beside(first, number);
+        drop(links);
+        if opened.is_some() {
+            (self.os.opened)();
+        }
+        opened.unwrap_or(first)
     }
 
     /// The lane of a lane's interface to which the calling thread's connections go, if it is another one.
@@ -188,10 +193,7 @@ impl Runtime {
         };
         let opened = sys::thread::with_room(open);
         match opened {
-            Some(lane) => {
-                logger::debug!("{}: lane {number} of it is open", lane.name);
-                worker::wake_or_start(self);
-            }
+            Some(lane) => logger::debug!("{}: lane {number} of it is open", lane.name),
             None => {
                 first.is_last.store(true, Ordering::Relaxed);
                 logger::warning!(
