@@ -231,7 +231,8 @@ pub(crate) fn of_shadow(os: &crate::os::Os, fd: i32) -> Answer<SocketAddrV4> {
     match kernel_name(os.getsockname, fd) {
         Some(Some(endpoint)) => Ok(endpoint),
         Some(None) => Err(Stop::Kernel(Why::NotOurs)),
-        None => fail(os.errno()),
+        // SAFETY: reads a thread-local.
+        None => fail(unsafe { (os.errno)() }),
     }
 }
 

@@ -83,8 +83,8 @@ pub struct Os {
     /// Runs the application's own code (a callback that it registered), in which signal handlers may run and which may
     /// call back into everything or never return: hold no lock and no borrow.
     pub outside: fn(&mut dyn FnMut()),
-    /// A lane was opened: the process has sockets whose peers must be told when it ends ([`crate::calls::exiting`]), and
-    /// a background thread ([`crate::calls::opened`]). Called for each lane.
+    /// A lane was opened: the process has sockets whose peers must be told when it ends ([`crate::calls::exiting`]),
+    /// and a background thread ([`crate::calls::opened`]). Called for each lane.
     pub opened: fn(),
     /// Whether the program has rings of io_uring whose requests are not seen. Looks at every descriptor.
     pub has_unseen_rings: fn() -> bool,

@@ -9,6 +9,7 @@ use crate::build;
 
 mod floors;
 pub(crate) mod licences;
+mod rooms;
 mod tidy;
 
 pub(crate) fn run(words: &[String]) -> Result<ExitCode> {
@@ -30,6 +31,7 @@ pub(crate) fn run(words: &[String]) -> Result<ExitCode> {
     println!("== structure");
     let mut findings = tidy::findings(&build::root())?;
     findings.extend(floors::findings(&build::root())?);
+    findings.extend(rooms::findings(&build::root())?);
     findings.extend(licences::findings()?);
     for finding in &findings {
         println!("{finding}");

@@ -108,7 +108,7 @@ pub(super) fn findings(root: &Path) -> Result<Vec<Finding>> {
 }
 
 /// Every file with one of the endings in `folders` and below, in order.
-fn files_in(root: &Path, folders: &[&str], endings: &[&str]) -> Result<Vec<PathBuf>> {
+pub(super) fn files_in(root: &Path, folders: &[&str], endings: &[&str]) -> Result<Vec<PathBuf>> {
     let mut found = Vec::new();
     let mut folders: Vec<PathBuf> = folders.iter().map(|folder| root.join(folder)).collect();
     while let Some(folder) = folders.pop() {
