@@ -4,18 +4,17 @@
 mod table;
 mod value;
 
-use crate::message::word_of;
-use crate::udp_legs;
-
 use crate::answer::{Answer, Stop, Why};
 use crate::errno::fail;
 use crate::expel::expel;
 use crate::extra;
 use crate::family::FAMILY;
 use crate::lane::Tx;
+use crate::message::word_of;
 use crate::object::{Kind, Object, in_flight};
 use crate::runtime::Runtime;
 use crate::udp::ancillary;
+use crate::udp_legs;
 use crate::{memory, message, offload, tcp, tcp_info};
 use core::sync::atomic::Ordering;
 use core::time::Duration;

@@ -9,9 +9,8 @@
 
 pub(crate) mod sharing;
 
-use sharing::Processor;
-
 use core::sync::atomic::{AtomicU32, Ordering};
+use sharing::Processor;
 
 /// A loop of polling costs about this much; VMA_RX_POLL counts loops.
 const LOOP_NS: u64 = 100;

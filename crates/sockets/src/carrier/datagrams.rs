@@ -18,7 +18,7 @@ use crate::offload::is_demanded;
 use crate::opening::OPENING;
 use crate::runtime::Runtime;
 use crate::threads::THREADS;
-use crate::udp_legs::{self as udp, waits};
+use crate::udp_legs::{self, waits};
 use crate::wait::moves;
 use config::{Carrier, Role};
 use core::sync::atomic::{Ordering, fence};
@@ -183,7 +183,7 @@ fn to_kernel(runtime: &'static Runtime, object: &'static Object) -> bool {
                 to_kernel(runtime, other);
             }
         }
-        udp::detach(object);
+        udp_legs::detach(object);
         object.traffic.clear();
         object.price.store(0, Ordering::Relaxed);
         object.is_carried_again();
@@ -198,7 +198,7 @@ pub(super) fn follow_thread(runtime: &'static Runtime, object: &'static Object, 
     let Some((lane, _)) = object.leg() else { return };
     if !runtime.allocation.is_elsewhere(lane.number, &object.strangers)
         || object.extra().is_some()
-        || udp::has_company(object)
+        || udp_legs::has_company(object)
         || has_place(object)
         // What waits of a group would be lost on the way.
         || object.control.lock().multicast.has_groups()
@@ -209,7 +209,7 @@ pub(super) fn follow_thread(runtime: &'static Runtime, object: &'static Object, 
     // One thread moves it.
     let alone = InFlight::alone(object);
     if alone.is_some() && object.leg().is_some() {
-        udp::change_lanes(runtime, object);
+        udp_legs::change_lanes(runtime, object);
         logger::debug!("fd {fd}: its datagrams go by the lane of the thread that uses it");
     }
 }
@@ -322,7 +322,7 @@ fn stand(
     }
     object.control.lock().local = Some(local);
     counts::named(object.counts(), local, remote);
-    match udp::stand_late(runtime, object, local, remote) {
+    match udp_legs::stand_late(runtime, object, local, remote) {
         true => Ok(()),
         // It was told, and is the kernel's alone.
         false => Err(Refusal::Never(Verdict::NotTold)),
@@ -353,7 +353,7 @@ fn links(
     if let Some(group) = remote.filter(|remote| remote.ip().is_multicast()) {
         return Ok(vec![way(*group.ip())?.link]);
     }
-    let mut links = udp::multicast::links(object);
+    let mut links = udp_legs::multicast::links(object);
     if local.ip().is_unspecified() {
         links.extend(runtime.links_for_any());
     } else if !local.ip().is_multicast() {

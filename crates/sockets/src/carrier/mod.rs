@@ -7,13 +7,14 @@
 //! ```
 //!
 //! `to_wire.rs` reads a connection out of the kernel's socket (`read_out.rs`) and has the engine go on; `tcp/repair.rs`
-//! is the way back. Who sleeps on the socket meanwhile is told by `wait/moves.rs`. `across.rs` has the calls that
-//! move data, part by part (`part.rs`) if the connection moves under them, and `carried.rs` their parts on what the
-//! kernel carries, which are counted there (`object/in_flight.rs`); `judge.rs` says when a connection moves, and
-//! `demanded.rs` what does not wait for that. `threads.rs` tries both where several threads use connections, or one
-//! shares its processor, `trial.rs` compares. `straight.rs` has calls on what stays in the kernel. `object/holders.rs`
-//! and `forking.rs` know what several processes have, `same_port.rs` what several UDP sockets of one do, `opening.rs`
-//! opens interfaces beside the program.
+//! is the way back. Who sleeps on the socket meanwhile is told by `wait/moves.rs`. `across.rs` has the calls that move
+//! data, part by part if the connection moves under them, `carried.rs` their parts on what the kernel carries, and
+//! `file.rs` those that send a file; `judge.rs` says when a connection moves, `datagrams.rs` when a UDP socket does,
+//! and `demanded.rs` what does not wait for that. `straight.rs` has calls on what stays in the kernel. `forking.rs`
+//! knows what several processes have, `same_port.rs` what several UDP sockets of one do.
+//!
+//! Below this room: what a part is (`part.rs`), who is in the kernel with a socket (`object/in_flight.rs`), which
+//! carrier threads do better by (`threads.rs`), interfaces that open beside the program (`opening.rs`).
 
 mod across;
 mod carried;

@@ -6,7 +6,7 @@
 
 use crate::fd_table;
 use crate::object::{Kind, Object};
-use crate::udp_legs::{self as udp, waits};
+use crate::udp_legs::{self, waits};
 use core::sync::atomic::Ordering;
 use libc::c_int;
 use std::net::SocketAddrV4;
@@ -26,7 +26,7 @@ pub(super) fn connected_in_kernel(object: &'static Object, at: SocketAddrV4) -> 
 /// comes for those, whoever else does.
 pub(super) fn is_one_of_several(object: &Object, fd: c_int, local: SocketAddrV4) -> bool {
     let shares = || sys::socket::option(fd, libc::SOL_SOCKET, libc::SO_REUSEPORT, 0 as c_int);
-    udp::has_company(object)
+    udp_legs::has_company(object)
         && !local.ip().is_multicast()
         && !object.control.lock().multicast.has_groups()
         && shares().is_ok_and(|shares| shares != 0)
@@ -38,7 +38,7 @@ fn others(
     at: SocketAddrV4,
     wanted: impl Fn(&'static Object, bool) -> bool,
 ) -> Vec<&'static Object> {
-    if !udp::has_company(object) {
+    if !udp_legs::has_company(object) {
         return Vec::new();
     }
     let hears = |local: &SocketAddrV4| {

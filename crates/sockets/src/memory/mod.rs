@@ -8,7 +8,7 @@
 //! ```
 //!
 //! `meet.rs` says when a connection looks for its other side, and makes it [`Kind::Memory`]: after how many calls
-//! (`price.rs`), and which connections do so that no rule names (`place.rs`); `data.rs` sends and
+//! (`object/price.rs`), and which connections do so that no rule names (`place.rs`); `data.rs` sends and
 //! receives; `ready.rs` tells readiness, and what those who sleep sleep on; `leave.rs` goes back to the kernel's
 //! socket, and ends; `judge.rs` says who is better carried there.
 //!

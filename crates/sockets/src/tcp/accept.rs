@@ -1,8 +1,7 @@
 //! accept(2): connections of the engine first, then those that came through the kernel.
 
-use crate::address::Wanted;
-
 use super::spares::SPARES;
+use crate::address::Wanted;
 use crate::answer::{Answer, Stop, Why};
 use crate::errno::fail;
 use crate::fd_table;

@@ -28,7 +28,6 @@ pub(crate) use splice::Splice;
 
 use crate::address::{self, Given};
 use crate::answer::{Answer, Stop, Why};
-
 use crate::object::Object;
 use crate::runtime::Runtime;
 use core::sync::atomic::Ordering;

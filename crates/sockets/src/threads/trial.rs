@@ -1,6 +1,6 @@
 //! A trial: by which carrier a process gets more done. Windows of the one and of the other follow each other, and what
 //! connections carried in each is compared. Pure: time and work in, whose window it is out (`threads.rs` measures, and
-//! `judge.rs` moves connections).
+//! `carrier/judge.rs` moves connections).
 //!
 //! The kernel is measured alone first, before anything is steered: with the program on the interface its packets pay
 //! for that, and it would be found slower than it is without us. What that costs is remembered for the windows of

@@ -16,7 +16,7 @@ use libc::c_int;
 use stack::Ready;
 
 /// One epoll set. Type-stable like objects: made once, reused, never freed. What a wait needs that is the kernel's own
-/// is in one line of the cache (`straight.rs`).
+/// is in one line of the cache (`wait/epoll/straight.rs`).
 #[repr(C, align(64))]
 pub(crate) struct Set {
     /// The word under which the private set is registered; 0 before.
@@ -33,7 +33,7 @@ pub(crate) struct Set {
     pub has_inner: AtomicBool,
     /// The kernel owes something.
     pub owes: AtomicBool,
-    /// In the child of a fork, until it parts from the parent's set (see `fork.rs`): the sockets that it held.
+    /// In the child of a fork, until it parts from the parent's set (`wait/epoll/fork.rs`): the sockets that it held.
     pub has_held: AtomicBool,
     /// The kernel's set is the parent's.
     pub is_parents: AtomicBool,
@@ -62,7 +62,7 @@ pub(crate) struct Set {
     pub settling: sys::Mutex<Owed>,
     /// Connections in memory among them.
     pub bells: bells::Bells,
-    /// In the child of a fork, until it parts from the parent's set (see `fork.rs`): the sockets that it held.
+    /// In the child of a fork, until it parts from the parent's set (`wait/epoll/fork.rs`): the sockets that it held.
     pub held: sys::Mutex<Vec<Held>>,
 }
 
