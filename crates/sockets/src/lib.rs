@@ -3,6 +3,8 @@
 //! `interpose` calls [`calls`], one function per intercepted libc call with the same arguments, and gets a three-way
 //! [`Answer`]: done, an errno, or "the kernel, because". What must reach the real libc goes through [`os::Os`].
 //!
+//! Which room (module) may use which is a table in ARCHITECTURE.md, which `cargo x check` asserts.
+//!
 //! # The story of one `recv`
 //!
 //! `calls/receive.rs` finds the [`object`] behind the descriptor (`fd_table.rs`, one load). `tcp/recv.rs` locks the

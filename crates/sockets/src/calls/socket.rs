@@ -6,6 +6,7 @@ use crate::answer::{Answer, Why};
 use crate::describe;
 use crate::errno::fail;
 use crate::object::{Kind, Object};
+use crate::wait::in_memory;
 use crate::{
     carrier, counts, extra, family, fd_table, keeper, memory, message, options, runtime, sdp, tcp, udp,
 };
@@ -256,7 +257,7 @@ pub unsafe fn getpeername(fd: c_int, address: *mut sockaddr, len: *mut socklen_t
         // SAFETY: the application's pointers.
         return unsafe { name(object, known, address, len) };
     }
-    if memory::is_in(object) && runtime::get().is_some_and(|runtime| memory::is_closed(runtime, object)) {
+    if in_memory::is_in(object) && runtime::get().is_some_and(|runtime| memory::is_closed(runtime, object)) {
         return fail(libc::ENOTCONN);
     }
     let Some((_, inner, id)) = object.engine().filter(|_| object.kind() == Kind::Stream) else {

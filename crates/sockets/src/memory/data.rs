@@ -1,7 +1,7 @@
 //! Sending and receiving on a connection in memory. As long as the kernel's socket has a part in it, calls go there,
 //! under the room's lock and without waiting, so that each direction changes over at an exact byte.
 
-use super::{Bell, News, after, leave, ready, room};
+use super::leave;
 use crate::counts;
 use crate::errno::fail;
 use crate::message::Buffers;
@@ -10,6 +10,7 @@ use crate::object::room::{Inner, Way};
 use crate::part::{Outcome, Progress, is_at_mark};
 use crate::runtime::Runtime;
 use crate::wait::block::{self, Stopped, Wait};
+use crate::wait::in_memory::{self, Bell, News, after, is_in, is_repaid, poll, room};
 use ::memory::{End, Joined, Source};
 use core::cell::Cell;
 use core::convert::Infallible;
@@ -74,7 +75,7 @@ pub(crate) fn receive(
         return Outcome::Done(if taken.get() > 0 { Ok(taken.get() as ssize_t) } else { fail(libc::EAGAIN) });
     }
     let one = [object];
-    let kernel = [pollfd { fd, events: ready::kernel_part(object, libc::POLLIN), revents: 0 }];
+    let kernel = [pollfd { fd, events: in_memory::kernel_part(object, libc::POLLIN), revents: 0 }];
     let kernel = if kernel[0].events != 0 { &kernel[..] } else { &[] };
     progress.begins = begins.get();
     let mut wait = Wait::to_receive(runtime, &one, kernel).within(progress.limits(object.receive_timeout()));
@@ -165,7 +166,7 @@ fn answer(object: &Object, got: Got, taken: &mut usize, least: usize, flags: c_i
 fn elsewhere(runtime: &'static Runtime, object: &'static Object, flags: c_int, why: &str) -> Outcome {
     leave::leave(runtime, object, why);
     // The peer has not answered yet.
-    let is_late = super::is_in(object) && !object.may_wait(flags);
+    let is_late = is_in(object) && !object.may_wait(flags);
     if is_late { Outcome::Done(fail(libc::EAGAIN)) } else { Outcome::Moved }
 }
 
@@ -199,7 +200,7 @@ where
     let tcp = object.shadow(fd);
     let (news, got) = {
         let mut inner = room.inner.lock();
-        if !super::is_in(object) {
+        if !is_in(object) {
             (News::default(), T::MOVED)
         } else {
             let mut news = inner.go_on(tcp, now, Bell::IfDue);
@@ -459,7 +460,7 @@ pub(crate) fn send(
         return Outcome::Done(if sent.get() > 0 { Ok(sent.get() as ssize_t) } else { fail(libc::EAGAIN) });
     }
     let one = [object];
-    let kernel = [pollfd { fd, events: ready::kernel_part(object, libc::POLLOUT), revents: 0 }];
+    let kernel = [pollfd { fd, events: in_memory::kernel_part(object, libc::POLLOUT), revents: 0 }];
     progress.begins = begins.get();
     let mut wait = Wait::to_send(runtime, &one).within(progress.limits(object.send_timeout()));
     wait.kernel = if kernel[0].events != 0 { &kernel } else { &[] };
@@ -482,7 +483,7 @@ fn give(inner: &mut Inner, tcp: c_int, data: &mut Buffers<'_>, flags: c_int, is_
     }
     let joined = match &mut inner.way {
         Way::Joined(joined) if !joined.has_left() => joined,
-        Way::Joined(joined) if !leave::is_repaid(joined, inner.repaid) => return Put::Nothing,
+        Way::Joined(joined) if !is_repaid(joined, inner.repaid) => return Put::Nothing,
         _ => return to_socket(tcp, data, flags),
     };
     if joined.is_leaving() {
@@ -560,7 +561,7 @@ fn to_socket(tcp: c_int, data: &mut Buffers<'_>, flags: c_int) -> Put {
 
 /// FIONREAD; `None`: the kernel tells.
 pub(crate) fn unread(runtime: &'static Runtime, object: &'static Object) -> Option<usize> {
-    super::poll(runtime, object, sys::clock::now());
+    poll(runtime, object, sys::clock::now());
     let room = room(object)?;
     let inner = room.inner.lock();
     let Way::Joined(joined) = &inner.way else { return None };

@@ -11,9 +11,8 @@
 //! good, so that nobody goes to and fro.
 
 use crate::object::room::{Inner, Way};
-use crate::runtime;
 use crate::spin::sharing;
-use ::memory::Joined;
+use crate::wait::in_memory::is_asked_for;
 use stats::Verdict;
 
 /// Calls that are judged together.
@@ -41,21 +40,10 @@ impl Inner {
         let Way::Joined(joined) = &self.way else { return };
         let (rings, lent) = (joined.rings(), sharing::lent());
         let takes_turns = lent.wrapping_sub(self.lent_judged) >= TURNS;
-        let most = if takes_turns && !super::is_asked_for() { RINGS_IN_TURNS } else { RINGS };
+        let most = if takes_turns && !is_asked_for() { RINGS_IN_TURNS } else { RINGS };
         if rings.wrapping_sub(self.rings_judged) >= most {
             self.parts = Some(Verdict::EachCallRings);
         }
         (self.rings_judged, self.lent_judged) = (rings, lent);
-    }
-}
-
-/// Why the kernel carries a connection again. `parts`: why this side wanted it, if it did.
-pub(super) fn why_over(joined: &Joined, parts: Option<Verdict>) -> Verdict {
-    match parts {
-        _ if !joined.is_back_by_choice() => Verdict::PartedFromPeer,
-        Some(why) => why,
-        // The peer did.
-        None if runtime::get().is_some_and(|runtime| runtime.parameters.move_every > 1) => Verdict::Shaken,
-        None => Verdict::EachCallRings,
     }
 }

@@ -7,7 +7,7 @@
 //! Where a listener takes in nobody but those who speak SDP, the place is offered before the connection is made
 //! (`crates/sockets/src/sdp/refusal.rs`), and who accepts looks at once.
 
-use super::{Bell, after, place, room};
+use super::place;
 use crate::answer::Why;
 use crate::counts;
 use crate::describe;
@@ -18,7 +18,9 @@ use crate::object::{Kind, Object};
 use crate::object::{holders, in_flight};
 use crate::runtime::Runtime;
 use crate::wait::LOOK_NS;
-use ::memory::{Apart, Meeting, Progress};
+use crate::wait::in_memory::{Bell, HURRIES, after, is_asked_for, is_in, room, rung, tell_kernels, verdict};
+use crate::wait::moves;
+use ::memory::{Meeting, Progress};
 use core::sync::atomic::Ordering;
 use libc::{c_int, pollfd};
 use stats::Verdict;
@@ -39,7 +41,7 @@ const MOST_BY_ITSELF: u64 = 1024;
 
 fn one_more() -> bool {
     let limit = sys::process::limit(libc::RLIMIT_NOFILE as i32).map_or(0, |limit| limit.soft / PART_OF_LIMIT);
-    let limit = if super::is_asked_for() { limit } else { limit.min(MOST_BY_ITSELF) };
+    let limit = if is_asked_for() { limit } else { limit.min(MOST_BY_ITSELF) };
     if u64::from(COUNT.fetch_add(1, Ordering::Relaxed)) < limit {
         return true;
     }
@@ -65,16 +67,6 @@ pub(super) fn begins(object: &'static Object, role: Role, calls: u32) -> &'stati
     room.looks.store(true, Ordering::Release);
     counts::judged(object.counts(), Verdict::LooksForPeer, (0, 0));
     room
-}
-
-/// A connection that has left looks for its peer again, at the next calls. `by_time`: one of the two may have it
-/// together with others for long; for tests they meet as at first.
-pub(super) fn looks_again(room: &Room, inner: &mut Inner, role: Option<Role>, by_time: bool) {
-    inner.role = role;
-    inner.looks_again = by_time;
-    inner.begun = sys::clock::now();
-    // Nobody waits for that as for the first time.
-    room.calls.store(HURRIES, Ordering::Relaxed);
 }
 
 /// connect(2) is over, or goes on. `offered`: the place is there already. Where connections meet at once, it is offered
@@ -113,7 +105,7 @@ pub(crate) fn accepted_sdp(
     }
     let room = begins(object, Role::Accepted, 0);
     look(runtime, object, fd, room, Role::Accepted.price());
-    if super::is_in(object) {
+    if is_in(object) {
         return Ok(());
     }
     let why = room.inner.lock().never;
@@ -218,7 +210,7 @@ fn look(runtime: &'static Runtime, object: &'static Object, fd: c_int, room: &'s
     if became == Kind::Memory {
         describe::in_memory(object);
         logger::debug!("fd {fd}: meets its peer, to go on through memory");
-        super::moves::changed(&runtime.os, object);
+        moves::changed(&runtime.os, object);
         rest_of_meeting(runtime, object, fd, room);
     }
 }
@@ -324,19 +316,6 @@ fn step(inner: &mut Inner, fd: c_int) -> Step {
     }
 }
 
-/// What the statistics call it.
-pub(super) fn verdict(why: Apart) -> Verdict {
-    match why {
-        Apart::HungUp => Verdict::PeerHungUp,
-        Apart::Nonsense | Apart::BadSegment => Verdict::PeerMistaken,
-        Apart::Stranger => Verdict::PeerIsStranger,
-        Apart::NoSegment => Verdict::NoSegment,
-    }
-}
-
-/// For tests: calls that wait for the meeting.
-const HURRIES: u32 = 2;
-
 /// For tests: waits a little until the meeting is over, so that as many bytes as can be go by the segment.
 #[cold]
 fn hurry(runtime: &'static Runtime, object: &'static Object, fd: c_int, room: &'static Room, calls: u32) {
@@ -355,8 +334,8 @@ fn hurry(runtime: &'static Runtime, object: &'static Object, fd: c_int, room: &'
         };
         let mut one = [pollfd { fd: descriptor, events: libc::POLLIN, revents: 0 }];
         let _ = sys::poll::poll(&mut one, Some(SLEEP_NS), None);
-        match super::is_in(object) {
-            true => super::rung(runtime, object),
+        match is_in(object) {
+            true => rung(runtime, object),
             false => look(runtime, object, fd, room, calls),
         }
     }
@@ -378,8 +357,8 @@ fn never(object: &'static Object, fd: c_int, room: &Room, inner: &mut Inner, why
     // Its calls go into the kernel whole.
     object.price.store(u32::MAX, Ordering::SeqCst);
     counts::judged(object.counts(), why, (0, 0));
-    counts::segment().left_to_kernel(if super::is_asked_for() { Why::NoSdp } else { Why::LocalAddress });
-    super::tell_kernels(fd, why);
+    counts::segment().left_to_kernel(if is_asked_for() { Why::NoSdp } else { Why::LocalAddress });
+    tell_kernels(fd, why);
 }
 
 /// Nobody has come.

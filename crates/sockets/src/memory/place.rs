@@ -9,6 +9,7 @@ use crate::object::price::Role;
 use crate::object::{Kind, Object};
 use crate::offload;
 use crate::runtime::Runtime;
+use crate::wait::in_memory::room;
 use core::net::{Ipv4Addr, Ipv6Addr, SocketAddrV4};
 use core::sync::atomic::Ordering;
 use libc::c_int;
@@ -50,7 +51,7 @@ pub(crate) fn may_be_here(runtime: &Runtime, object: &Object) -> bool {
 
 /// Whether a connection may meet its other side, now or later.
 pub(crate) fn may_ever_meet(runtime: &Runtime, object: &Object) -> bool {
-    super::room(object).is_some() || may_be_here(runtime, object)
+    room(object).is_some() || may_be_here(runtime, object)
 }
 
 /// Whether connections look for their other side without a rule that wants it.

@@ -8,11 +8,11 @@ use super::presence::{Mark, Presence, Using};
 use crate::answer::{Answer, Stop, Why};
 use crate::counts;
 use crate::errno::fail;
-use crate::memory;
 use crate::object::Object;
 use crate::os::Os;
 use crate::runtime::Runtime;
 use crate::spin::{Budget, sharing};
+use crate::wait::in_memory;
 use config::Parameters;
 use core::cell::Cell;
 use core::sync::atomic::{AtomicU32, Ordering};
@@ -285,8 +285,8 @@ struct Bells<'a> {
 impl<'a> Bells<'a> {
     fn arm(wait: &Wait<'a>) -> Bells<'a> {
         let mut bells = Bells { objects: wait.watched.objects, any: false };
-        for object in bells.objects.iter().filter(|object| memory::is_in(object)) {
-            memory::arm(object);
+        for object in bells.objects.iter().filter(|object| in_memory::is_in(object)) {
+            in_memory::arm(object);
             bells.any = true;
         }
         wait.watched.sets.iter().copied().chain(wait.set).for_each(super::epoll::Set::arm_bells);
@@ -301,21 +301,21 @@ impl<'a> Bells<'a> {
     /// Those that have a bell, in the same order each time unless one moves, which ends the wait.
     fn objects(&self) -> impl Iterator<Item = &'static Object> + '_ {
         let all = if self.any { self.objects } else { &[] };
-        all.iter().copied().filter(|object| memory::is_in(object))
+        all.iter().copied().filter(|object| in_memory::is_in(object))
     }
 
     /// To be slept on; the index of the first.
     fn push(&self, fds: &mut Polled) -> usize {
         let first = fds.slice().len();
-        self.objects().for_each(|object| fds.push(memory::bell(object).unwrap_or(-1), libc::POLLIN));
+        self.objects().for_each(|object| fds.push(in_memory::bell(object).unwrap_or(-1), libc::POLLIN));
         first
     }
 
     fn hear(&self, runtime: &'static Runtime, wait: &Wait<'_>, polled: &[pollfd]) {
         for (object, bell) in self.objects().zip(polled) {
             if bell.revents != 0 {
-                memory::rung(runtime, object);
-            } else if self.objects.len() > 1 && object.watch.count() == 0 && memory::disarm(object) {
+                in_memory::rung(runtime, object);
+            } else if self.objects.len() > 1 && object.watch.count() == 0 && in_memory::disarm(object) {
                 super::epoll::look_at(object);
             }
         }

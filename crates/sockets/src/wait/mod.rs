@@ -8,6 +8,7 @@
 pub(crate) mod block;
 pub(crate) mod epoll;
 pub(crate) mod in_kernel;
+pub(crate) mod in_memory;
 pub(crate) mod moves;
 pub(crate) mod poll;
 mod polled;
@@ -27,7 +28,7 @@ pub(crate) fn ready(object: &'static Object) -> Ready {
         crate::filter::vet(object);
     }
     if object.kind() == Kind::Memory {
-        return crate::memory::ready(object);
+        return in_memory::ready(object);
     }
     let mut ready = Ready::default();
     for (lane, id) in object.legs() {

@@ -12,6 +12,7 @@ use crate::fd_table::{self, Entry};
 use crate::object::set::revents;
 use crate::object::{Kind, Object, in_flight};
 use crate::runtime::Runtime;
+use crate::wait::in_memory;
 use core::cell::Cell;
 use core::sync::atomic::{AtomicU32, Ordering};
 use libc::pollfd;
@@ -156,7 +157,7 @@ impl<'a> Poll<'a> {
         let mut kernel = fds.to_vec();
         for (i, object) in &ours {
             if object.kind() == Kind::Memory {
-                kernel[*i].events = crate::memory::kernel_part(object, kernel[*i].events);
+                kernel[*i].events = in_memory::kernel_part(object, kernel[*i].events);
                 if kernel[*i].events == 0 {
                     kernel[*i].fd = -1;
                 }
@@ -181,7 +182,7 @@ impl<'a> Poll<'a> {
         let mut count = 0;
         for (i, object) in &self.ours {
             if object.kind() == Kind::Memory {
-                crate::memory::poll(self.runtime, object, now);
+                in_memory::poll(self.runtime, object, now);
             }
             fds[*i].revents = revents(ready(object), fds[*i].events);
             count += i32::from(fds[*i].revents != 0);

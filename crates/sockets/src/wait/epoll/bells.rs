@@ -19,11 +19,11 @@
 
 use super::Set;
 use crate::answer::{Answer, Stop};
-use crate::memory;
 use crate::object::Object;
 use crate::object::set::{Awake, Seen};
 use crate::os::Os;
 use crate::runtime::{self, Runtime};
+use crate::wait::in_memory;
 use core::sync::atomic::{Ordering, fence};
 
 /// Connections that are looked at without a bell, at most.
@@ -49,10 +49,10 @@ impl Set {
 
     /// The item's connection is in memory: its bell ends sleeps on this set.
     pub(super) fn hang_bell(&'static self, os: &Os, slot: u32, object: &'static Object) -> Answer<()> {
-        if !memory::is_in(object) {
+        if !in_memory::is_in(object) {
             return Ok(());
         }
-        let is_first = match memory::with_bell(object, |bell| self.hang(os, slot, bell)) {
+        let is_first = match in_memory::with_bell(object, |bell| self.hang(os, slot, bell)) {
             None => return Ok(()),
             Some(hung) => hung?,
         };
@@ -64,7 +64,7 @@ impl Set {
         Ok(())
     }
 
-    /// See [`memory::with_bell`]. True: it is the first here, or in a new private set.
+    /// See [`in_memory::with_bell`]. True: it is the first here, or in a new private set.
     fn hang(&self, os: &Os, slot: u32, bell: i32) -> Answer<bool> {
         if self.items.lock().get_mut(slot).is_none_or(|item| item.has_bell) {
             return Ok(false);
@@ -96,7 +96,7 @@ impl Set {
 
     /// An item of this connection was removed: its bell is nobody's here, or that of another item of the connection.
     pub(super) fn take_down_bell(&'static self, os: &Os, object: &'static Object) {
-        if !self.has_bells() || !memory::is_in(object) {
+        if !self.has_bells() || !in_memory::is_in(object) {
             return;
         }
         let other = object.watch.sets().into_iter().find(|(set, _)| core::ptr::eq(*set, self));
@@ -107,7 +107,7 @@ impl Set {
             }
             let _ = self.hang_bell(os, slot, object);
         } else {
-            memory::with_bell(object, |bell| self.take_down(bell));
+            in_memory::with_bell(object, |bell| self.take_down(bell));
         }
     }
 
@@ -126,7 +126,7 @@ impl Set {
     fn arm_beyond(&self, most: usize) {
         while let Some(one) = self.bells.next_beyond(most) {
             if let Some(object) = self.object_in(one.slot) {
-                memory::arm(object);
+                in_memory::arm(object);
                 self.look(one.slot, sys::clock::now());
                 if most == 0 && one.quiet < QUIET {
                     self.bells.asleep.lock().push(Awake { quiet: one.quiet + 1, ..one });
@@ -144,7 +144,7 @@ impl Set {
         while let Some(one) = self.next_asleep() {
             let is_ours_alone = |object: &&'static Object| object.watch.count() == 1;
             let object =
-                self.object_in(one.slot).filter(is_ours_alone).filter(|object| memory::disarm(object));
+                self.object_in(one.slot).filter(is_ours_alone).filter(|object| in_memory::disarm(object));
             let Some(object) = object else { continue };
             self.bells.add(one);
             object.watch.each_set(|set, slot| {
@@ -165,13 +165,13 @@ impl Set {
     }
 
     fn object_in(&self, slot: u32) -> Option<&'static Object> {
-        self.items.lock().get_mut(slot).map(|item| item.object).filter(|object| memory::is_in(object))
+        self.items.lock().get_mut(slot).map(|item| item.object).filter(|object| in_memory::is_in(object))
     }
 
     /// The bell is not heard here: it hangs in the private set, which tells.
     fn look(&self, slot: u32, now: u64) -> Seen {
         match (runtime::get(), self.object_in(slot)) {
-            (Some(runtime), Some(object)) if memory::poll_unheard(runtime, object, now) => Seen::News,
+            (Some(runtime), Some(object)) if in_memory::poll_unheard(runtime, object, now) => Seen::News,
             (Some(_), Some(_)) => Seen::Nothing,
             _ => Seen::Gone,
         }
@@ -249,8 +249,8 @@ impl Set {
         for event in &rung[..count] {
             let Some(slot) = event.u64.checked_sub(1) else { continue };
             if let Some(object) = self.object_in(slot as u32) {
-                memory::rung(runtime, object);
-                memory::with_silent_bell(object, |bell| self.take_down(bell));
+                in_memory::rung(runtime, object);
+                in_memory::with_silent_bell(object, |bell| self.take_down(bell));
             }
         }
     }
@@ -271,7 +271,8 @@ pub(crate) fn look_at(object: &Object) {
     });
 }
 
-/// A bell is about to be closed: the connection in this item has none, or gets another one. See [`memory::with_bell`].
+/// A bell is about to be closed: the connection in this item has none, or gets another one. See
+/// [`in_memory::with_bell`].
 pub(crate) fn drop_bell(set: &Set, slot: u32, bell: i32) {
     if let Some(item) = set.items.lock().get_mut(slot) {
         item.has_bell = false;

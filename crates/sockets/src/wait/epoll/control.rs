@@ -4,10 +4,10 @@ use super::{Set, fork};
 use crate::answer::{Answer, Stop, Why};
 use crate::errno::fail;
 use crate::fd_table::{self, Entry};
-use crate::memory;
 use crate::object::set::Item;
 use crate::object::{Kind, Object, in_flight};
 use crate::os::Os;
+use crate::wait::in_memory;
 use crate::wait::{is_active, ready, shadow_contributes};
 use core::sync::atomic::Ordering;
 use libc::epoll_event;
@@ -281,7 +281,7 @@ fn form(object: &Object, events: u32, active: bool) -> Option<u32> {
 
 /// Of a connection in memory the kernel's socket tells what it still carries, with the application's flags.
 fn part(object: &Object, events: u32) -> Option<u32> {
-    let mine = memory::kernel_part(object, events as u16 as i16);
+    let mine = in_memory::kernel_part(object, events as u16 as i16);
     (mine != 0).then_some(events & !0xffff | u32::from(mine as u16))
 }
 

@@ -55,7 +55,7 @@ pub(crate) fn ready(object: &Object) -> Ready {
 
 impl Inner {
     /// Whether something was sent to a peer that was gone, or did not read it before it went: the RST has come.
-    pub(super) fn has_drawn_reset(&self) -> bool {
+    pub(crate) fn has_drawn_reset(&self) -> bool {
         self.sent_in_vain
             || !self.part.receives
                 && matches!(&self.way, Way::Joined(joined) if joined.was_left_unread() && !joined.has_left())
