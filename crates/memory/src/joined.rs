@@ -3,7 +3,9 @@
 //!
 //! Who calls here has the TCP socket in hand, and uses it where this module says so. The bell rings by itself.
 
+use crate::attention;
 use crate::connection::{Broken, Connection, Ring, Wants};
+use crate::kept::Kept;
 use crate::meeting::{Heard, begins, hear};
 use crate::tcp;
 use core::cell::Cell;
@@ -40,14 +42,17 @@ pub struct Joined {
     by_socket: Option<u64>,
     /// The peer's end of the bell is closed: it has ended, or does not use the segment any more.
     hung_up: bool,
+    /// The number of the peer's process (`attention.rs`).
+    peer: u64,
     /// Rings that this side sent, and heard.
     rings: Cell<u32>,
     broken: Option<&'static str>,
 }
 
 impl Joined {
-    pub(crate) fn new(bell: Fd, connection: Connection, by_socket: Option<u64>) -> Joined {
-        Joined { bell, connection, by_socket, hung_up: false, rings: Cell::new(0), broken: None }
+    /// `peer`: the number of its process. `by_socket`: as in [`Joined`].
+    pub(crate) fn new(bell: Fd, connection: Connection, peer: u64, by_socket: Option<u64>) -> Joined {
+        Joined { bell, connection, by_socket, hung_up: false, peer, rings: Cell::new(0), broken: None }
     }
 
     /// Nothing more goes by the segment from here.
@@ -262,10 +267,22 @@ impl Joined {
     }
 
     /// Takes this end back to the socket. What is unread comes by the socket; before [`Joined::has_left`] nothing may
-    /// be sent.
+    /// be sent. The peer's process is asked to look, whatever it is about.
     pub fn leave(&mut self) {
         let ring = self.connection.leave();
         self.ring(ring);
+        if self.is_leaving() {
+            attention::call(self.peer);
+        }
+    }
+
+    /// A copy of what is unread, before [`Joined::leave`]. `None`: nothing is that the peer would send again, or there
+    /// is no memory.
+    pub fn keep(&self, tcp: i32) -> Option<Kept> {
+        let unread = self.connection.unread();
+        let by_socket = self.by_socket.filter(|_| unread > 0 && !self.connection.is_needed_there())?;
+        let before = tcp::read(tcp).ok()? + by_socket;
+        Kept::new(unread, before, |into| self.connection.peek(0, into))
     }
 
     /// Whether this side is on its way back, and waits for the peer's answer.

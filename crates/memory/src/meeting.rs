@@ -7,7 +7,8 @@
 //! ```text
 //!   connected                     accepted
 //!   offers a meeting place        calls
-//!   answers: its socket           shows: its socket, and a segment
+//!   answers: its socket,          shows: its socket, a segment, and its
+//!   and its process' number       process' number (`attention.rs`)
 //!   begins: "I wrote so many      begins: the same
 //!   bytes by the socket"
 //! ```
@@ -20,6 +21,7 @@
 //! long as the other one has not begun. Nobody waits for anybody: [`Meeting::go_on`] does what can be done, and a
 //! descriptor tells when there is more. The Unix socket stays: each byte on it is a ring, its end is the peer's.
 
+use crate::attention;
 use crate::connection::Connection;
 use crate::joined::Joined;
 use crate::segment::{Segment, Side};
@@ -28,7 +30,7 @@ use sys::socket::End;
 use sys::{Fd, Result};
 
 /// Both sides have the same version of the segment, or do not meet.
-const VERSION: u8 = 4;
+const VERSION: u8 = 5;
 /// Callers whom a meeting place keeps waiting: one is expected.
 const BACKLOG: i32 = 4;
 
@@ -48,8 +50,8 @@ enum Stage {
     Called { bell: Fd },
     /// Has answered, and waits to be shown the other socket and the segment.
     Answered { bell: Fd },
-    /// Has shown them, and waits for the other one to begin.
-    Shown { bell: Fd, connection: Box<Connection> },
+    /// Has shown them, and waits for the other one to begin. `peer`: the number of its process.
+    Shown { bell: Fd, connection: Box<Connection>, peer: u64 },
 }
 
 /// Two processes on their way to a common segment, as one of them sees it.
@@ -156,16 +158,16 @@ impl Meeting {
             Stage::Offered { place, caller } => offered(tcp, place, caller),
             Stage::Called { bell } => called(tcp, bell),
             Stage::Answered { bell } => answered(tcp, bell),
-            Stage::Shown { bell, connection } => shown(tcp, bell, connection),
+            Stage::Shown { bell, connection, peer } => shown(tcp, bell, connection, peer),
         }
     }
 
     /// The connection stays with the socket: for what only that can do. `Joined`: too late, the peer has begun.
     pub fn give_up(self, tcp: i32) -> Option<Box<Joined>> {
-        let Stage::Shown { bell, connection } = self.stage else { return None };
+        let Stage::Shown { bell, connection, peer } = self.stage else { return None };
         // After this nothing can arrive any more, and what arrived before is seen here: the peer knows which it was.
         let _ = sys::socket::shutdown(bell.raw(), libc::SHUT_RD);
-        match shown(tcp, bell, connection) {
+        match shown(tcp, bell, connection, peer) {
             Progress::Joined(joined) => Some(joined),
             _ => None,
         }
@@ -189,7 +191,7 @@ fn offered(tcp: i32, place: Fd, caller: Option<Fd>) -> Progress {
         // Whoever it was, the peer may come still.
         _ => return go_on_offering(None),
     }
-    if sys::socket::send_descriptors(caller.raw(), &news(ANSWERS, 0), &[tcp]).is_err() {
+    if sys::socket::send_descriptors(caller.raw(), &news(ANSWERS, attention::number()), &[tcp]).is_err() {
         return go_on_offering(None);
     }
     Progress::Waiting(Meeting { stage: Stage::Answered { bell: caller } })
@@ -197,9 +199,9 @@ fn offered(tcp: i32, place: Fd, caller: Option<Fd>) -> Progress {
 
 /// The peer was called.
 fn called(tcp: i32, bell: Fd) -> Progress {
-    let theirs = match hear(&bell) {
+    let (peer, theirs) = match hear(&bell) {
         Heard::Nothing => return Progress::Waiting(Meeting { stage: Stage::Called { bell } }),
-        Heard::News((ANSWERS, _), descriptors) => descriptors,
+        Heard::News((ANSWERS, peer), descriptors) => (peer, descriptors),
         Heard::End => return Progress::Apart(Apart::HungUp),
         _ => return Progress::Apart(Apart::Nonsense),
     };
@@ -209,18 +211,20 @@ fn called(tcp: i32, bell: Fd) -> Progress {
         return Progress::Apart(Apart::Stranger);
     }
     let Ok((segment, file)) = Segment::make() else { return Progress::Apart(Apart::NoSegment) };
-    if sys::socket::send_descriptors(bell.raw(), &news(SHOWS, 0), &[tcp, file.raw()]).is_err() {
+    if sys::socket::send_descriptors(bell.raw(), &news(SHOWS, attention::number()), &[tcp, file.raw()])
+        .is_err()
+    {
         return Progress::Apart(Apart::HungUp);
     }
     let connection = Box::new(Connection::new(segment, Side::Maker));
-    Progress::Waiting(Meeting { stage: Stage::Shown { bell, connection } })
+    Progress::Waiting(Meeting { stage: Stage::Shown { bell, connection, peer } })
 }
 
 /// The peer was answered.
 fn answered(tcp: i32, bell: Fd) -> Progress {
-    let shown = match hear(&bell) {
+    let (peer, shown) = match hear(&bell) {
         Heard::Nothing => return Progress::Waiting(Meeting { stage: Stage::Answered { bell } }),
-        Heard::News((SHOWS, _), descriptors) => descriptors,
+        Heard::News((SHOWS, peer), descriptors) => (peer, descriptors),
         Heard::End => return Progress::Apart(Apart::HungUp),
         _ => return Progress::Apart(Apart::Nonsense),
     };
@@ -234,15 +238,17 @@ fn answered(tcp: i32, bell: Fd) -> Progress {
     };
     let connection = Connection::new(segment, Side::Guest);
     if begin(tcp, Role::Connected, &bell) {
-        return Progress::Joined(Box::new(Joined::new(bell, connection, None)));
+        return Progress::Joined(Box::new(Joined::new(bell, connection, peer, None)));
     }
     Progress::Apart(Apart::HungUp)
 }
 
 /// The peer was shown everything.
-fn shown(tcp: i32, bell: Fd, connection: Box<Connection>) -> Progress {
+fn shown(tcp: i32, bell: Fd, connection: Box<Connection>, peer: u64) -> Progress {
     let written = match hear(&bell) {
-        Heard::Nothing => return Progress::Waiting(Meeting { stage: Stage::Shown { bell, connection } }),
+        Heard::Nothing => {
+            return Progress::Waiting(Meeting { stage: Stage::Shown { bell, connection, peer } });
+        }
         Heard::News((BEGINS, written), _) => written,
         Heard::End => return Progress::Apart(Apart::HungUp),
         _ => return Progress::Apart(Apart::Nonsense),
@@ -250,7 +256,7 @@ fn shown(tcp: i32, bell: Fd, connection: Box<Connection>) -> Progress {
     // From here on there is no way but on: the peer sends by the segment. (It may have ended since.)
     let by_socket = tcp::read(tcp).ok().and_then(|read| written.checked_sub(read));
     begin(tcp, Role::Accepted, &bell);
-    let mut joined = Box::new(Joined::new(bell, *connection, Some(by_socket.unwrap_or(0))));
+    let mut joined = Box::new(Joined::new(bell, *connection, peer, Some(by_socket.unwrap_or(0))));
     if by_socket.is_none() {
         joined.give_up();
     }

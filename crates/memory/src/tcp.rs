@@ -64,6 +64,14 @@ pub(crate) fn read(tcp: i32) -> Result<u64> {
     }
 }
 
+/// Bytes that the socket has ever given, its stream being read to the end. `by_fin`: to a FIN, which is counted as a
+/// byte whatever state came behind it.
+pub(crate) fn given(tcp: i32, by_fin: bool) -> Result<u64> {
+    let info = info(tcp)?;
+    let fin = u64::from(by_fin || PEER_ENDED.contains(&info[0]));
+    Ok(count(&info, BYTES_RECEIVED_AT).saturating_sub(fin))
+}
+
 /// Whether the connection is whole: established, not to itself, and no urgent data is about.
 pub(crate) fn is_established(tcp: i32) -> bool {
     let is_tcp = option(tcp, libc::SOL_SOCKET, libc::SO_PROTOCOL, 0i32) == Ok(libc::IPPROTO_TCP);

@@ -15,6 +15,7 @@ use crate::object::{Kind, Object};
 use crate::opening::OPENING;
 use crate::runtime::{self, Runtime};
 use crate::tcp;
+use crate::wait::in_memory;
 use core::sync::atomic::{AtomicU32, Ordering};
 use stack::tcp::Close;
 use stack::{Instant, SocketId, Stack};
@@ -102,6 +103,7 @@ fn end(runtime: &'static Runtime) {
             inner.device.ending();
         }
     }
+    pay_peers(runtime);
     sockets(Kind::Carried).chain(sockets(Kind::Udp)).for_each(carrier::leave);
     for object in sockets(Kind::Listener) {
         end_listener(runtime, object, patience);
@@ -117,6 +119,28 @@ fn end(runtime: &'static Runtime) {
             inner.device.leave();
         }
     }
+}
+
+/// Peers in memory that go back to the kernel's socket get what they have not read, as long as they go on reading it:
+/// who has read nothing for SIDESTEP_EXIT_LINGER_MSEC hears of a reset.
+fn pay_peers(runtime: &'static Runtime) {
+    let patience = sys::clock::now() + LOCKS_WAIT_NS;
+    let linger = linger_ns(runtime);
+    let (mut paid, mut since) = (in_memory::paid(), sys::clock::now());
+    while in_memory::pay_at_exit(runtime, patience) {
+        ENDING.step();
+        let (now, by_now) = (sys::clock::now(), in_memory::paid());
+        if by_now != paid {
+            (paid, since) = (by_now, now);
+        } else if now - since >= linger {
+            return in_memory::fail_debts();
+        }
+        sys::thread::sleep(((now - since) / 8).clamp(*LOOKS_NS.start(), *LOOKS_NS.end()));
+    }
+}
+
+fn linger_ns(runtime: &Runtime) -> u64 {
+    u64::from(runtime.parameters.exit_linger_msec) * 1_000_000
 }
 
 fn sockets(kind: Kind) -> impl Iterator<Item = &'static Object> {
@@ -176,7 +200,7 @@ pub(crate) fn drain_connections(runtime: &'static Runtime) {
             waiting.extend(inner.orphans.iter().map(|orphan| (lane, orphan.id)));
         }
     }
-    let linger = u64::from(runtime.parameters.exit_linger_msec) * 1_000_000;
+    let linger = linger_ns(runtime);
     loop {
         ENDING.step();
         FAMILY.serve(runtime);

@@ -27,6 +27,8 @@ pub(crate) enum Rank {
     Settling,
     /// A connection in memory, as a lane for those on the wire.
     Room,
+    /// What is owed to peers by connections that are closed.
+    Debts,
     /// Who captures a lane.
     Capture,
     /// A lane. Who takes several takes them in the order of their slots.

@@ -22,6 +22,8 @@ use crate::object::{Kind, Object};
 use crate::runtime::Runtime;
 use crate::threads::THREADS;
 use crate::udp_legs::multicast::Lookout;
+use crate::wait::in_memory;
+use ::memory::attention;
 use core::sync::atomic::Ordering;
 use netlink::{Monitor, Update};
 use std::ffi::CString;
@@ -172,8 +174,9 @@ impl Worker {
     /// By the thread that starts it: a descriptor that another thread opens takes, for a moment, the lowest free
     /// number, which the program may just have counted on.
     fn new(runtime: &'static Runtime, wake: sys::Fd) -> Worker {
-        let monitor = Monitor::open().ok();
-        if monitor.is_none() {
+        let is_needed = runtime.sdp.is_none();
+        let monitor = is_needed.then(|| Monitor::open().ok()).flatten();
+        if is_needed && monitor.is_none() {
             logger::warning!("changes of routes and neighbours cannot be followed: netlink is not available");
         }
         let interval_ms = match runtime.parameters.progress_engine_interval {
@@ -353,6 +356,8 @@ impl Worker {
         watch(&mut self.fds, self.wake.raw());
         watch(&mut self.fds, self.monitor.as_ref().map_or(-1, Monitor::descriptor));
         watch(&mut self.fds, self.runtime.policies.descriptor());
+        watch(&mut self.fds, attention::descriptor());
+        in_memory::watch_debts(&mut self.fds);
         for lane in self.runtime.lanes() {
             if lane.is_fenced() || !is_away(lane, now) {
                 continue;
@@ -390,6 +395,11 @@ impl Worker {
         if self.fds[2].revents != 0 {
             ipsec::follow(self.runtime);
         }
+        if self.fds[3].revents != 0 {
+            attention::hear();
+            in_memory::look_at_all(self.runtime);
+        }
+        in_memory::pay_debts(self.runtime);
     }
 
     /// Nothing moves, and whatever comes wakes somebody: a thread that sleeps on the lane, or the worker.

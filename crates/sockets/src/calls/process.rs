@@ -52,6 +52,7 @@ pub fn tells_of_crashes() -> bool {
 
 /// Locks that the child needs to find free.
 struct ForkLocks {
+    _none_meet: memory::NoMeetings,
     _copying: sys::Copying,
     _family: MutexGuard<'static, family::State>,
     _runtime: lanes::Locks<'static>,
@@ -76,7 +77,7 @@ fn release_fork_locks() {
 /// Before fork, in the parent: takes our locks, so that the child finds them free. one of the next two follows.
 pub fn fork_begins() {
     if let Some(runtime) = runtime::get() {
-        memory::before_fork(runtime);
+        let none_meet = memory::before_fork(runtime);
         FAMILY.before_fork(runtime);
         let lends = carrier::before_fork(runtime);
         // Who makes a thread has signals blocked, by libc if not by us. So not after the fork: see `without_handlers`
@@ -85,6 +86,7 @@ pub fn fork_begins() {
             worker::wake_or_start(runtime);
         }
         let locks = ForkLocks {
+            _none_meet: none_meet,
             _family: FAMILY.fork_begins(lends),
             _runtime: runtime.fork_begins(),
             _objects: object::lock_free(),
@@ -122,6 +124,7 @@ pub fn forked_child() {
     let child = &unsafe { sys::InChild::new() };
     FAMILY.after_fork(child);
     ::memory::sign::after_fork(child);
+    memory::forget_parent(child);
     for fd in 0..fd_table::end() {
         match fd_table::entry(fd) {
             Some(Entry::Epoll(set)) => set.after_fork(child),
@@ -136,8 +139,13 @@ pub fn forked_child() {
                 object.lend(child)
             }
             Some(Entry::Socket(object)) if object.kind() == Kind::Memory => {
-                memory::after_fork(object, child);
-                let _ = fd_table::remove(fd);
+                if memory::after_fork(object, child) {
+                    object.price.store(u32::MAX, Ordering::SeqCst);
+                    object.set_kind(Kind::Carried);
+                    object.keep(child);
+                } else {
+                    let _ = fd_table::remove(fd);
+                }
             }
             Some(Entry::Socket(_)) => drop(fd_table::remove(fd)),
             None => {}

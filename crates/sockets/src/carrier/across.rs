@@ -86,6 +86,7 @@ impl Call {
                     };
                     // SAFETY: the application's message, or buffers.
                     let part = unsafe { super::receive(runtime, object, fd, target, flags, progress) };
+                    let part = memory::or_kept(object, fd, part, into, flags);
                     let is_more = self.wants_more(&part, into);
                     is_told |= wanted != into.left();
                     if is_more {

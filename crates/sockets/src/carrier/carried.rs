@@ -123,7 +123,8 @@ pub(crate) unsafe fn receive(
     if object.kind() != Kind::Carried {
         return Outcome::Moved;
     }
-    if has_to_stay(object) && (is_whole || begins) {
+    let is_for_good = has_to_stay(object) && (is_whole || begins);
+    if is_for_good && !memory::keeps(object) {
         return Outcome::Done(Err(Stop::Kernel(Why::NotOurs)));
     }
     let receive = |flags, how| {
@@ -137,7 +138,7 @@ pub(crate) unsafe fn receive(
         }
         receive(flags & !libc::MSG_WAITALL | libc::MSG_DONTWAIT, LOOKS).and_then(|got| outcome(runtime, got))
     };
-    let answer = if begins && sleeps_there(runtime, object, flags) {
+    let answer = if is_for_good || begins && sleeps_there(runtime, object, flags) {
         let got = receive(flags, SLEEPS);
         if got.is_some() {
             // The kernel made the call as a whole.

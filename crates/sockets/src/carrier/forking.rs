@@ -88,7 +88,7 @@ pub(crate) fn after_fork(object: &'static Object, child: &sys::InChild) -> bool 
     if !is_kernels {
         return false;
     }
-    memory::after_fork(object, child);
+    let _ = memory::after_fork(object, child);
     object.keep(child);
     true
 }

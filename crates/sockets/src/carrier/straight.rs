@@ -152,6 +152,7 @@ pub(super) fn settle(runtime: &Runtime, object: &Object, is_kept: bool) {
     if is_settled
         && runtime.parameters.move_every == 0
         && !memory::may_be_here(runtime, object)
+        && !memory::keeps(object)
         && counts::part(None).is_none()
         && !logger::enabled(logger::Level::Fine)
     {

@@ -7,11 +7,14 @@ use super::meet;
 use crate::answer::{Answer, Stop, Why};
 use crate::errno::fail;
 use crate::fd_table;
-use crate::object::holders;
 use crate::object::room::{Way, one_less};
 use crate::object::{Kind, Object};
+use crate::object::{holders, in_flight};
 use crate::runtime::Runtime;
-use crate::wait::in_memory::{Bell, News, after, finish, is_in, pass_on_shut, poll, repay, room, rung};
+use crate::wait::in_memory::{
+    Bell, News, after, finish, is_in, is_repaid, leave_behind, pass_on_shut, poll, repay, reset_at_close,
+    room, rung,
+};
 use crate::wait::moves;
 use ::memory::{End, Joined};
 use core::sync::atomic::Ordering;
@@ -43,7 +46,7 @@ pub(crate) fn leave_to_next(runtime: &'static Runtime, object: &'static Object, 
 fn begin_to_leave(runtime: &'static Runtime, object: &'static Object, why: &str, for_good: bool) {
     let Some(room) = room(object) else { return };
     let fd = object.fd.load(Ordering::Relaxed);
-    let (news, is_apart) = {
+    let (news, apart) = {
         let mut inner = room.inner.lock();
         if object.kind() != Kind::Memory {
             return;
@@ -53,6 +56,8 @@ fn begin_to_leave(runtime: &'static Runtime, object: &'static Object, why: &str,
         match core::mem::take(&mut inner.way) {
             Way::Meeting(meeting) => match meeting.give_up(fd) {
                 Some(mut joined) => {
+                    joined.take_in();
+                    inner.keep(&joined, fd);
                     joined.leave();
                     inner.way = Way::Joined(joined);
                 }
@@ -61,21 +66,22 @@ fn begin_to_leave(runtime: &'static Runtime, object: &'static Object, why: &str,
             Way::Joined(mut joined) => {
                 joined.hear(fd);
                 joined.take_in();
+                inner.keep(&joined, fd);
                 if !joined.is_alone() {
                     joined.leave();
                 }
-                // What the dead have sent is nowhere else; without it the kernel's socket says how they ended.
-                is_apart = joined.is_alone() && joined.unread() == 0;
+                // Else what the dead have sent is nowhere but here.
+                is_apart = joined.is_alone() && (joined.unread() == 0 || inner.rest.kept.is_some());
                 inner.way = Way::Joined(joined);
             }
             way => inner.way = way,
         }
         logger::debug!("fd {fd}: leaves the memory: {why}");
         let news = if is_apart { News::default() } else { inner.go_on(fd, sys::clock::now(), Bell::Rung) };
-        (news, is_apart)
+        (news, is_apart.then(|| inner.over(Verdict::PartedFromPeer)))
     };
-    if is_apart {
-        finish(object, Verdict::PartedFromPeer);
+    if let Some(apart) = apart {
+        finish(object, apart);
         moves::changed(&runtime.os, object);
     }
     after(runtime, object, &news);
@@ -91,11 +97,13 @@ fn wait_until(runtime: &'static Runtime, is_done: impl Fn() -> bool, objects: &[
 
 /// Before a fork: what both processes may use afterwards is the kernel's, and nobody comes to a place that two have.
 /// Who has a connection alone again looks for the peer again.
-pub(crate) fn before_fork(runtime: &'static Runtime) {
+pub(crate) fn before_fork(runtime: &'static Runtime) -> meet::NoMeetings {
+    let none_meet = meet::NoMeetings::begin();
     let sockets = || (0..fd_table::end()).filter_map(fd_table::socket);
     let mut leaving = Vec::new();
     for object in sockets() {
         let Some(room) = room(object) else { continue };
+        in_flight::wait_while_moving(object);
         if object.kind() == Kind::Memory {
             begin_to_leave(runtime, object, "the process forks", false);
             leaving.push(object);
@@ -113,6 +121,7 @@ pub(crate) fn before_fork(runtime: &'static Runtime) {
         let mut inner = room.inner.lock();
         inner.stays_out |= object.kind() == Kind::Memory;
     }
+    none_meet
 }
 
 /// Takes an offer back.
@@ -125,17 +134,18 @@ fn withdraw(object: &'static Object) {
     }
 }
 
-/// In the child of a fork: what is in memory is the parent's.
-pub(crate) fn after_fork(object: &'static Object, child: &sys::InChild) {
-    meet::forget_count();
-    let Some(room) = room(object) else { return };
+/// In the child of a fork: what is in memory is the parent's. True: bytes are kept that the child may need, too.
+pub(crate) fn after_fork(object: &'static Object, child: &sys::InChild) -> bool {
+    let Some(room) = room(object) else { return false };
     room.inner.take_over(child);
     let mut inner = room.inner.lock();
     inner.way = Way::Apart;
     if object.kind() == Kind::Memory {
         inner.role = None;
         room.looks.store(false, Ordering::Release);
+        room.keeps.store(inner.rest.kept.is_some(), Ordering::Release);
     }
+    inner.rest.kept.is_some()
 }
 
 /// shutdown(2).
@@ -231,7 +241,14 @@ pub(crate) fn close(object: &'static Object, fd: c_int) {
                 inner.repaid += repay(&joined, fd, inner.repaid, true);
             }
             let lingers_not = object.control.lock().linger == Some(0);
-            end(&mut joined, lingers_not);
+            let owes = !lingers_not && joined.unread() == 0 && !is_repaid(&joined, inner.repaid);
+            let rest = if owes { leave_behind(joined, fd, inner.repaid) } else { Some(joined) };
+            if let Some(mut joined) = rest {
+                if owes {
+                    reset_at_close(fd);
+                }
+                end(&mut joined, lingers_not || owes);
+            }
         }
         Way::Apart | Way::Offered(_) => {}
     }

@@ -7,8 +7,9 @@
 //! Where a listener takes in nobody but those who speak SDP, the place is offered before the connection is made
 //! (`crates/sockets/src/sdp/refusal.rs`), and who accepts looks at once.
 
-use super::place;
+use super::{kept, place};
 use crate::answer::Why;
+use crate::background::BACKGROUND;
 use crate::counts;
 use crate::describe;
 use crate::fd_table;
@@ -21,7 +22,7 @@ use crate::wait::LOOK_NS;
 use crate::wait::in_memory::{Bell, HURRIES, after, is_asked_for, is_in, room, rung, tell_kernels, verdict};
 use crate::wait::moves;
 use ::memory::{Meeting, Progress};
-use core::sync::atomic::Ordering;
+use core::sync::atomic::{AtomicU32, Ordering};
 use libc::{c_int, pollfd};
 use stats::Verdict;
 
@@ -39,6 +40,26 @@ const PART_OF_LIMIT: u64 = 4;
 /// As many as there are at most where no rule asks for them: each takes memory, a hundred KiB and more.
 const MOST_BY_ITSELF: u64 = 1024;
 
+/// Forks that are under way: a connection that met its peer then would be the child's in the kernel, and the parent's
+/// in memory.
+static FORKS: AtomicU32 = AtomicU32::new(0);
+
+/// As long as it lives no connection goes to memory.
+pub(crate) struct NoMeetings(());
+
+impl NoMeetings {
+    pub(super) fn begin() -> NoMeetings {
+        FORKS.fetch_add(1, Ordering::SeqCst);
+        NoMeetings(())
+    }
+}
+
+impl Drop for NoMeetings {
+    fn drop(&mut self) {
+        FORKS.fetch_sub(1, Ordering::SeqCst);
+    }
+}
+
 fn one_more() -> bool {
     let limit = sys::process::limit(libc::RLIMIT_NOFILE as i32).map_or(0, |limit| limit.soft / PART_OF_LIMIT);
     let limit = if is_asked_for() { limit } else { limit.min(MOST_BY_ITSELF) };
@@ -50,8 +71,9 @@ fn one_more() -> bool {
 }
 
 /// In the child of a fork: what was counted is the parent's.
-pub(super) fn forget_count() {
+pub(super) fn forget_parent() {
     COUNT.store(0, Ordering::Relaxed);
+    FORKS.store(0, Ordering::SeqCst);
 }
 
 /// The kernel makes or made this connection, which may travel through memory, and has made so many calls.
@@ -189,16 +211,18 @@ fn look(runtime: &'static Runtime, object: &'static Object, fd: c_int, room: &'s
             || object.price.load(Ordering::SeqCst) == u32::MAX
             || is_paced(fd)
             || is_told_by_signals(fd)
+            || kept::keeps(object) && kept::still_keeps(object, fd)
     };
     if !is_due || stays() || !holders::is_alone(object) || !object.begin_move() {
         return;
     }
     let mut became = Kind::Carried;
-    if object.in_flight.load(Ordering::SeqCst) == 0 {
+    if object.in_flight.load(Ordering::SeqCst) == 0 && FORKS.load(Ordering::SeqCst) == 0 {
         let mut inner = room.inner.lock();
         match step(&mut inner, fd) {
             Step::Talks => {
                 became = Kind::Memory;
+                inner.meets();
                 inner.part = inner.part_of_kernel();
                 inner.heard = 0;
             }
@@ -211,6 +235,10 @@ fn look(runtime: &'static Runtime, object: &'static Object, fd: c_int, room: &'s
         describe::in_memory(object);
         logger::debug!("fd {fd}: meets its peer, to go on through memory");
         moves::changed(&runtime.os, object);
+        if !BACKGROUND.is_running() {
+            // It answers a peer that leaves while no thread calls.
+            (runtime.os.opened)();
+        }
         rest_of_meeting(runtime, object, fd, room);
     }
 }

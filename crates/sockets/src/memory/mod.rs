@@ -18,21 +18,30 @@
 
 mod data;
 mod judge;
+mod kept;
 mod leave;
 mod meet;
 mod place;
 
 pub(crate) use data::{receive, send, unread};
+pub(crate) use kept::{keeps, or_kept};
 pub(crate) use leave::{
     after_fork, before_fork, close, is_closed, leave, leave_to_next, shutdown, take_error,
 };
-pub(crate) use meet::{accepted, accepted_sdp, before_call, connected, know_options, looks};
+pub(crate) use meet::{NoMeetings, accepted, accepted_sdp, before_call, connected, know_options, looks};
 pub(crate) use place::{before_first_call, may_be_here, may_ever_meet};
 
 use crate::object::Object;
 use crate::object::room::{Sign, Way};
-use crate::wait::in_memory::room;
+use crate::wait::in_memory::{forget_debts, room};
 use ::memory::sign::{self, Takes};
+
+/// In the child of a fork: what the process had on its way is the parent's.
+pub(crate) fn forget_parent(child: &sys::InChild) {
+    ::memory::attention::after_fork(child);
+    forget_debts(child);
+    meet::forget_parent();
+}
 
 /// A listener speaks SDP from now on: its sign goes up.
 pub(crate) fn listens(object: &'static Object, fd: i32, takes: Takes) {

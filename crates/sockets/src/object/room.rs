@@ -3,7 +3,7 @@
 use super::price::Role;
 use crate::locks::Rank;
 use ::memory::sign::Takes;
-use ::memory::{Joined, Meeting};
+use ::memory::{Joined, Kept, Meeting};
 use core::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use stats::Verdict;
 
@@ -22,6 +22,8 @@ pub(crate) struct Room {
     pub calls: AtomicU32,
     /// The other side may be found, or was.
     pub looks: AtomicBool,
+    /// Bytes are kept for it ([`Rest`]): calls come here with the end of its stream.
+    pub keeps: AtomicBool,
     /// The options that were set before the socket was ours are known.
     pub knows_options: AtomicBool,
 }
@@ -55,6 +57,15 @@ pub(crate) struct Part {
     pub sends: bool,
 }
 
+/// Bytes that were unread here when the connection went back to the kernel's socket. Its peer sends them again; where
+/// the kernel's stream ends short of them, they are given from this copy.
+#[derive(Default)]
+pub(crate) struct Rest {
+    pub kept: Option<Kept>,
+    /// The error by which the kernel's stream ended, which comes behind the bytes; 0: none.
+    pub untold: i32,
+}
+
 #[derive(Default)]
 pub(crate) struct Inner {
     pub way: Way,
@@ -62,6 +73,8 @@ pub(crate) struct Inner {
     /// Of a listener: by it peers know before they connect that it speaks SDP.
     pub sign: Option<Sign>,
     pub part: Part,
+    /// Which meeting of this process it is ([`Inner::meets`]).
+    pub meeting: u32,
     /// Bytes have come by the socket, and nothing was sent since that acknowledges them there.
     pub owes_ack: bool,
     /// Somebody found no room to send: there will be an edge.
@@ -89,12 +102,45 @@ pub(crate) struct Inner {
     pub parts: Option<Verdict>,
     /// Why the two ends do not meet, once that is known.
     pub never: Option<Verdict>,
+    /// What was unread when this side left.
+    pub rest: Rest,
     /// An error that the kernel's socket told, and that comes behind bytes of the segment; 0: none.
     pub untold: i32,
+    /// The log has what was wrong with the peer.
+    pub told_distrust: bool,
     /// Has told its error (ECONNRESET).
     pub told_reset: bool,
     /// A send after the peer was gone has succeeded, as it does where the RST is still to come.
     pub sent_in_vain: bool,
+}
+
+/// A connection's way through memory is over, and why. Who finds that acts on it later, without the lock, and another
+/// thread may have before: `meeting` tells this one from the next, of this object or of who has it then.
+#[derive(Clone, Copy)]
+pub(crate) struct Over {
+    pub why: Verdict,
+    pub meeting: u32,
+}
+
+/// Meetings of this process.
+static MEETINGS: AtomicU32 = AtomicU32::new(0);
+
+impl Inner {
+    /// The two sides talk to each other from now on.
+    pub(crate) fn meets(&mut self) {
+        self.meeting = MEETINGS.fetch_add(1, Ordering::Relaxed).wrapping_add(1);
+    }
+
+    pub(crate) fn over(&self, why: Verdict) -> Over {
+        Over { why, meeting: self.meeting }
+    }
+
+    /// Before this side leaves: what it has not read.
+    pub(crate) fn keep(&mut self, joined: &Joined, fd: i32) {
+        if let Some(kept) = joined.keep(fd) {
+            self.rest = Rest { kept: Some(kept), untold: 0 };
+        }
+    }
 }
 
 impl Room {
@@ -109,6 +155,7 @@ impl Room {
             inner: Rank::Room.lock(Inner::default()),
             calls: AtomicU32::new(0),
             looks: AtomicBool::new(false),
+            keeps: AtomicBool::new(false),
             knows_options: AtomicBool::new(false),
         }
     }
@@ -128,6 +175,7 @@ impl Room {
         }
         self.calls.store(0, Ordering::Relaxed);
         self.looks.store(false, Ordering::Release);
+        self.keeps.store(false, Ordering::Release);
         self.knows_options.store(false, Ordering::Release);
     }
 }

@@ -1,10 +1,10 @@
 //! Back to the kernel's socket, as far as a step takes it there: what is owed goes by the socket, and then the object
 //! is the kernel's.
 
-use super::{drop_bell, room, tell_kernels};
+use super::{debts, drop_bell, room, tell_kernels};
 use crate::counts;
 use crate::object::price::Role;
-use crate::object::room::{Inner, Room, Way, one_less};
+use crate::object::room::{Inner, Over, Room, Way, one_less};
 use crate::object::{Kind, Object};
 use ::memory::Joined;
 use core::sync::atomic::Ordering;
@@ -17,7 +17,8 @@ pub(crate) const HURRIES: u32 = 2;
 const PIECE: usize = 2048;
 
 /// Sends what the peer did not read here by the socket, from byte `done` of it on; how much. `ends`: a FIN follows,
-/// which then comes with the last bytes: who sees them may count on it, as the end was there before the move.
+/// which then comes with the last bytes: who sees them may count on it, as the end was there before the move. What the
+/// socket takes no more, as the peer has ended, is over with.
 #[inline(never)]
 pub(crate) fn repay(joined: &Joined, tcp: i32, done: u64, ends: bool) -> u64 {
     let more = if ends { libc::MSG_MORE } else { 0 };
@@ -26,12 +27,17 @@ pub(crate) fn repay(joined: &Joined, tcp: i32, done: u64, ends: bool) -> u64 {
     loop {
         let count = joined.owed(done + sent, &mut piece);
         if count == 0 {
+            debts::count_paid(sent);
             return sent;
         }
         let flags = libc::MSG_DONTWAIT | libc::MSG_NOSIGNAL | more;
         match sys::socket::send(tcp, &piece[..count], flags) {
-            Ok(count @ 1..) => sent += count as u64,
-            _ => return sent,
+            Ok(0) | Err(libc::EAGAIN | libc::EINTR | libc::ENOBUFS | libc::ENOMEM) => {
+                debts::count_paid(sent);
+                return sent;
+            }
+            Ok(count) => sent += count as u64,
+            Err(_) => sent += count as u64,
         }
     }
 }
@@ -62,12 +68,13 @@ pub(crate) fn is_over(joined: &Joined, repaid: u64) -> bool {
 }
 
 /// The kernel carries it from now on: for good, but where a fork took it there, or the peer for some reason.
-pub(crate) fn finish(object: &'static Object, why: Verdict) {
+pub(crate) fn finish(object: &'static Object, over: Over) {
     let Some(room) = room(object) else { return };
     let mut inner = room.inner.lock();
-    if object.kind() != Kind::Memory {
+    if object.kind() != Kind::Memory || inner.meeting != over.meeting {
         return;
     }
+    let why = over.why;
     let fd = object.fd.load(Ordering::Relaxed);
     if inner.has_drawn_reset() {
         // What was sent to nobody goes by the socket, and draws the RST there.
@@ -80,7 +87,11 @@ pub(crate) fn finish(object: &'static Object, why: Verdict) {
             let _ = sys::socket::shutdown(fd, how);
         }
     }
-    let before = core::mem::take(&mut *inner);
+    let mut before = core::mem::take(&mut *inner);
+    inner.rest = core::mem::take(&mut before.rest);
+    // No call is made straight before it has looked here.
+    object.settled.store(0, Ordering::Relaxed);
+    room.keeps.store(inner.rest.kept.is_some(), Ordering::Release);
     if matches!(before.way, Way::Joined(_)) {
         let served = if why == Verdict::EachCallRings { 0 } else { before.served };
         before.role.inspect(|role| role.was_worth(served));

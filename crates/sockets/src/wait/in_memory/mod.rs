@@ -1,17 +1,22 @@
 //! A connection in memory, as those who wait for it know it: a step takes in what has come, and tells them what that
-//! changed. `ready.rs` tells readiness, and what those who sleep sleep on; `back.rs` is how a step ends the way through
-//! memory. What calls do with such connections is the room `memory`.
+//! changed. `ready.rs` tells readiness, and what those who sleep sleep on; `back.rs` is how a step ends the way
+//! through memory; `debts.rs` is what the background thread sends by the socket where nobody calls. What calls do with
+//! such connections is the room `memory`.
 
 mod back;
+mod debts;
 mod ready;
 
 pub(crate) use back::{HURRIES, finish, is_repaid, pass_on_shut, repay};
+pub(crate) use debts::{
+    fail_debts, forget_debts, leave_behind, paid, pay_at_exit, pay_debts, reset_at_close, watch_debts,
+};
 pub(crate) use ready::{
-    arm, bell, disarm, kernel_part, poll, poll_unheard, ready, rung, with_bell, with_silent_bell,
+    arm, bell, disarm, kernel_part, look_at_all, poll, poll_unheard, ready, rung, with_bell, with_silent_bell,
 };
 
 use super::{LOOK_NS, epoll, moves};
-use crate::object::room::{Inner, Part, Room, Way};
+use crate::object::room::{Inner, Over, Part, Room, Way};
 use crate::object::{Kind, Object};
 use crate::runtime::{self, Runtime};
 use ::memory::{Apart, Joined, Progress, Source};
@@ -42,7 +47,7 @@ pub(crate) struct News {
     /// The kernel's part is another one.
     pub has_moved: bool,
     /// The kernel carries it from now on, and why.
-    pub is_over: Option<Verdict>,
+    pub is_over: Option<Over>,
 }
 
 impl News {
@@ -71,7 +76,7 @@ impl Inner {
                         self.owes_ack = true;
                         news.edges = Ready::IN | Ready::OUT;
                     }
-                    Progress::Apart(why) => news.is_over = Some(verdict(why)),
+                    Progress::Apart(why) => news.is_over = Some(self.over(verdict(why))),
                 }
             }
             way => self.way = way,
@@ -92,6 +97,7 @@ impl Inner {
                 news.is_unarmed = joined.hear(tcp);
                 any |= joined.take_in();
             }
+            self.told_distrust = self.told_distrust || tells_distrust(joined, tcp);
             if any || was_rung || news.is_unarmed {
                 news.edges = news.edges | Ready::IN | Ready::RDHUP | Ready::HUP | Ready::ERR;
             }
@@ -105,12 +111,16 @@ impl Inner {
             }
             if joined.has_left() {
                 self.repaid += back::repay(joined, tcp, self.repaid, self.shut_owed & 2 != 0);
+                if !back::is_repaid(joined, self.repaid) {
+                    debts::note();
+                }
             }
             if self.shut_owed != 0 {
                 self.shut_owed &= !back::pass_on_shut(joined, tcp, self.shut_owed, self.repaid);
             }
             if back::is_over(joined, self.repaid) {
-                news.is_over = Some(why_over(joined, self.parts));
+                let why = why_over(joined, self.parts);
+                news.is_over = Some(Over { why, meeting: self.meeting });
             }
         }
         let part = self.part_of_kernel();
@@ -133,6 +143,15 @@ impl Inner {
     }
 }
 
+/// True: the peer wrote what cannot be, which the log has now.
+fn tells_distrust(joined: &Joined, tcp: i32) -> bool {
+    let what = joined.distrust();
+    if let Some(what) = what {
+        logger::warning!("fd {tcp}: the connection is reset: its peer in memory {what}");
+    }
+    what.is_some()
+}
+
 /// What follows a step, without the lock.
 #[inline]
 pub(crate) fn after(runtime: &'static Runtime, object: &'static Object, news: &News) {
@@ -146,14 +165,22 @@ pub(crate) fn after(runtime: &'static Runtime, object: &'static Object, news: &N
 
 #[cold]
 pub(crate) fn told(runtime: &'static Runtime, object: &'static Object, news: &News) {
-    if let Some(why) = news.is_over {
-        back::finish(object, why);
+    if let Some(over) = news.is_over {
+        back::finish(object, over);
     }
     if news.is_over.is_some() || news.has_moved {
         moves::changed(&runtime.os, object);
     } else {
         epoll::look_at(object);
     }
+}
+
+/// Whether the peer has gone back to the socket, and does not have all that it did not read here.
+fn owes(object: &Object) -> bool {
+    room(object).is_some_and(|room| {
+        let inner = room.inner.lock();
+        matches!(&inner.way, Way::Joined(joined) if joined.has_left() && !is_repaid(joined, inner.repaid))
+    })
 }
 
 /// The room of an object that may travel through memory.

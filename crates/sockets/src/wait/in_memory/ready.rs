@@ -1,6 +1,7 @@
 //! Readiness of a connection in memory, and what those who wait for it sleep on.
 
 use super::{Bell, after, room};
+use crate::fd_table;
 use crate::object::Object;
 use crate::object::room::{Inner, Way};
 use crate::runtime::Runtime;
@@ -24,6 +25,12 @@ pub(crate) fn poll_unheard(runtime: &'static Runtime, object: &'static Object, n
 /// As [`poll`], after a sleep that the bell ended.
 pub(crate) fn rung(runtime: &'static Runtime, object: &'static Object) {
     turn(runtime, object, sys::clock::now(), Bell::Rung);
+}
+
+/// A peer asked for attention, which one it does not say.
+pub(crate) fn look_at_all(runtime: &'static Runtime) {
+    let sockets = (0..fd_table::end()).filter_map(fd_table::socket);
+    sockets.filter(|object| super::is_in(object)).for_each(|object| rung(runtime, object));
 }
 
 fn turn(runtime: &'static Runtime, object: &'static Object, now: u64, bell: Bell) -> bool {

@@ -1,0 +1,133 @@
+//! What peers have not read here that went back to the kernel's socket: it is sent there by whoever calls, and where
+//! nobody does by the background thread, as the kernel does with what it has queued. So it is with connections whose
+//! last descriptor was closed meanwhile, whose end comes behind it.
+
+use super::back::{is_repaid, repay};
+use crate::background::BACKGROUND;
+use crate::fd_table;
+use crate::locks::Rank;
+use crate::object::{Kind, Object};
+use crate::runtime::Runtime;
+use ::memory::Joined;
+use core::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use libc::{c_int, pollfd};
+use sys::Fd;
+
+/// One of them.
+struct Debt {
+    joined: Box<Joined>,
+    /// Keeps the connection: its end comes when this is closed.
+    tcp: Fd,
+    /// Bytes that were sent.
+    done: u64,
+}
+
+/// Of connections that are closed.
+static DEBTS: sys::Mutex<Vec<Debt>> = Rank::Debts.lock(Vec::new());
+/// Whether there are some.
+static ANY: AtomicBool = AtomicBool::new(false);
+/// Bytes that were paid, of all.
+static PAID: AtomicU64 = AtomicU64::new(0);
+/// Whether a connection that is open may owe something.
+static OPEN_ONES: AtomicBool = AtomicBool::new(false);
+
+/// A connection that is open owes what the kernel has no room for.
+pub(super) fn note() {
+    if !OPEN_ONES.swap(true, Ordering::AcqRel) {
+        BACKGROUND.look();
+    }
+}
+
+/// Takes a debt over from the descriptor `fd`, which is about to be closed. `Some`: it cannot be paid.
+pub(crate) fn leave_behind(joined: Box<Joined>, fd: c_int, done: u64) -> Option<Box<Joined>> {
+    let Some(tcp) = Some(()).filter(|()| BACKGROUND.is_running()).and_then(|()| Fd::duplicate_of(fd).ok())
+    else {
+        return Some(joined);
+    };
+    DEBTS.lock().push(Debt { joined, tcp, done });
+    ANY.store(true, Ordering::Release);
+    BACKGROUND.look();
+    None
+}
+
+/// Pays what the kernel has room for, and lets go of what is paid or has nobody to be paid to. True: debts are left.
+pub(crate) fn pay_debts(runtime: &'static Runtime) -> bool {
+    if OPEN_ONES.swap(false, Ordering::AcqRel) {
+        // Whoever still owes says so.
+        owing().for_each(|object| super::rung(runtime, object));
+    }
+    pay_closed() || OPEN_ONES.load(Ordering::Acquire)
+}
+
+fn pay_closed() -> bool {
+    if !ANY.load(Ordering::Acquire) {
+        return false;
+    }
+    let mut debts = DEBTS.lock();
+    debts.retain_mut(|debt| {
+        debt.done += repay(&debt.joined, debt.tcp.raw(), debt.done, true);
+        !is_repaid(&debt.joined, debt.done)
+    });
+    ANY.store(!debts.is_empty(), Ordering::Release);
+    !debts.is_empty()
+}
+
+/// What tells that there is room for more.
+pub(crate) fn watch_debts(fds: &mut Vec<pollfd>) {
+    let watched = |fd| pollfd { fd, events: libc::POLLOUT, revents: 0 };
+    if ANY.load(Ordering::Acquire) {
+        fds.extend(DEBTS.lock().iter().map(|debt| watched(debt.tcp.raw())));
+    }
+    if OPEN_ONES.load(Ordering::Acquire) {
+        fds.extend(owing().map(|object| watched(object.fd.load(Ordering::Relaxed))));
+    }
+}
+
+fn owing() -> impl Iterator<Item = &'static Object> {
+    let sockets = (0..fd_table::end()).filter_map(fd_table::socket);
+    sockets.filter(|object| object.kind() == Kind::Memory && super::owes(object))
+}
+
+/// Bytes that were paid to all peers by now.
+pub(crate) fn paid() -> u64 {
+    PAID.load(Ordering::Relaxed)
+}
+
+pub(super) fn count_paid(bytes: u64) {
+    PAID.fetch_add(bytes, Ordering::Relaxed);
+}
+
+/// The process ends with debts: a stream that ends short of what was sent must not end as if it were whole.
+pub(crate) fn fail_debts() {
+    DEBTS.lock().iter().for_each(|debt| reset_at_close(debt.tcp.raw()));
+    owing().for_each(|object| reset_at_close(object.fd.load(Ordering::Relaxed)));
+}
+
+/// The last close of the kernel's socket resets the connection.
+pub(crate) fn reset_at_close(tcp: c_int) {
+    let _ = sys::socket::set_option(tcp, libc::SOL_SOCKET, libc::SO_LINGER, &[1i32, 0]);
+}
+
+/// At the process' end: peers that go back are answered, and get what they have not read. True: more is owed.
+pub(crate) fn pay_at_exit(runtime: &'static Runtime, patience: u64) -> bool {
+    let sockets = (0..fd_table::end()).filter_map(fd_table::socket);
+    let is_owing = |object: &&'static Object| {
+        let lock = object.room().map(|room| room.inner.lock_until(patience));
+        if !matches!(lock, Some(Some(_))) {
+            return false;
+        }
+        drop(lock);
+        super::rung(runtime, object);
+        super::owes(object)
+    };
+    let owing = sockets.filter(|object| object.kind() == Kind::Memory).filter(is_owing).count();
+    pay_closed() || owing > 0
+}
+
+/// In the child of a fork: they are the parent's.
+pub(crate) fn forget_debts(child: &sys::InChild) {
+    DEBTS.take_over(child);
+    DEBTS.lock().clear();
+    ANY.store(false, Ordering::Release);
+    OPEN_ONES.store(false, Ordering::Release);
+}
