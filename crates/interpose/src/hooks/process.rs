@@ -264,8 +264,7 @@ pub(crate) mod exec {
 
     /// Whether it can succeed: after a call that fails the program goes on, with its connections.
     pub(in crate::hooks) unsafe fn is_program(path: *const c_char) -> bool {
-        // SAFETY: the application's path; the kernel judges the pointer.
-        !path.is_null() && unsafe { libc::access(path, libc::X_OK) } == 0
+        sys::file::is_program(path)
     }
 
     /// As execvp(3) looks for it.
