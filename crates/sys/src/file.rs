@@ -241,7 +241,7 @@ mod tests {
             let is_nobodys = std::thread::scope(|scope| scope.spawn(as_nobody).join().unwrap());
             assert!(!is_nobodys, "the real user may, whom nobody asks");
         } else {
-            rig::skip::skipped(&rig::skip::test_name(), "not root: nobody else to be, in a part of it");
+            rig::skip::skipped_here("not root: nobody else to be, in a part of it");
         }
         std::fs::remove_file(&path).unwrap();
     }
