@@ -9,22 +9,22 @@
 
 use crate::mutation::planted;
 use crate::place::{self, Place};
-use crate::protocol::{Kind, LEN, MORE_MAX, Packet, VERSION};
+use crate::protocol::{Kind, LEN, MORE_MAX, OPENING_NS, Packet, VERSION};
 use core::fmt;
 use core::net::{Ipv4Addr, SocketAddrV4};
 use sys::{Fd, Mutex, MutexGuard};
 
 /// A keeper that lives answers within some microseconds.
 const PATIENCE_NS: u64 = 1_000_000_000;
-/// Opens an interface within some ten milliseconds; a driver that takes its link down, in seconds.
-const LONG_PATIENCE_NS: u64 = 15_000_000_000;
+/// See [`OPENING_NS`].
+const LONG_PATIENCE_NS: u64 = OPENING_NS;
 /// Who wants to ask something else looks as often whether a long question is answered.
 const LONG_LOOK_NS: u64 = 1_000_000;
 /// Where there is no keeper, one may be started.
 const LOOK_AGAIN_NS: u64 = 1_000_000_000;
 
-/// What starting a keeper takes, as it takes it itself: CAP_NET_ADMIN, CAP_NET_RAW, CAP_IPC_LOCK, CAP_PERFMON, CAP_BPF.
-const START: u64 = 1 << 12 | 1 << 13 | 1 << 14 | 1 << 38 | 1 << 39;
+/// What starting a keeper takes, as it takes it itself.
+const START: u64 = sys::capability::OPENING;
 /// One that was started listens within some milliseconds.
 const STARTING_NS: u64 = 2_000_000_000;
 const STARTING_LOOK_NS: u64 = 1_000_000;

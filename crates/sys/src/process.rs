@@ -211,7 +211,7 @@ pub fn end(status: i32) -> ! {
     unsafe { libc::exit(status) }
 }
 
-/// The effective capabilities of this thread, one bit each (`CAP_NET_ADMIN` is bit 12).
+/// The effective capabilities of this thread, one bit each (`capability.rs`).
 pub fn capabilities() -> Result<u64> {
     const VERSION_3: u32 = 0x2008_0522;
     let header = [VERSION_3, 0];

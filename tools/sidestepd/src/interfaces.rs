@@ -8,15 +8,12 @@ use netlink::{Netlink, PolicyMonitor};
 use std::collections::hash_map::{Entry, HashMap};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
-use sys::Fd;
+use sys::{Fd, capability};
 use xdp::{Census, HalfOpen, Handout, Kept, Options, Refusal};
 
-/// What opening interfaces takes: CAP_NET_ADMIN, CAP_NET_RAW, CAP_IPC_LOCK, CAP_PERFMON, CAP_BPF.
-const OPENING: u64 = 1 << 12 | 1 << 13 | 1 << 14 | 1 << 38 | 1 << 39;
-
-/// What is kept where it is there: that, and CAP_NET_BIND_SERVICE, without which connections on low ports do not come
-/// back from the wire.
-pub(crate) const CAPABILITIES: u64 = OPENING | 1 << 10;
+/// What is kept where it is there: what opening interfaces takes, and CAP_NET_BIND_SERVICE, without which connections
+/// on low ports do not come back from the wire.
+pub(crate) const CAPABILITIES: u64 = capability::OPENING | capability::NET_BIND_SERVICE;
 
 /// Connections whose peers are told at a time, and how long the queues of interfaces have then.
 const TOLD_AT_ONCE: usize = 500;
@@ -174,7 +171,7 @@ impl Held {
 
     fn open(&self, name: &str) -> Result<Kept, String> {
         self.is_wanted(name)?;
-        let mss = mtu(name).saturating_sub(40).clamp(536, 65_495) as u16;
+        let mss = wire::tcp::announced_mss(mtu(name));
         let options =
             Options { frames: self.settings.frames, tx_ring: 2048, answer_mss: mss, ..Options::default() };
         Kept::open(name, &options).map_err(|refusal| refusal.to_string())
