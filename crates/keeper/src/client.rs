@@ -7,9 +7,12 @@
 //! Once a connection stands, a question allocates nothing and takes two system calls. It is bounded in time: a keeper
 //! that does not answer is given up, and takes back what it does after that.
 
+mod asked;
+
 use crate::mutation::planted;
 use crate::place::{self, Place};
 use crate::protocol::{Kind, LEN, MORE_MAX, OPENING_NS, Packet, VERSION};
+use asked::Asked;
 use core::fmt;
 use core::net::{Ipv4Addr, SocketAddrV4};
 use sys::{Fd, Mutex, MutexGuard};
@@ -82,12 +85,6 @@ pub struct Client {
     failed: Option<(Error, u64)>,
     /// A thread waits for a long answer without the lock: nobody else asks or parts meanwhile.
     is_asked: bool,
-}
-
-/// A question whose answer is waited for.
-struct Asked {
-    connection: i32,
-    question: Packet,
 }
 
 static CLIENT: Mutex<Client> = Mutex::new(Client::new(Place::Nowhere));
@@ -544,61 +541,6 @@ impl Client {
             }
         }
         None
-    }
-}
-
-impl Asked {
-    /// The answer; what is behind it and beside it goes to `more` and `descriptors`, which take no memory if there is
-    /// nothing.
-    fn answer(&self, patience_ns: u64, more: &mut Vec<u8>, descriptors: &mut Vec<Fd>) -> Result<Packet> {
-        let Asked { connection: fd, question } = *self;
-        let deadline = sys::clock::monotonic() + patience_ns;
-        let mut bytes = [0; LEN + MORE_MAX];
-        // Each look ends by the socket's own timeout.
-        while sys::clock::monotonic() < deadline {
-            if !planted!(KeepsDescriptors) {
-                descriptors.clear();
-            }
-            let length = match sys::socket::receive_descriptors(fd, &mut bytes, descriptors, 0) {
-                Ok(0) => return Err(Error::Absent),
-                // A reset is said once, where the keeper left a question unread; its answers come behind.
-                Err(libc::ECONNRESET | libc::EINTR | libc::EAGAIN) => continue,
-                Ok(length) => length,
-                Err(_) => return Err(Error::Silent),
-            };
-            let (packet, behind) = bytes[..length].split_at(length.min(LEN));
-            let answer = Packet::read(packet).filter(|packet| packet.is_answer).ok_or(Error::Silent)?;
-            if answer.version != VERSION && !planted!(AnyVersion) {
-                return Err(Error::Version(answer.version));
-            }
-            match (answer.kind, answer.value) {
-                (Kind::Hello, 0) => {}
-                // Asked by people, whom the keeper need not admit.
-                (Kind::Hello, _) if question.kind == Kind::Status => {}
-                (Kind::Hello, libc::EACCES) => return Err(Error::Denied),
-                (Kind::Hello, libc::EMFILE) => return Err(Error::Full),
-                (Kind::Hello, errno) => return Err(Error::Errno(errno)),
-                _ if answer.number == question.number || planted!(AnyNumber) => {
-                    more.extend_from_slice(behind);
-                    return Ok(answer);
-                }
-                // Of a question whose asker was given up.
-                _ => {}
-            }
-        }
-        Err(Error::Silent)
-    }
-
-    /// What is said to Attach: the interface, or in words why not.
-    fn hear_attached(&self) -> Result<core::result::Result<Attached, String>> {
-        let (mut more, mut descriptors) = (Vec::new(), Vec::new());
-        let answer = self.answer(LONG_PATIENCE_NS, &mut more, &mut descriptors)?;
-        Ok(match answer {
-            Packet { value: 0, detail, .. } => {
-                Ok(Attached { description: more, descriptors, has_policies: detail != 0 })
-            }
-            _ => Err(String::from_utf8_lossy(&more).into_owned()),
-        })
     }
 }
 
