@@ -1,7 +1,8 @@
 //! The rows, by what they are about. Files in reading order: [`socket`] (with [`sdp`], libsdp.so's view), [`data`],
-//! [`wait`], [`descriptor`], [`process`], [`confine`], [`signal`], [`stream`], [`uring`], [`variadic`]; then the same
-//! functions under other names: [`fortified`], [`aliases`].
+//! [`wait`], [`descriptor`], [`process`], [`confine`], [`signal`], [`stream`], [`uring`], [`aio`], [`variadic`]; then
+//! the same functions under other names: [`fortified`], [`aliases`].
 
+mod aio;
 mod aliases;
 mod confine;
 pub(crate) mod data;
@@ -40,6 +41,7 @@ pub fn symbols() -> impl Iterator<Item = &'static str> {
         signal::SYMBOLS,
         stream::SYMBOLS,
         uring::SYMBOLS,
+        aio::SYMBOLS,
         variadic::SYMBOLS,
         variadic::IN_ASSEMBLY,
         fortified::SYMBOLS,

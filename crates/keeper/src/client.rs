@@ -7,22 +7,27 @@
 //! Once a connection stands, a question allocates nothing and takes two system calls. It is bounded in time: a keeper
 //! that does not answer is given up, and takes back what it does after that.
 
+mod asked;
+
 use crate::mutation::planted;
 use crate::place::{self, Place};
-use crate::protocol::{Kind, LEN, MORE_MAX, Packet, VERSION};
+use crate::protocol::{Kind, LEN, MORE_MAX, OPENING_NS, Packet, VERSION};
+use asked::Asked;
 use core::fmt;
 use core::net::{Ipv4Addr, SocketAddrV4};
 use sys::{Fd, Mutex, MutexGuard};
 
 /// A keeper that lives answers within some microseconds.
 const PATIENCE_NS: u64 = 1_000_000_000;
-/// Opens an interface within some ten milliseconds; a driver that takes its link down, in seconds.
-const LONG_PATIENCE_NS: u64 = 15_000_000_000;
+/// See [`OPENING_NS`].
+const LONG_PATIENCE_NS: u64 = OPENING_NS;
+/// Who wants to ask something else looks as often whether a long question is answered.
+const LONG_LOOK_NS: u64 = 1_000_000;
 /// Where there is no keeper, one may be started.
 const LOOK_AGAIN_NS: u64 = 1_000_000_000;
 
-/// What starting a keeper takes, as it takes it itself: CAP_NET_ADMIN, CAP_NET_RAW, CAP_IPC_LOCK, CAP_PERFMON, CAP_BPF.
-const START: u64 = 1 << 12 | 1 << 13 | 1 << 14 | 1 << 38 | 1 << 39;
+/// What starting a keeper takes, as it takes it itself.
+const START: u64 = sys::capability::OPENING;
 /// One that was started listens within some milliseconds.
 const STARTING_NS: u64 = 2_000_000_000;
 const STARTING_LOOK_NS: u64 = 1_000_000;
@@ -78,6 +83,8 @@ pub struct Client {
     number: u32,
     /// What came of the last attempt to connect, and until when that is believed.
     failed: Option<(Error, u64)>,
+    /// A thread waits for a long answer without the lock: nobody else asks or parts meanwhile.
+    is_asked: bool,
 }
 
 static CLIENT: Mutex<Client> = Mutex::new(Client::new(Place::Nowhere));
@@ -95,14 +102,64 @@ pub fn prepare() {
     let _ = CLIENT.lock().connected();
 }
 
+/// Whom a question goes to.
+#[derive(Clone, Copy)]
+enum Whom {
+    Keeper,
+    /// One of those that forked this process.
+    Parent(usize),
+}
+
+impl Whom {
+    /// Acts on its side here, under the lock. `None`: there is no such.
+    fn with<T>(self, act: impl FnOnce(&mut Client) -> T) -> Option<T> {
+        match self {
+            Whom::Keeper => Some(act(&mut CLIENT.lock())),
+            Whom::Parent(at) => PARENTS.lock().get_mut(at).map(act),
+        }
+    }
+
+    /// The same once no thread waits for a long answer. The lock is not held meanwhile.
+    fn when_free<T>(self, mut act: impl FnMut(&mut Client) -> T) -> Option<T> {
+        loop {
+            match self.with(|client| (!client.is_asked).then(|| act(client)))? {
+                Some(done) => return Some(done),
+                None => sys::thread::sleep(LONG_LOOK_NS),
+            }
+        }
+    }
+
+    /// A question that may take long. A fork need not wait for its answer: the lock is free meanwhile.
+    fn attach(self, interface: u32, socket: i32) -> core::result::Result<Attached, NotAttached> {
+        let begun = self.when_free(|client| {
+            let asked = client.begin_attach(interface, socket)?;
+            client.is_asked = true;
+            Ok(asked)
+        });
+        let asked = begun.unwrap_or(Err(Error::Absent)).map_err(Err)?;
+        let heard = asked.hear_attached();
+        let ended = self.with(|client| {
+            client.is_asked = false;
+            client.end_attach(&asked, heard)
+        });
+        ended.unwrap_or(Err(Err(Error::Absent)))
+    }
+}
+
+fn parents() -> impl Iterator<Item = Whom> {
+    let count = PARENTS.lock().len();
+    (0..count).map(Whom::Parent)
+}
+
 /// Asks the keeper, and where that cannot do it those that forked this process.
 fn ask_any(ask: impl Fn(&mut Client) -> Result<()>) -> Result<()> {
-    let mut outcome = ask(&mut CLIENT.lock());
+    let of = |whom: Whom| whom.when_free(&ask).unwrap_or(Err(Error::Absent));
+    let mut outcome = of(Whom::Keeper);
     if is_final(outcome) {
         return outcome;
     }
-    for parent in PARENTS.lock().iter_mut() {
-        match ask(parent) {
+    for parent in parents() {
+        match of(parent) {
             Err(Error::Absent) => {}
             Err(error) if !is_final(Err(error)) => outcome = Err(error.of_parent()),
             done => return done,
@@ -151,13 +208,13 @@ pub type NotAttached = core::result::Result<String, Error>;
 
 /// Wants a lane on an interface; `socket` is any of its network namespace.
 pub fn attach(interface: u32, socket: i32) -> core::result::Result<Attached, NotAttached> {
-    CLIENT.lock().attach(interface, socket)
+    Whom::Keeper.attach(interface, socket)
 }
 
 /// The same of those that forked this process.
 pub fn attach_by_parent(interface: u32, socket: i32) -> core::result::Result<Attached, NotAttached> {
     let mut outcome = Err(Err(Error::Absent));
-    for parent in PARENTS.lock().iter_mut() {
+    for parent in parents() {
         match parent.attach(interface, socket) {
             Err(Err(Error::Absent)) => {}
             Err(Err(error)) => outcome = Err(Err(error.of_parent())),
@@ -168,14 +225,20 @@ pub fn attach_by_parent(interface: u32, socket: i32) -> core::result::Result<Att
     outcome
 }
 
-/// Has the kernel look for a neighbour, which takes CAP_NET_ADMIN.
+/// Has the kernel look for a neighbour, which takes CAP_NET_ADMIN. Who asks holds a lane, so a long answer to somebody
+/// else is not waited for.
 pub fn resolve(interface: u32, address: Ipv4Addr) -> Result<()> {
+    let is_asked = |whom: Whom| whom.with(|client| client.is_asked) == Some(true);
+    if is_asked(Whom::Keeper) || parents().any(is_asked) {
+        return Err(Error::Silent);
+    }
     ask_any(|client| client.resolve(interface, address))
 }
 
 /// Hands an interface over that another keeper had handed out, which is gone.
 pub fn restore(interface: u32, description: &[u8], descriptors: &[i32]) -> Result<()> {
-    CLIENT.lock().restore(interface, description, descriptors)
+    let restore = |client: &mut Client| client.restore(interface, description, descriptors);
+    Whom::Keeper.when_free(restore).unwrap_or(Err(Error::Absent))
 }
 
 /// Held while a process forks, so that the child finds no question half asked.
@@ -184,9 +247,15 @@ pub struct Forking {
     _parents: MutexGuard<'static, Vec<Client>>,
 }
 
-/// See [`Forking`].
-pub fn fork_begins() -> Forking {
-    Forking { _client: CLIENT.lock(), _parents: PARENTS.lock() }
+/// See [`Forking`]. `None`: somebody is asked, and has not answered until then (of [`sys::clock::now`]).
+pub fn fork_begins(deadline: u64) -> Option<Forking> {
+    Some(Forking { _client: CLIENT.lock_until(deadline)?, _parents: PARENTS.lock_until(deadline)? })
+}
+
+/// Before that, by who holds nothing that others wait for: whoever is asked has answered, or was given up.
+pub fn before_fork() {
+    drop(CLIENT.lock());
+    drop(PARENTS.lock());
 }
 
 /// For a process that forks: by what its children ask, and where it hears them.
@@ -198,10 +267,10 @@ pub fn pair_for_children() -> Result<(Fd, Fd)> {
 
 /// In the child of a fork: all connections are its parent's. `parent`: by what that one is asked, if it answers.
 pub fn after_fork(parent: Option<Fd>) {
-    CLIENT.lock().process = 0;
+    CLIENT.lock().is_a_copy();
     let mut parents = PARENTS.lock();
     parents.retain(Client::lives);
-    parents.iter_mut().for_each(|client| client.process = 0);
+    parents.iter_mut().for_each(Client::is_a_copy);
     parents.extend(parent.map(|parent| Client { connection: Some(parent), ..Client::new(Place::Nowhere) }));
 }
 
@@ -214,7 +283,13 @@ impl Error {
 impl Client {
     /// Of nobody yet.
     pub const fn new(place: Place) -> Client {
-        Client { place, connection: None, process: 0, number: 0, failed: None }
+        Client { place, connection: None, process: 0, number: 0, failed: None, is_asked: false }
+    }
+
+    /// In the child of a fork: the connection is its parent's, and so is who waits for an answer.
+    fn is_a_copy(&mut self) {
+        self.process = 0;
+        self.is_asked = false;
     }
 
     /// Sets TCP_REPAIR of a socket.
@@ -297,24 +372,37 @@ impl Client {
         self.send(Packet::question(Kind::Hello, self.number, 0), &[], &[])
     }
 
-    /// See [`attach`].
-    pub fn attach(&mut self, interface: u32, socket: i32) -> core::result::Result<Attached, NotAttached> {
-        self.connected().or_else(|error| self.started(error)).map_err(Err)?;
+    fn begin_attach(&mut self, interface: u32, socket: i32) -> Result<Asked> {
+        self.connected().or_else(|error| self.started(error))?;
         let question = self.question(Kind::Attach, interface as i32);
-        let (mut more, mut descriptors) = (Vec::new(), Vec::new());
-        let outcome = self
-            .send(question, &[], &[socket])
-            .and_then(|()| self.answer_to(question, LONG_PATIENCE_NS, &mut more, &mut descriptors));
-        match outcome {
-            Ok(Packet { value: 0, detail, .. }) => {
-                Ok(Attached { description: more, descriptors, has_policies: detail != 0 })
-            }
-            Ok(_) => Err(Ok(String::from_utf8_lossy(&more).into_owned())),
+        let sent = self.send(question, &[], &[socket]).and_then(|()| self.raw());
+        match sent {
+            Ok(connection) => Ok(Asked { connection, question }),
             Err(error) => {
                 self.give_up(question, error);
+                Err(error)
+            }
+        }
+    }
+
+    fn end_attach(
+        &mut self,
+        asked: &Asked,
+        heard: Result<core::result::Result<Attached, String>>,
+    ) -> core::result::Result<Attached, NotAttached> {
+        match heard {
+            Ok(answer) => answer.map_err(Ok),
+            Err(error) => {
+                self.give_up(asked.question, error);
                 Err(Err(error))
             }
         }
+    }
+
+    /// See [`attach`].
+    pub fn attach(&mut self, interface: u32, socket: i32) -> core::result::Result<Attached, NotAttached> {
+        let asked = self.begin_attach(interface, socket).map_err(Err)?;
+        self.end_attach(&asked, asked.hear_attached())
     }
 
     /// See [`restore`].
@@ -340,7 +428,8 @@ impl Client {
         let question = self.question(Kind::Status, 0);
         let mut descriptors = Vec::new();
         self.send(question, &[], &[])?;
-        let answer = self.answer_to(question, LONG_PATIENCE_NS, &mut Vec::new(), &mut descriptors)?;
+        let asked = Asked { connection: self.raw()?, question };
+        let answer = asked.answer(LONG_PATIENCE_NS, &mut Vec::new(), &mut descriptors)?;
         match (answer.value, descriptors.pop()) {
             (0, Some(file)) => Ok(file),
             (0, None) => Err(Error::Silent),
@@ -385,8 +474,9 @@ impl Client {
     }
 
     fn hear(&mut self, question: Packet, sent: Result<()>) -> Result<()> {
-        let nothing = (&mut Vec::new(), &mut Vec::new());
-        let outcome = sent.and_then(|()| self.answer_to(question, PATIENCE_NS, nothing.0, nothing.1));
+        let outcome = sent.and_then(|()| {
+            Asked { connection: self.raw()?, question }.answer(PATIENCE_NS, &mut Vec::new(), &mut Vec::new())
+        });
         match outcome {
             Ok(Packet { value: 0, .. }) => Ok(()),
             Ok(Packet { value: errno, .. }) => Err(Error::Errno(errno)),
@@ -427,59 +517,13 @@ impl Client {
                 Err(libc::EINTR | libc::EAGAIN) => return Err(Error::Silent),
                 // A refusal that came before the question tells why.
                 Err(libc::EPIPE | libc::ECONNRESET) => {
-                    let answer = self.answer_to(question, PATIENCE_NS, &mut Vec::new(), &mut Vec::new());
+                    let asked = Asked { connection: fd, question };
+                    let answer = asked.answer(PATIENCE_NS, &mut Vec::new(), &mut Vec::new());
                     return Err(answer.err().unwrap_or(Error::Absent));
                 }
                 Err(errno) => return Err(Error::Errno(errno)),
             }
         }
-    }
-
-    /// The answer; what is behind it and beside it goes to `more` and `descriptors`, which take no memory if there is
-    /// nothing.
-    fn answer_to(
-        &self,
-        question: Packet,
-        patience_ns: u64,
-        more: &mut Vec<u8>,
-        descriptors: &mut Vec<Fd>,
-    ) -> Result<Packet> {
-        let fd = self.raw()?;
-        let deadline = sys::clock::monotonic() + patience_ns;
-        let mut bytes = [0; LEN + MORE_MAX];
-        // Each look ends by the socket's own timeout.
-        while sys::clock::monotonic() < deadline {
-            if !planted!(KeepsDescriptors) {
-                descriptors.clear();
-            }
-            let length = match sys::socket::receive_descriptors(fd, &mut bytes, descriptors, 0) {
-                Ok(0) => return Err(Error::Absent),
-                // A reset is said once, where the keeper left a question unread; its answers come behind.
-                Err(libc::ECONNRESET | libc::EINTR | libc::EAGAIN) => continue,
-                Ok(length) => length,
-                Err(_) => return Err(Error::Silent),
-            };
-            let (packet, behind) = bytes[..length].split_at(length.min(LEN));
-            let answer = Packet::read(packet).filter(|packet| packet.is_answer).ok_or(Error::Silent)?;
-            if answer.version != VERSION && !planted!(AnyVersion) {
-                return Err(Error::Version(answer.version));
-            }
-            match (answer.kind, answer.value) {
-                (Kind::Hello, 0) => {}
-                // Asked by people, whom the keeper need not admit.
-                (Kind::Hello, _) if question.kind == Kind::Status => {}
-                (Kind::Hello, libc::EACCES) => return Err(Error::Denied),
-                (Kind::Hello, libc::EMFILE) => return Err(Error::Full),
-                (Kind::Hello, errno) => return Err(Error::Errno(errno)),
-                _ if answer.number == question.number || planted!(AnyNumber) => {
-                    more.extend_from_slice(behind);
-                    return Ok(answer);
-                }
-                // Of a question whose asker was given up.
-                _ => {}
-            }
-        }
-        Err(Error::Silent)
     }
 
     /// Ends the connection, so that the keeper cannot answer any more and takes back what it did. An answer that came
@@ -540,4 +584,54 @@ fn bound(socket: &Fd) -> Result<()> {
         sys::socket::set_option(socket.raw(), libc::SOL_SOCKET, name, &limit).map_err(Error::Errno)?;
     }
     Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::time::Duration;
+
+    /// Takes the next question.
+    fn heard(connection: &Fd) -> Packet {
+        let mut bytes = [0; LEN];
+        let length = sys::socket::receive_descriptors(connection.raw(), &mut bytes, &mut Vec::new(), 0);
+        Packet::read(&bytes[..length.unwrap()]).unwrap()
+    }
+
+    fn say(connection: &Fd, answer: Packet) {
+        assert_eq!(sys::socket::send(connection.raw(), &answer.bytes(), 0), Ok(LEN));
+    }
+
+    #[test]
+    fn who_forks_or_holds_a_lane_does_not_wait_for_an_interface_to_be_opened() {
+        let path = std::env::temp_dir().join(format!("sidestep-slow-keeper-{}", std::process::id()));
+        let path = path.to_str().unwrap().to_owned();
+        let _ = std::fs::remove_file(&path);
+        let door = sys::socket::socket(libc::AF_UNIX, libc::SOCK_SEQPACKET, 0).unwrap();
+        sys::socket::bind(door.raw(), &place::address(&path).unwrap()).unwrap();
+        sys::socket::listen(door.raw(), 1).unwrap();
+        configure(Place::Path(path.clone()));
+        let opens = std::thread::spawn(|| attach(1, 0).map(|attached| attached.has_policies));
+        let connection = sys::socket::accept(door.raw()).unwrap();
+        let hello = heard(&connection);
+        say(&connection, hello.answered(0));
+        let question = heard(&connection);
+        assert_eq!((hello.kind, question.kind), (Kind::Hello, Kind::Attach));
+        // The thread that asks waits in the kernel by now, or is about to.
+        std::thread::sleep(Duration::from_millis(100));
+        let forking = fork_begins(sys::clock::now() + LONG_PATIENCE_NS);
+        assert!(forking.is_some());
+        drop(forking);
+        assert_eq!(resolve(1, Ipv4Addr::LOCALHOST), Err(Error::Silent));
+        assert!(!opens.is_finished(), "waited for the answer");
+        // What has to be asked comes behind.
+        let repairs = std::thread::spawn(|| repair(0, 1));
+        say(&connection, Packet { detail: 1, ..question.answered(0) });
+        assert!(opens.join().unwrap().is_ok_and(|has_policies| has_policies));
+        let question = heard(&connection);
+        assert_eq!(question.kind, Kind::Repair);
+        say(&connection, question.answered(0));
+        assert_eq!(repairs.join().unwrap(), Ok(()));
+        std::fs::remove_file(&path).unwrap();
+    }
 }

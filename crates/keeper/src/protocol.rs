@@ -26,6 +26,9 @@ pub const VERSION: u16 = 1;
 pub const LEN: usize = 24;
 /// What can be behind an answer.
 pub const MORE_MAX: usize = 256;
+/// Attach is answered within some ten milliseconds; where a driver takes its link down, in seconds. Who asks waits as
+/// long, nanoseconds, and who is asked need not try for longer.
+pub const OPENING_NS: u64 = 15_000_000_000;
 /// The first word of every packet.
 const MAGIC: u32 = u32::from_ne_bytes(*b"SdKp");
 /// Marks answers.

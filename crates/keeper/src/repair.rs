@@ -146,9 +146,8 @@ mod tests {
 
     #[test]
     fn a_port_is_lent_only_to_who_listens_on_it_and_to_what_is_in_repair_mode() {
-        if sys::process::capabilities().unwrap_or(0) >> 12 & 1 == 0 {
-            eprintln!("skipped: needs CAP_NET_ADMIN");
-            return;
+        if sys::process::capabilities().unwrap_or(0) & sys::capability::NET_ADMIN == 0 {
+            return rig::skip::skipped_here("needs CAP_NET_ADMIN");
         }
         let server = std::net::TcpListener::bind("127.83.68.7:0").unwrap();
         let std::net::SocketAddr::V4(there) = server.local_addr().unwrap() else { unreachable!() };
@@ -193,9 +192,8 @@ mod tests {
     /// As root.
     #[test]
     fn who_leaves_leaves_no_socket_in_repair_mode_and_has_a_bounded_number_there() {
-        if sys::process::capabilities().unwrap_or(0) >> 12 & 1 == 0 {
-            eprintln!("skipped: needs CAP_NET_ADMIN");
-            return;
+        if sys::process::capabilities().unwrap_or(0) & sys::capability::NET_ADMIN == 0 {
+            return rig::skip::skipped_here("needs CAP_NET_ADMIN");
         }
         let here = sys::socket::network_namespace(tcp().raw()).unwrap();
         let mut repairs = Repairs::default();

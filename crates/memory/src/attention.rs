@@ -52,7 +52,7 @@ fn name_of(number: u64) -> libc::sockaddr_un {
 /// Asks the process of this number to look. Nobody waits; where it does not run any more, there is nobody to look.
 pub(crate) fn call(number: u64) {
     if let Some(fd) = Some(number).filter(|number| *number != 0).and_then(|_| packets().ok()) {
-        let _ = socket::send_to(fd.raw(), &[b'l'], libc::MSG_DONTWAIT | libc::MSG_NOSIGNAL, &name_of(number));
+        let _ = socket::send_to(fd.raw(), b"l", libc::MSG_DONTWAIT | libc::MSG_NOSIGNAL, &name_of(number));
     }
 }
 

@@ -47,8 +47,7 @@ fn ip(arguments: &[&str]) -> bool {
 fn in_namespaces(name: &str, body: impl FnOnce(&str) + Send) {
     let (a, b) = (format!("xdp-nl-{name}-a"), format!("xdp-nl-{name}-b"));
     if !ip(&["netns", "add", &a]) || !ip(&["netns", "add", &b]) {
-        eprintln!("SKIPPED: cannot make network namespaces; run as root");
-        return;
+        return rig::skip::skipped_here("cannot make network namespaces; run as root");
     }
     let add = ["-n", &a, "link", "add", "veth", "type", "veth", "peer", "name", "veth", "netns", &b];
     assert!(ip(&add));

@@ -64,8 +64,6 @@ fn the_library_imports_only_what_is_known_to_be_harmless() {
         "pthread_create pthread_detach pthread_join pthread_self pthread_setname_np pthread_getattr_np",
         "pthread_attr_init pthread_attr_destroy pthread_attr_setstacksize pthread_attr_getstack",
         "pthread_attr_getguardsize sigaltstack mprotect sysconf getrandom pause",
-        // Of `interpose`: whether an exec can succeed.
-        "access",
         // Of `interpose`: the stream that fdopen of a socket gives, whose reads and writes are our hooks.
         "fopencookie",
         // Of `interpose`: the text that dprintf writes to a socket.

@@ -15,6 +15,11 @@ pub fn skipped(test: &str, reason: &str) {
     }
 }
 
+/// Records that the calling test was skipped, or a part of it.
+pub fn skipped_here(reason: &str) {
+    skipped(&test_name(), reason);
+}
+
 /// Name of the calling test, as the test harness calls its thread.
 pub fn test_name() -> String {
     std::thread::current().name().unwrap_or("unnamed test").to_owned()

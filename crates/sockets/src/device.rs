@@ -135,7 +135,7 @@ fn answer_mss(runtime: &Runtime, link: &Link) -> u16 {
     if runtime.parameters.tcp_max_syn_rate > 0 {
         return 0;
     }
-    runtime.mtu(link.mtu).saturating_sub(40).clamp(536, 65_495) as u16
+    wire::tcp::announced_mss(runtime.mtu(link.mtu))
 }
 
 fn why(refusal: &Refusal) -> Why {

@@ -7,8 +7,8 @@ use core::net::{Ipv4Addr, SocketAddrV4};
 use keeper::client::{self, Attached, Error, NotAttached};
 use libc::{IPPROTO_TCP, c_int};
 use netlink::{Link, PolicyMonitor};
-use sys::Fd;
 use sys::socket::{attach_filter, set_option};
+use sys::{Fd, capability};
 use xdp::{Device, HandOver, Inherited};
 
 /// Sets TCP_REPAIR of a socket, which takes CAP_NET_ADMIN.
@@ -133,18 +133,15 @@ pub(crate) fn resolve(runtime: &Runtime, link: u32, next_hop: Ipv4Addr) {
 
 /// A process that has the privilege may be about to give it up, with the user by which the keeper admits it.
 pub(crate) fn prepare() {
-    if has(CAP_NET_ADMIN) {
+    if has(capability::NET_ADMIN) {
         client::prepare();
     }
 }
 
 /// Whether this process does by itself what others ask for.
 pub(crate) fn has_privilege() -> bool {
-    has(CAP_NET_ADMIN | CAP_NET_RAW)
+    has(capability::NET_ADMIN | capability::NET_RAW)
 }
-
-const CAP_NET_ADMIN: u64 = 1 << 12;
-const CAP_NET_RAW: u64 = 1 << 13;
 
 fn has(all: u64) -> bool {
     sys::process::capabilities().unwrap_or(0) & all == all

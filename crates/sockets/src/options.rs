@@ -25,7 +25,7 @@ use stats::Verdict;
 use std::sync::Arc;
 use sys::linux::TCP_NOTSENT_LOWAT;
 use table::{Get, SO_BINDTOIFINDEX, SO_RCVTIMEO_NEW, SO_SNDTIMEO_NEW, Set};
-use value::{accepted, congestion, low_water, pacing_rate, span_of};
+use value::{accepted, congestion, low_water, pacing_rate, span_of, window_clamp};
 
 /// Why the kernel keeps a connection that has such an option.
 const KERNELS: Verdict = Verdict::OptionOfTheKernel;
@@ -66,7 +66,7 @@ pub(crate) unsafe fn set(
     runtime.os.answer(in_flight::standing_there(object, genuine) as isize)?;
     // SAFETY: the kernel has accepted the value.
     let bytes = unsafe { accepted(level, name, value, len) };
-    let word = word_of(bytes);
+    let word = value::taken(fd, level, name).or_else(|| word_of(bytes));
     let group_option = level == libc::IPPROTO_IP && udp_legs::multicast::is_option(name);
     let Some(row) = table::find(level, name) else {
         if group_option && object.kind() == Kind::Udp {
@@ -348,10 +348,8 @@ fn set_udp(
     use stack::udp::MtuDiscover;
     let Some(value) = word else { return };
     let change = |options: &mut stack::udp::Options| match (level, name) {
-        // Linux doubles what it is asked, for its overhead.
         (libc::SOL_SOCKET, libc::SO_RCVBUF | libc::SO_RCVBUFFORCE) => {
-            options.receive_buffer =
-                (value.max(0) as u32).saturating_mul(2).max(runtime.parameters.rx_bytes_min);
+            options.receive_buffer = (value.max(0) as u32).max(runtime.parameters.rx_bytes_min);
         }
         (libc::IPPROTO_IP, libc::IP_TOS) => options.tos = value as u8,
         (libc::IPPROTO_IP, libc::IP_TTL) => options.ttl = ttl(runtime, value),
@@ -391,10 +389,10 @@ fn set_tcp(
         (libc::SOL_SOCKET, libc::SO_OOBINLINE) => options.urgent_inline = on,
         // Payload bytes: the engine does not charge the overhead for which Linux doubles the number.
         (libc::SOL_SOCKET, libc::SO_RCVBUF | libc::SO_RCVBUFFORCE) => {
-            options.receive_buffer = Some((value.max(0) as u32).max(1152));
+            options.receive_buffer = Some(value.max(0) as u32 / 2);
         }
         (libc::SOL_SOCKET, libc::SO_SNDBUF | libc::SO_SNDBUFFORCE) => {
-            options.send_buffer = Some((value.max(0) as u32).max(2304));
+            options.send_buffer = Some(value.max(0) as u32 / 2);
         }
         (libc::SOL_SOCKET, libc::SO_RCVLOWAT) => options.receive_low_water = low_water(value),
         (libc::SOL_SOCKET, libc::SO_MAX_PACING_RATE) => options.max_pacing_rate = pacing_rate(bytes),
@@ -412,7 +410,7 @@ fn set_tcp(
         }
         (libc::IPPROTO_TCP, libc::TCP_SYNCNT) => options.syn_retries = value as u8,
         (libc::IPPROTO_TCP, libc::TCP_LINGER2) => options.set_linger2(value),
-        (libc::IPPROTO_TCP, libc::TCP_WINDOW_CLAMP) => options.window_clamp = value as u32,
+        (libc::IPPROTO_TCP, libc::TCP_WINDOW_CLAMP) => options.window_clamp = window_clamp(value),
         (libc::IPPROTO_TCP, libc::TCP_MAXSEG) => options.mss_max = value as u16,
         (libc::IPPROTO_TCP, TCP_NOTSENT_LOWAT) => {
             let by_sysctl = runtime.tcp_settings().options.not_sent_low_water;

@@ -93,6 +93,8 @@ reasons! {
     StandardStream "descriptor 0, 1 or 2" "duplicate the socket to another number"
     /// The kernel does what rings ask for.
     IoUring "used by io_uring" "let the program use epoll"
+    /// The kernel, or a thread of libc, does what its requests ask for.
+    Aio "used by asynchronous I/O (io_submit, aio_read)" "let the program use epoll"
     /// Who waits on it asks the kernel.
     UnseenSet "in an epoll set that was made past the library" "let the program make the set by epoll_create1(3)"
     /// A rule of libsdp.conf, or that none of it fits.

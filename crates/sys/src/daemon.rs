@@ -104,9 +104,10 @@ mod tests {
         assert!(descriptors.starts_with("0, 1, "), "{descriptors}");
         assert_eq!(environment.trim(), "0");
         assert_ne!(session, own, "it can have no terminal");
+        // Of this thread: other tests have children, too.
+        let options = libc::__WALL | libc::__WNOTHREAD | libc::WNOHANG;
         // SAFETY: without pointers to anything.
-        let waited =
-            unsafe { syscall(libc::SYS_wait4, [int(-1), 0, int(libc::__WALL | libc::WNOHANG), 0, 0, 0]) };
+        let waited = unsafe { syscall(libc::SYS_wait4, [int(-1), 0, int(options), 0, 0, 0]) };
         assert!(waited == Err(libc::ECHILD) || waited == Ok(0), "nothing is left to wait for: {waited:?}");
     }
 

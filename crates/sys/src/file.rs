@@ -1,6 +1,6 @@
 //! Small files: `/proc`, `/sys`, configuration, logs.
 
-use core::ffi::CStr;
+use core::ffi::{CStr, c_char};
 
 use crate::fd::Brief;
 use crate::raw::{int, syscall};
@@ -39,6 +39,24 @@ pub fn unlink(path: &CStr) -> Result<()> {
     let arguments = [int(libc::AT_FDCWD), path.as_ptr() as usize, 0, 0, 0, 0];
     // SAFETY: the path is a C string.
     unsafe { syscall(libc::SYS_unlinkat, arguments) }.map(|_| ())
+}
+
+/// Whether exec of this path can succeed, as execve(2) judges: by the effective user, and of a regular file. Where the
+/// kernel cannot be asked so (before 5.8) every regular file is one. It judges the pointer, too.
+pub fn is_program(path: *const c_char) -> bool {
+    const EXECUTE: usize = libc::X_OK as usize;
+    let here = int(libc::AT_FDCWD);
+    // SAFETY: all-zero bytes are a valid stat.
+    let mut status: libc::stat = unsafe { core::mem::zeroed() };
+    // SAFETY: EFAULT where the path is none; as in `size`.
+    let found =
+        unsafe { syscall(libc::SYS_newfstatat, [here, path as usize, &raw mut status as usize, 0, 0, 0]) };
+    if found.is_err() || status.st_mode & libc::S_IFMT != libc::S_IFREG {
+        return false;
+    }
+    let arguments = [here, path as usize, EXECUTE, int(libc::AT_EACCESS), 0, 0];
+    // SAFETY: as above.
+    matches!(unsafe { syscall(libc::SYS_faccessat2, arguments) }, Ok(_) | Err(libc::ENOSYS | libc::EPERM))
 }
 
 /// Bytes of the open file behind a descriptor.
@@ -196,6 +214,35 @@ mod tests {
         });
         assert_eq!(read_whole(&name, 100).as_deref(), Ok(&b"text"[..]));
         writer.join().unwrap();
+        std::fs::remove_file(&path).unwrap();
+    }
+
+    #[test]
+    fn a_program_is_a_regular_file_that_the_effective_user_may_execute() {
+        use std::os::unix::fs::PermissionsExt;
+        let path = std::env::temp_dir().join(format!("sidestep-program-{}", std::process::id()));
+        let name = std::ffi::CString::new(path.to_str().unwrap()).unwrap();
+        std::fs::write(&path, "#!/bin/sh\n").unwrap();
+        let may = |mode: u32| std::fs::set_permissions(&path, std::fs::Permissions::from_mode(mode)).unwrap();
+        may(0o600);
+        assert!(!is_program(name.as_ptr()));
+        may(0o700);
+        assert!(is_program(name.as_ptr()));
+        assert!(!is_program(c"/tmp".as_ptr()), "it may be searched, not executed");
+        assert!(!is_program(c"/no/such/program".as_ptr()));
+        assert!(!is_program(std::ptr::null()));
+        // SAFETY: no arguments.
+        if unsafe { libc::geteuid() } == 0 {
+            let as_nobody = || {
+                // SAFETY: no pointer; this thread alone changes.
+                unsafe { syscall(libc::SYS_setresuid, [usize::MAX, 65534, usize::MAX, 0, 0, 0]) }.unwrap();
+                is_program(name.as_ptr())
+            };
+            let is_nobodys = std::thread::scope(|scope| scope.spawn(as_nobody).join().unwrap());
+            assert!(!is_nobodys, "the real user may, whom nobody asks");
+        } else {
+            rig::skip::skipped_here("not root: nobody else to be, in a part of it");
+        }
         std::fs::remove_file(&path).unwrap();
     }
 }

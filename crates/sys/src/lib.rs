@@ -16,6 +16,7 @@ compile_error!(
 );
 
 pub mod afterwards;
+pub mod capability;
 pub mod clock;
 mod copying;
 pub mod daemon;

@@ -1,6 +1,7 @@
 //! This process: identity, limits, randomness.
 
 use crate::Result;
+use crate::fd::Brief;
 use crate::poll::SIGNAL_SET_BYTES;
 use crate::raw::{int, syscall};
 
@@ -173,6 +174,24 @@ fn is_running_by_pidfd(pid: i32) -> bool {
     }
 }
 
+/// A number that no other process has until the machine starts again, also not the next one with this pid (the inode
+/// of its pidfd). 0: the process is gone, or not for us to look at; before Linux 6.9 all have the same. Takes a
+/// descriptor for a moment.
+pub fn identity(pid: i32) -> u64 {
+    // SAFETY: no pointer.
+    let pidfd = Brief::made(|| unsafe { syscall(libc::SYS_pidfd_open, [int(pid), 0, 0, 0, 0, 0]) });
+    pidfd.and_then(|pidfd| crate::identity::identity(pidfd.raw())).map_or(0, |file| file.inode)
+}
+
+/// As [`is_running`], of the process that had this [`identity`] (0: nobody asked).
+pub fn is_still_running(pid: i32, known: u64) -> bool {
+    let is_another = || {
+        let now = identity(pid);
+        known != 0 && now != 0 && now != known
+    };
+    is_running(pid) && !is_another()
+}
+
 /// Whether the first thread ended, by pthread_exit.
 fn has_first_thread_ended() -> bool {
     look_into(pid()) == Err(libc::ESRCH)
@@ -211,7 +230,7 @@ pub fn end(status: i32) -> ! {
     unsafe { libc::exit(status) }
 }
 
-/// The effective capabilities of this thread, one bit each (`CAP_NET_ADMIN` is bit 12).
+/// The effective capabilities of this thread, one bit each (`capability.rs`).
 pub fn capabilities() -> Result<u64> {
     const VERSION_3: u32 = 0x2008_0522;
     let header = [VERSION_3, 0];
@@ -285,6 +304,22 @@ mod tests {
             std::thread::yield_now();
         }
         assert!(!can_thread_run(other_tid) && is_running(pid()));
+    }
+
+    #[test]
+    fn a_process_is_told_from_another_one_of_its_number() {
+        let mut other = std::process::Command::new("sleep").arg("100").spawn().unwrap();
+        let (own, others) = (identity(pid()), identity(other.id() as i32));
+        assert_eq!((identity(pid()), identity(other.id() as i32)), (own, others));
+        assert!(is_still_running(pid(), own) && is_still_running(pid(), 0));
+        if own == others {
+            rig::skip::skipped_here("pidfds of one inode: Linux before 6.9");
+        } else {
+            assert!(!is_still_running(pid(), others), "its number is another one's by now");
+        }
+        other.kill().and_then(|()| other.wait()).unwrap();
+        assert_eq!(identity(other.id() as i32), 0);
+        assert!(!is_still_running(other.id() as i32, others));
     }
 
     #[test]

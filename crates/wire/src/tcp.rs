@@ -7,6 +7,21 @@ pub const HEADER_LEN: usize = 20;
 /// Largest header, bytes.
 pub const HEADER_LEN_MAX: usize = 60;
 
+/// The MSS to announce on a path of this MTU: what an IPv4 and a TCP header without options leave (RFC 9293, 3.7.1),
+/// and no less than every host takes.
+pub const fn announced_mss(mtu: u32) -> u16 {
+    const LEAST: u32 = 536;
+    const MOST: u32 = 65_495;
+    let mss = mtu.saturating_sub(40);
+    (if mss < LEAST {
+        LEAST
+    } else if mss > MOST {
+        MOST
+    } else {
+        mss
+    }) as u16
+}
+
 /// The control bits.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
 pub struct Flags(pub u8);

@@ -64,6 +64,8 @@ struct Header {
     posting: AtomicU64,
     /// The keeper that looks after the arena, which may have ended; 0: none does.
     keeper: AtomicU32,
+    /// What tells the process of each lane from a later one of its number, or 0: it is not known.
+    identities: [AtomicU64; LANES],
 }
 
 const _: () = assert!(size_of::<Header>() <= HEADER, "the header would lie over the table of owners");
@@ -412,6 +414,8 @@ impl Arena {
         let pid = this_process();
         for (lane, process) in self.header().lanes.iter().enumerate().skip(1) {
             if process.compare_exchange(0, pid, Ordering::AcqRel, Ordering::Relaxed).is_ok() {
+                let identity = sys::process::identity(pid as i32);
+                self.header().identities[lane].store(identity, Ordering::Release);
                 return Ok(lane as u32);
             }
         }
@@ -440,6 +444,16 @@ impl Arena {
         self.processes().filter(|(_, pid)| is_dead(*pid)).fold(0, |dead, (lane, _)| dead | 1 << lane)
     }
 
+    /// The same, and those whose process has a successor with its number. It takes a descriptor for a moment, so it is
+    /// the keeper who asks, and no program.
+    pub(crate) fn find_dead_and_followed(&self) -> u64 {
+        let identity = |lane: u32| self.header().identities[lane as usize].load(Ordering::Acquire);
+        let is_dead = |lane: u32, pid: i32| !sys::process::is_still_running(pid, identity(lane));
+        self.processes()
+            .filter(|(lane, pid)| is_dead(*lane, *pid))
+            .fold(0, |dead, (lane, _)| dead | 1 << lane)
+    }
+
     /// Dead lanes end (a bit for each number), to which nothing is steered any more: their numbers are free, and their
     /// frames will be. Callers hold the steering's lock.
     pub(crate) fn bury(&self, dead: u64, now_s: u32) {
@@ -459,6 +473,8 @@ impl Arena {
         self.header().ended.fetch_and(!dead, Ordering::Release);
         for (lane, process) in self.header().lanes.iter().enumerate() {
             if dead >> lane & 1 == 1 {
+                // First: the next one who takes the number is not to be taken for the one that died.
+                self.header().identities[lane].store(0, Ordering::Release);
                 process.store(0, Ordering::Release);
             }
         }

@@ -197,8 +197,7 @@ mod tests {
     #[test]
     fn a_virtio_uplink_is_not_chosen() {
         if driver("eth0").as_deref() != Some("virtio_net") {
-            eprintln!("SKIPPED: eth0 is no virtio_net here");
-            return;
+            return rig::skip::skipped_here("eth0 is no virtio_net here");
         }
         let refused = worth_it("eth0").unwrap_err();
         assert!(matches!(&refused, NotWorth::Driver { driver, .. } if driver == "virtio_net"));

@@ -1,26 +1,21 @@
 //! What opening an interface takes, and what of it this thread has not got.
 
 use core::fmt;
+use sys::capability::{BPF, IPC_LOCK, NET_ADMIN, NET_RAW, OPENING, PERFMON, SYS_ADMIN};
 
-/// THE LIST: capabilities and their bits. With each of them and no other an interface is opened.
-const NEEDED: [(u32, &str); 5] = [
+/// THE LIST: capabilities by name. With each of them and no other an interface is opened.
+const NEEDED: [(u64, &str); 5] = [
     // The program's type, and attaching it.
-    (12, "CAP_NET_ADMIN"),
+    (NET_ADMIN, "CAP_NET_ADMIN"),
     // AF_XDP sockets.
-    (13, "CAP_NET_RAW"),
+    (NET_RAW, "CAP_NET_RAW"),
     // Maps, and loading the program.
-    (39, "CAP_BPF"),
+    (BPF, "CAP_BPF"),
     // The program computes with addresses.
-    (38, "CAP_PERFMON"),
+    (PERFMON, "CAP_PERFMON"),
     // The arena is pinned.
     (IPC_LOCK, "CAP_IPC_LOCK"),
 ];
-
-const IPC_LOCK: u32 = 14;
-const PERFMON: u32 = 38;
-const BPF: u32 = 39;
-/// Stands for [`BPF`] and [`PERFMON`], which were part of it once.
-const SYS_ADMIN: u32 = 21;
 
 /// Bytes that may be locked without [`IPC_LOCK`], if the limit allows them: an arena.
 const ARENA: u64 = 64 << 20;
@@ -40,24 +35,24 @@ impl Missing {
     /// Of whoever holds these, and may lock an arena by the limit.
     fn of(held: u64, may_lock: bool) -> Missing {
         let mut held = held;
-        if held & 1 << SYS_ADMIN != 0 {
-            held |= 1 << BPF | 1 << PERFMON;
+        if held & SYS_ADMIN != 0 {
+            held |= BPF | PERFMON;
         }
         if may_lock {
-            held |= 1 << IPC_LOCK;
+            held |= IPC_LOCK;
         }
-        Missing(NEEDED.iter().map(|(bit, _)| 1 << bit).fold(0, |all, bit| all | bit) & !held)
+        Missing(OPENING & !held)
     }
 
     /// Whether the verifier forbids what our program does.
     pub(crate) fn has_perfmon(self) -> bool {
-        self.0 & 1 << PERFMON != 0
+        self.0 & PERFMON != 0
     }
 }
 
 impl fmt::Display for Missing {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let names = || NEEDED.iter().filter(|(bit, _)| self.0 & 1 << bit != 0).map(|(_, name)| *name);
+        let names = || NEEDED.iter().filter(|(bit, _)| self.0 & bit != 0).map(|(_, name)| *name);
         let count = names().count();
         for (number, name) in names().enumerate() {
             let before = match number {
@@ -82,12 +77,11 @@ impl fmt::Display for Missing {
 mod tests {
     use super::*;
 
-    const ALL: u64 = 1 << 12 | 1 << 13 | 1 << 14 | 1 << 38 | 1 << 39;
-
     #[test]
     fn what_is_missing_is_named_and_nothing_else() {
+        assert_eq!(NEEDED.iter().fold(0, |all, (bit, _)| all | bit), OPENING, "each has a name");
         for (bit, name) in NEEDED {
-            let told = Missing::of(ALL & !(1 << bit), false).to_string();
+            let told = Missing::of(OPENING & !bit, false).to_string();
             assert!(told.starts_with(&format!("{name} is missing")), "{told}");
             assert_eq!(told.matches("CAP_").count(), 1, "{told}");
         }
@@ -96,17 +90,15 @@ mod tests {
             none.starts_with("CAP_NET_ADMIN, CAP_NET_RAW, CAP_BPF, CAP_PERFMON and CAP_IPC_LOCK are missing"),
             "{none}"
         );
-        assert!(!Missing::of(ALL, false).to_string().contains("CAP_"));
+        assert!(!Missing::of(OPENING, false).to_string().contains("CAP_"));
     }
 
     #[test]
     fn what_stands_for_another_is_not_missing() {
-        assert_eq!(Missing::of(ALL & !(1 << IPC_LOCK), true), Missing(0));
-        let old = 1 << 12 | 1 << 13 | 1 << SYS_ADMIN;
+        assert_eq!(Missing::of(OPENING & !IPC_LOCK, true), Missing(0));
+        let old = NET_ADMIN | NET_RAW | SYS_ADMIN;
         assert_eq!(Missing::of(old, true), Missing(0));
-        assert_eq!(Missing::of(old, false), Missing(1 << IPC_LOCK));
-        assert!(
-            Missing::of(ALL & !(1 << PERFMON), true).has_perfmon() && !Missing::of(old, true).has_perfmon()
-        );
+        assert_eq!(Missing::of(old, false), Missing(IPC_LOCK));
+        assert!(Missing::of(OPENING & !PERFMON, true).has_perfmon() && !Missing::of(old, true).has_perfmon());
     }
 }

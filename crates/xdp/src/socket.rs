@@ -289,8 +289,7 @@ mod tests {
     #[test]
     fn the_fill_ring_is_full_before_the_socket_is_bound() {
         let Ok(fd) = af_xdp() else {
-            eprintln!("SKIPPED: needs root (AF_XDP)");
-            return;
+            return rig::skip::skipped_here("needs root (AF_XDP)");
         };
         let arena = Arena::create(256).unwrap();
         register(&fd, &arena).unwrap();

@@ -17,7 +17,7 @@ impl Rig {
     fn new(tag: &str, options: &str) -> Option<Rig> {
         // SAFETY: no arguments.
         if unsafe { libc::geteuid() } != 0 {
-            eprintln!("SKIPPED: {tag} needs root for network namespaces");
+            ::rig::skip::skipped_here("needs root for network namespaces");
             return None;
         }
         let names = ["a", "box", "b"].map(|end| format!("sim-{tag}-{}-{end}", std::process::id()));

@@ -8,15 +8,12 @@ use netlink::{Netlink, PolicyMonitor};
 use std::collections::hash_map::{Entry, HashMap};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
-use sys::Fd;
+use sys::{Fd, capability};
 use xdp::{Census, HalfOpen, Handout, Kept, Options, Refusal};
 
-/// What opening interfaces takes: CAP_NET_ADMIN, CAP_NET_RAW, CAP_IPC_LOCK, CAP_PERFMON, CAP_BPF.
-const OPENING: u64 = 1 << 12 | 1 << 13 | 1 << 14 | 1 << 38 | 1 << 39;
-
-/// What is kept where it is there: that, and CAP_NET_BIND_SERVICE, without which connections on low ports do not come
-/// back from the wire.
-pub(crate) const CAPABILITIES: u64 = OPENING | 1 << 10;
+/// What is kept where it is there: what opening interfaces takes, and CAP_NET_BIND_SERVICE, without which connections
+/// on low ports do not come back from the wire.
+pub(crate) const CAPABILITIES: u64 = capability::OPENING | capability::NET_BIND_SERVICE;
 
 /// Connections whose peers are told at a time, and how long the queues of interfaces have then.
 const TOLD_AT_ONCE: usize = 500;
@@ -43,6 +40,8 @@ pub(crate) struct Held {
     all: Mutex<HashMap<u32, One>>,
     /// Who opens an interface. Taken before `all`.
     opening: Mutex<()>,
+    /// Who takes one over, which does not wait for another one's driver. Taken before `all`.
+    restoring: Mutex<()>,
 }
 
 struct One {
@@ -61,7 +60,13 @@ pub(crate) struct Given {
 
 impl Held {
     pub(crate) fn new(settings: Settings) -> Held {
-        Held { settings, began: Instant::now(), all: Mutex::new(HashMap::new()), opening: Mutex::new(()) }
+        Held {
+            settings,
+            began: Instant::now(),
+            all: Mutex::new(HashMap::new()),
+            opening: Mutex::new(()),
+            restoring: Mutex::new(()),
+        }
     }
 
     /// A lane for a process on an interface, which is opened for it if need be. An error is for the program's log.
@@ -110,23 +115,39 @@ impl Held {
     /// A process hands over an interface that another keeper held, which is gone. Returns 0 or errno.
     pub(crate) fn restore(&self, index: u32, description: &[u8], descriptors: Vec<Fd>, process: i32) -> i32 {
         let Ok(name) = xdp::interface_name(index) else { return libc::ENODEV };
-        let mut all = self.all();
-        let restored = match all.entry(index) {
-            Entry::Occupied(held) => held.get().kept.join(description, &descriptors, process),
-            Entry::Vacant(free) => match self.is_wanted(&name) {
-                Err(_) => return libc::EPERM,
-                Ok(()) => Kept::restore(index, description, descriptors, process).map(|kept| {
-                    let kept = Arc::new(kept);
-                    eprintln!("sidestepd: {name}: taken over from a keeper that is gone");
-                    free.insert(One { name, kept, used: Instant::now() });
-                }),
-            },
-        };
-        match restored {
-            Ok(()) => 0,
-            Err(Refusal::System { errno, .. }) => errno,
-            Err(_) => libc::EBUSY,
+        let taken = self.taken_over(index, &name, |held| match held {
+            Some(kept) => kept.join(description, &descriptors, process).map(|()| None),
+            None => Kept::restore(index, description, descriptors, process).map(Some),
+        });
+        taken.err().unwrap_or(0)
+    }
+
+    /// `take` takes the kernel its time: it joins an interface that is held, or makes what is held from now on.
+    fn taken_over(
+        &self,
+        index: u32,
+        name: &str,
+        take: impl FnOnce(Option<&Kept>) -> Result<Option<Kept>, Refusal>,
+    ) -> Result<(), i32> {
+        let _one = self.restoring.lock().unwrap_or_else(PoisonError::into_inner);
+        let held = self.all().get(&index).map(|one| one.kept.clone());
+        if held.is_none() {
+            self.is_wanted(name).map_err(|_| libc::EPERM)?;
         }
+        let taken = take(held.as_deref()).map_err(|refusal| match refusal {
+            Refusal::System { errno, .. } => errno,
+            _ => libc::EBUSY,
+        })?;
+        let Some(kept) = taken else { return Ok(()) };
+        match self.all().entry(index) {
+            Entry::Vacant(free) => {
+                free.insert(One { name: name.to_owned(), kept: Arc::new(kept), used: Instant::now() });
+            }
+            // Opened in between: its program is on the interface, and what was handed over is not.
+            Entry::Occupied(_) => return Err(libc::EBUSY),
+        }
+        eprintln!("sidestepd: {name}: taken over from a keeper that is gone");
+        Ok(())
     }
 
     /// Whether an interface is one to hold.
@@ -150,7 +171,7 @@ impl Held {
 
     fn open(&self, name: &str) -> Result<Kept, String> {
         self.is_wanted(name)?;
-        let mss = mtu(name).saturating_sub(40).clamp(536, 65_495) as u16;
+        let mss = wire::tcp::announced_mss(mtu(name));
         let options =
             Options { frames: self.settings.frames, tx_ring: 2048, answer_mss: mss, ..Options::default() };
         Kept::open(name, &options).map_err(|refusal| refusal.to_string())
@@ -244,9 +265,37 @@ mod tests {
     use super::*;
     use std::sync::mpsc::channel;
 
+    const PATIENCE: Duration = Duration::from_secs(60);
+
+    #[test]
+    fn nobody_waits_while_an_interface_is_taken_over() {
+        let (interfaces, _) = Interfaces::parse("none");
+        let held = Held::new(Settings { interfaces, hold: Duration::ZERO, frames: 1 });
+        let (begun, begins) = channel();
+        let (go_on, goes_on) = channel();
+        let (done, is_done) = channel();
+        std::thread::scope(|scope| {
+            let held = &held;
+            let takes = scope.spawn(move || {
+                held.taken_over(u32::MAX, "none", |_| {
+                    begun.send(()).unwrap();
+                    let errno = goes_on.recv_timeout(PATIENCE).map_or(libc::ETIMEDOUT, |()| libc::ENOSPC);
+                    Err(Refusal::System { call: "taking", errno })
+                })
+            });
+            begins.recv_timeout(PATIENCE).unwrap();
+            scope.spawn(move || {
+                held.tend(false);
+                done.send((held.is_empty(), held.census().len())).unwrap();
+            });
+            assert_eq!(is_done.recv_timeout(PATIENCE / 2), Ok((true, 0)), "the dead wait for an interface");
+            go_on.send(()).unwrap();
+            assert_eq!(takes.join().unwrap(), Err(libc::ENOSPC));
+        });
+    }
+
     #[test]
     fn nobody_waits_while_an_interface_is_opened() {
-        const PATIENCE: Duration = Duration::from_secs(60);
         let (interfaces, _) = Interfaces::parse("!*");
         let held = Held::new(Settings { interfaces, hold: Duration::ZERO, frames: 1 });
         let (begun, begins) = channel();

@@ -21,7 +21,7 @@ impl Daemon {
     /// `None`: not as root, so nothing can be tested.
     fn start(name: &str, options: &[&str]) -> Option<Daemon> {
         if !rig::is_root() {
-            eprintln!("skipped: needs root");
+            rig::skip::skipped_here("needs root");
             return None;
         }
         let socket = std::env::temp_dir().join(format!("keeper-test-{}-{name}", std::process::id()));

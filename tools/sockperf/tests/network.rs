@@ -99,7 +99,9 @@ fn options_set(args: &str) -> Option<String> {
     match out {
         Ok(out) => Some(String::from_utf8_lossy(&out.stderr).into_owned()),
         Err(e) => {
-            eprintln!("SKIPPED: strace cannot be run ({e}), so socket options were not looked at");
+            rig::skip::skipped_here(&format!(
+                "strace cannot be run ({e}), so socket options were not looked at"
+            ));
             None
         }
     }
@@ -147,11 +149,12 @@ fn socket_options_reach_the_kernel() {
 
 #[test]
 fn a_wildcard_server_answers_from_the_address_it_was_asked_at() {
-    let outcome = std::thread::spawn(|| {
+    let test = rig::skip::test_name();
+    let outcome = std::thread::spawn(move || {
         // SAFETY: affects this thread only.
         if unsafe { libc::unshare(libc::CLONE_NEWNET) } != 0 {
-            eprintln!("SKIPPED: no right to make a network namespace, so several addresses were not tested");
-            return;
+            let reason = "no right to make a network namespace, so several addresses were not tested";
+            return rig::skip::skipped(&test, reason);
         }
         for command in
             ["ip link set lo up", "ip addr add 10.77.0.1/24 dev lo", "ip addr add 10.77.0.2/24 dev lo"]

@@ -113,7 +113,7 @@ impl Openssl {
             .stdout(Stdio::piped())
             .stderr(Stdio::null());
         let Ok(mut child) = command.spawn() else {
-            eprintln!("SKIPPED: openssl is not installed, so no independent TLS was talked to");
+            rig::skip::skipped_here("openssl is not installed, so no independent TLS was talked to");
             return None;
         };
         let (to, from) = (child.stdin.take().unwrap(), child.stdout.take().unwrap());
@@ -192,8 +192,7 @@ fn our_client_is_served_by_openssls_server() {
     let rsa = Identity::new("rsa:2048");
     let ecdsa = Identity::new("ec -pkeyopt ec_paramgen_curve:secp384r1");
     let (Some(rsa), Some(ecdsa)) = (rsa, ecdsa) else {
-        eprintln!("SKIPPED: openssl is not installed, so no independent TLS was talked to");
-        return;
+        return rig::skip::skipped_here("openssl is not installed, so no independent TLS was talked to");
     };
     for (ours, identity, theirs, agreed) in [
         ("AES128-GCM-SHA256", &rsa, "-tls1_2", "ECDHE-RSA-AES128-GCM-SHA256"),

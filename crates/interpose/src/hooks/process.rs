@@ -1,7 +1,7 @@
 //! Processes, and system calls made by number. fork(3) is followed by `pthread_atfork`, daemon(3) and popen(3) use
 //! fork or spawn, and vfork must not be hooked: its child returns through the caller's frame.
 
-use crate::hooks::{confine, data, descriptor, socket, wait};
+use crate::hooks::{aio, confine, data, descriptor, socket, wait};
 use crate::inside::opening;
 use crate::start::{
     bare_child, copying, enabled, ending, executing, gave, is_as_in_parent, is_in_parents_memory,
@@ -77,6 +77,10 @@ unsafe fn routed(
             libc::SYS_epoll_pwait2 => wait::epoll_pwait2(fd, b as _, c as c_int, d as _, e as _),
             libc::SYS_ppoll => wait::raw::ppoll(a as _, b as _, c as _, d as _),
             libc::SYS_pselect6 => wait::raw::pselect6(fd, b as _, c as _, d as _, e as _, f as _),
+            libc::SYS_io_submit => {
+                aio::submitting(b as c_long, c as _);
+                return None;
+            }
             libc::SYS_io_uring_setup => {
                 let ring = gave(genuine::syscall(number, a, b, c, d, e, f) as c_int);
                 if ring >= 0 {
@@ -260,8 +264,7 @@ pub(crate) mod exec {
 
     /// Whether it can succeed: after a call that fails the program goes on, with its connections.
     pub(in crate::hooks) unsafe fn is_program(path: *const c_char) -> bool {
-        // SAFETY: the application's path; the kernel judges the pointer.
-        !path.is_null() && unsafe { libc::access(path, libc::X_OK) } == 0
+        sys::file::is_program(path)
     }
 
     /// As execvp(3) looks for it.

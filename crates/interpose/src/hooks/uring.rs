@@ -61,7 +61,7 @@ unsafe fn submitting(ring: *const Ring) -> Answer<c_int> {
                 let request = submissions.requests.add((at & mask) as usize * size);
                 let place = if *request == IORING_OP_EPOLL_CTL { ABOUT } else { DESCRIPTOR };
                 if *request.add(FLAGS) & IOSQE_FIXED_FILE == 0 || place == ABOUT {
-                    calls::used_by_ring(request.add(place).cast::<c_int>().read());
+                    calls::used_by(request.add(place).cast::<c_int>().read(), Why::IoUring);
                 }
                 at = at.wrapping_add(1);
             }
@@ -74,7 +74,7 @@ unsafe fn submitting(ring: *const Ring) -> Answer<c_int> {
 unsafe fn registering(fds: *const c_int, count: c_uint) -> Answer<c_int> {
     if !fds.is_null() {
         // SAFETY: the application's array.
-        (0..count as usize).for_each(|at| calls::used_by_ring(unsafe { fds.add(at).read() }));
+        (0..count as usize).for_each(|at| calls::used_by(unsafe { fds.add(at).read() }, Why::IoUring));
     }
     Err(Stop::Kernel(Why::NotOurs))
 }

@@ -57,7 +57,7 @@ pub(crate) fn have(program: &str) -> bool {
     let found = std::env::var_os("PATH")
         .is_some_and(|path| std::env::split_paths(&path).any(|folder| folder.join(program).exists()));
     if !found {
-        eprintln!("SKIPPED: {program} is not installed");
+        rig::skip::skipped_here(&format!("{program} is not installed"));
     }
     found
 }

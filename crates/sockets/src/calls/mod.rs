@@ -26,7 +26,7 @@ pub use crate::wait::epoll::{InKernel, waited};
 pub use crate::wait::presence::leave;
 pub use confine::{confine, confine_ports, filter, leaving_files};
 pub use descriptor::{close, close_range, dup, dup3, fcntl, ioctl, is_internal, knows};
-pub use passing::{copying, hand_on, passing, rings_are_unseen, starting_program, used_by_ring};
+pub use passing::{copying, hand_on, passing, rings_are_unseen, starting_program, used_by};
 pub use process::{
     executing, fork_begins, fork_done, fork_done_in_child, forked_child, opened, panicked, start,
     tells_of_crashes,

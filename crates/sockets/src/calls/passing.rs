@@ -106,14 +106,9 @@ pub(super) fn is_close_on_exec(fd: c_int) -> bool {
     sys::fd::fcntl(fd, libc::F_GETFD, 0).is_ok_and(|flags| flags & libc::FD_CLOEXEC != 0)
 }
 
-/// A ring of io_uring is given a request about `fd`: the kernel's socket does it, so that is what the socket is from
-/// now on.
-pub fn used_by_ring(fd: c_int) {
-    used_by(fd, Why::IoUring);
-}
-
-/// The socket is the kernel's from now on, for `why`: somebody uses it there of whom nothing is seen here.
-pub(super) fn used_by(fd: c_int, why: Why) {
+/// The socket is the kernel's from now on, for `why`: somebody uses it there of whom nothing is seen here. A request of
+/// io_uring or of asynchronous I/O is about it, or a set of epoll that was made past every hook.
+pub fn used_by(fd: c_int, why: Why) {
     let (Some(object), Some(runtime)) = (fd_table::socket(fd), runtime::get()) else { return };
     match object.kind() {
         Kind::Udp => udp_legs::detach(object),
@@ -132,7 +127,7 @@ pub(super) fn used_by(fd: c_int, why: Why) {
 pub fn rings_are_unseen() {
     let Some(runtime) = runtime::get() else { return };
     runtime.has_unseen_rings.store(true, Ordering::Relaxed);
-    (0..fd_table::end()).for_each(used_by_ring);
+    (0..fd_table::end()).for_each(|fd| used_by(fd, Why::IoUring));
 }
 
 /// A socket has become descriptor 0, 1 or 2, by duplication: stdio, and programs that are started, read and write there

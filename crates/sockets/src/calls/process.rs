@@ -16,7 +16,7 @@ use crate::object::{self, Kind, Object};
 use crate::offload;
 use crate::opening::OPENING;
 use crate::os::{Os, Product};
-use crate::runtime;
+use crate::runtime::{self, Runtime};
 use crate::sdp_rules::Sdp;
 use crate::tcp;
 use crate::threads;
@@ -52,7 +52,6 @@ pub fn tells_of_crashes() -> bool {
 
 /// Locks that the child needs to find free.
 struct ForkLocks {
-    _none_meet: memory::NoMeetings,
     _copying: sys::Copying,
     _family: MutexGuard<'static, family::State>,
     _runtime: lanes::Locks<'static>,
@@ -62,9 +61,33 @@ struct ForkLocks {
     _keeper: keeper::client::Forking,
 }
 
+/// The keeper answers within some microseconds, or is waited for with no lock of ours held.
+const KEEPER_NS: u64 = 2_000_000;
+
+impl ForkLocks {
+    /// `None`: somebody waits for a driver or a peer with one of them, and all others would wait with this thread.
+    fn take(runtime: &'static Runtime, lends: bool) -> Option<ForkLocks> {
+        let mut family = FAMILY.before_fork_begins();
+        let runtime = runtime.fork_begins()?;
+        let (objects, sets, spares) = (object::lock_free(), epoll::lock_free(), tcp::SPARES.fork_begins());
+        let keeper = keeper::client::fork_begins(sys::clock::now() + KEEPER_NS)?;
+        FAMILY.fork_begins(&mut family, lends);
+        Some(ForkLocks {
+            _family: family,
+            _runtime: runtime,
+            _objects: objects,
+            _sets: sets,
+            _spares: spares,
+            _keeper: keeper,
+            // Last: who makes or closes a descriptor waits for none of the others.
+            _copying: sys::Copying::begin(),
+        })
+    }
+}
+
 /// Held from `fork_begins` until the fork is done, by the thread that forks and by its copy in the child; a box. Who
 /// has these locks is the only one that writes here.
-static FORKING: AtomicPtr<ForkLocks> = AtomicPtr::new(core::ptr::null_mut());
+static FORKING: AtomicPtr<(ForkLocks, memory::NoMeetings)> = AtomicPtr::new(core::ptr::null_mut());
 
 fn release_fork_locks() {
     let locks = FORKING.swap(core::ptr::null_mut(), Ordering::AcqRel);
@@ -85,18 +108,14 @@ pub fn fork_begins() {
         if lends && !BACKGROUND.is_running() {
             worker::wake_or_start(runtime);
         }
-        let locks = ForkLocks {
-            _none_meet: none_meet,
-            _family: FAMILY.fork_begins(lends),
-            _runtime: runtime.fork_begins(),
-            _objects: object::lock_free(),
-            _sets: epoll::lock_free(),
-            _spares: tcp::SPARES.fork_begins(),
-            _keeper: keeper::client::fork_begins(),
-            // Last: who makes or closes a descriptor waits for none of the others.
-            _copying: sys::Copying::begin(),
+        let locks = loop {
+            runtime.before_fork();
+            keeper::client::before_fork();
+            if let Some(locks) = ForkLocks::take(runtime, lends) {
+                break locks;
+            }
         };
-        FORKING.store(Box::into_raw(Box::new(locks)), Ordering::Release);
+        FORKING.store(Box::into_raw(Box::new((locks, none_meet))), Ordering::Release);
     }
 }
 

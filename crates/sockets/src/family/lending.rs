@@ -12,7 +12,7 @@ use core::cell::RefCell;
 use core::net::Ipv4Addr;
 use core::sync::atomic::Ordering;
 use keeper::client;
-use keeper::protocol::Packet;
+use keeper::protocol::{OPENING_NS, Packet};
 use keeper::session::{self, Attachment, Given, Lender, Next, Session};
 use netlink::PolicyMonitor;
 use sys::Fd;
@@ -21,9 +21,6 @@ use sys::poll::pollfd;
 /// Children that are served at a time, and those that may come at a time.
 const CLIENTS: usize = 256;
 const JOINS: usize = 16;
-
-/// An interface is open by then, or will not be, nanoseconds. Children wait as long.
-const OPEN_NS: u64 = 15_000_000_000;
 
 /// What this process does for its children.
 pub(super) struct Lending {
@@ -99,7 +96,7 @@ impl Client {
             None => Next::GoesOn,
         };
         if let Next::Waits(question) = next {
-            self.waits = Some((question, question.value as u32, sys::clock::now() + OPEN_NS));
+            self.waits = Some((question, question.value as u32, sys::clock::now() + OPENING_NS));
             return true;
         }
         next == Next::GoesOn

@@ -99,9 +99,14 @@ impl Family {
         }
     }
 
-    /// Before a fork: what the child may claim is held for it. `lends`: it may want something of this process. The lock
-    /// is kept until both processes are there.
-    pub(crate) fn fork_begins(&self, lends: bool) -> sys::MutexGuard<'_, State> {
+    /// Before a fork: its lock, which is kept until both processes are there.
+    pub(crate) fn before_fork_begins(&self) -> sys::MutexGuard<'_, State> {
+        self.state.lock()
+    }
+
+    /// Before a fork that nothing is in the way of: what the child may claim is held for it. `lends`: it may want
+    /// something of this process.
+    pub(crate) fn fork_begins(&self, state: &mut State, lends: bool) {
         self.is_shared.store(true, Ordering::Relaxed);
         let mut objects: Vec<&'static Object> = Vec::new();
         for fd in 0..fd_table::end() {
@@ -111,21 +116,19 @@ impl Family {
                 objects.push(object);
             }
         }
-        let mut state = self.state.lock();
         state.pending = None;
         if lends {
             state.lend();
         }
         if objects.is_empty() {
-            return state;
+            return;
         }
-        let Ok((ours, theirs)) = sys::socket::pair(libc::SOCK_SEQPACKET) else { return state };
+        let Ok((ours, theirs)) = sys::socket::pair(libc::SOCK_SEQPACKET) else { return };
         for object in &objects {
             object.holders.fetch_add(1, Ordering::AcqRel);
         }
         let objects = objects.into_iter().map(Claimable::of).collect();
         state.pending = Some((Channel { fd: ours, objects }, theirs));
-        state
     }
 
     /// After the fork, in the parent. True: there is to be a background thread.

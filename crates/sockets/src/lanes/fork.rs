@@ -22,14 +22,21 @@ pub(crate) struct Locks<'a> {
 }
 
 impl Runtime {
-    /// Before a fork, in the parent: takes them. Lanes and what they are opened from are ready for the child.
-    pub(crate) fn fork_begins(&self) -> Locks<'_> {
-        let links = self.links.lock();
+    /// Before a fork, by who holds nothing that others wait for: no interface is being opened, which takes seconds
+    /// where a driver takes its link down. A child must not have a part of one.
+    pub(crate) fn before_fork(&self) {
+        drop(self.links.lock());
+    }
+
+    /// Before a fork, in the parent: takes them. Lanes and what they are opened from are ready for the child. `None`:
+    /// an interface is being opened.
+    pub(crate) fn fork_begins(&self) -> Option<Locks<'_>> {
+        let links = self.links.try_lock()?;
         let routes = self.routes.lock();
         let inherited = self.inherited.lock();
         let lanes: Vec<_> = self.lanes().map(Lane::lock_beside).collect();
         lanes.iter().for_each(|inner| inner.device.before_fork());
-        Locks {
+        Some(Locks {
             _links: links,
             _routes: routes,
             _inherited: inherited,
@@ -37,7 +44,7 @@ impl Runtime {
             _rules: self.rules.lock(),
             _policies: self.policies.lock(),
             _netlink: self.netlink.lock(),
-        }
+        })
     }
 
     /// In the child: engines and netlink are the parent's; lanes are opened anew when a socket needs one.

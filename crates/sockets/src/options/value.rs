@@ -39,6 +39,24 @@ pub(super) unsafe fn accepted<'a>(
 /// TCP_CA_NAME_MAX, without the NUL.
 const CONGESTION_MAX: usize = 15;
 
+/// What the kernel made of a value that it has just taken for this socket, where that may be another one: it holds
+/// sizes of buffers to what the host allows, doubles them for its overhead, and holds SO_RCVLOWAT to the buffer. What
+/// the application may keep in the engine has the same bounds.
+pub(super) fn taken(fd: c_int, level: c_int, name: c_int) -> Option<c_int> {
+    let told_by = match (level, name) {
+        (libc::SOL_SOCKET, libc::SO_RCVBUF | libc::SO_RCVBUFFORCE) => libc::SO_RCVBUF,
+        (libc::SOL_SOCKET, libc::SO_SNDBUF | libc::SO_SNDBUFFORCE) => libc::SO_SNDBUF,
+        (libc::SOL_SOCKET, libc::SO_RCVLOWAT) => libc::SO_RCVLOWAT,
+        _ => return None,
+    };
+    sys::socket::option(fd, level, told_by, 0 as c_int).ok()
+}
+
+/// As Linux: zero is none, and what is less than the least, negative numbers too, is the least.
+pub(super) fn window_clamp(value: c_int) -> u32 {
+    if value < 0 { 1 } else { value as u32 }
+}
+
 /// A struct timeval as nanoseconds; 0: none.
 pub(super) fn span_of(bytes: &[u8]) -> u64 {
     let word =

@@ -60,7 +60,9 @@ impl<F: Frame> Tcb<F> {
             self.restart_retransmit(cx);
             self.tell_room(cx);
         } else if self.awaits == Awaits::Persist && self.snd_wnd > 0 {
+            // What goes out now is waited for from now on.
             self.awaits = Awaits::Nothing;
+            self.stuck_since = None;
         }
     }
 

@@ -223,7 +223,8 @@ pub(crate) struct Tcb<F> {
     pub(crate) backoff: u8,
     /// Window probes without an answer.
     pub(crate) probes: u8,
-    /// Since when nothing was acknowledged though something should be (tcp_retries2, TCP_USER_TIMEOUT).
+    /// Since when nothing was acknowledged though something is in flight, or, with nothing in flight, since when a
+    /// closed window is probed (tcp_retries2, TCP_USER_TIMEOUT). The one never counts for the other.
     pub(crate) stuck_since: Option<Instant>,
     /// End of what the tail loss probe sent, and whether it sent that again.
     pub(crate) tlp: Option<(Seq, bool)>,

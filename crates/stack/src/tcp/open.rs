@@ -238,7 +238,7 @@ pub(crate) fn scale_to_offer(options: &Options, settings: &Settings) -> u8 {
 
 /// The MSS to announce on a path of this MTU.
 pub(crate) fn announced_mss(mtu: u32, options: &Options) -> u16 {
-    let mss = mtu.saturating_sub(40).clamp(536, 65_495) as u16;
+    let mss = wire::tcp::announced_mss(mtu);
     if options.mss_max == 0 { mss } else { mss.min(options.mss_max) }
 }
 

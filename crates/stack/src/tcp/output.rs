@@ -150,7 +150,7 @@ impl<F: Frame> Tcb<F> {
             if self.recovery != Recovery::Open {
                 self.reduction.sent += space;
             }
-            if self.stuck_since.is_none() {
+            if seq == self.snd_una || self.stuck_since.is_none() {
                 self.stuck_since = Some(cx.now);
             }
             if len == waiting {

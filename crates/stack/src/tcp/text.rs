@@ -6,7 +6,7 @@ use super::control_block::{Cx, Fate, Tcb};
 use super::receive::{Hold, Taken};
 use super::segment::Segment;
 use crate::mutation::planted;
-use crate::{Frame, Outlet, Ready};
+use crate::{Frame, Outlet, Ready, SocketError};
 use core::ops::Range;
 use wire::tcp::Flags;
 
@@ -28,11 +28,11 @@ impl<F: Frame> Tcb<F> {
             }
             return Fate::Stays;
         }
-        if self.orphan && seg.len > 0 && (seg.seq + seg.len).after(self.rcv_nxt) {
-            // Nobody will read it: the peer must learn (RFC 9293, 3.6; RFC 2525, 2.17).
+        if self.nobody_reads() && seg.len > 0 && (seg.seq + seg.len).after(self.rcv_nxt) {
+            // The peer must learn (RFC 9293, 3.6; RFC 2525, 2.17), and so must who still has the socket.
             // At the number that the peer acknowledged, which is the one that it expects.
             self.reset_at(cx, seg.ack);
-            return self.finish(cx, None);
+            return self.finish(cx, Some(SocketError::Reset));
         }
         let before = self.rcv_nxt;
         if seg.has(Flags::FIN) && self.fin_at.is_none() {
@@ -68,6 +68,12 @@ impl<F: Frame> Tcb<F> {
             self.ack_now = true;
         }
         Fate::Stays
+    }
+
+    /// It is closed, or both of its directions are shut: what comes now is for nobody. With the read side alone shut
+    /// Linux takes it, and so do we (Linux's tcp_rcv_state_process).
+    fn nobody_reads(&self) -> bool {
+        self.orphan || self.read_shut && matches!(self.state(), State::FinWait1 | State::FinWait2)
     }
 
     fn after_text<O>(&mut self, cx: &mut Cx<'_, O>, seg: &Segment, taken: Taken) {

@@ -118,3 +118,9 @@ impl<const N: usize> Concat for [&[u8]; N] {
         self[..].concat_()
     }
 }
+
+#[test]
+fn the_announced_mss_is_what_the_headers_leave_within_its_bounds() {
+    let told = [0, 39, 575, 576, 577, 1500, 9000, 65_535, 65_536, u32::MAX].map(announced_mss);
+    assert_eq!(told, [536, 536, 536, 536, 537, 1460, 8960, 65_495, 65_495, 65_495]);
+}

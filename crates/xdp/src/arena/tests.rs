@@ -81,6 +81,26 @@ fn a_completion_that_comes_after_the_grace_of_the_dead_frees_nothing_twice() {
 }
 
 #[test]
+fn a_process_that_got_the_number_of_a_dead_one_does_not_keep_its_lane() {
+    let arena = Arena::create(4).unwrap();
+    let lane = arena.join().unwrap();
+    assert_eq!((arena.find_dead(), arena.find_dead_and_followed()), (0, 0));
+    let mut other = std::process::Command::new("sleep").arg("100").spawn().unwrap();
+    let identity = arena.header().identities[lane as usize].load(Ordering::Relaxed);
+    if identity == sys::process::identity(other.id() as i32) {
+        rig::skip::skipped_here("pidfds of one inode: Linux before 6.9");
+    } else {
+        // As if this process had died, and the next one had its number.
+        arena.header().lanes[lane as usize].store(other.id(), Ordering::Relaxed);
+        assert_eq!((arena.find_dead(), arena.find_dead_and_followed()), (0, 1 << lane));
+        arena.bury(1 << lane, seconds());
+        assert_eq!(arena.join(), Ok(lane));
+        assert_eq!(arena.find_dead_and_followed(), 0);
+    }
+    other.kill().and_then(|()| other.wait()).unwrap();
+}
+
+#[test]
 fn any_number_of_lanes_come_and_go_within_a_moment() {
     let arena = Arena::create(256).unwrap();
     let now = seconds();

@@ -43,6 +43,8 @@ pub struct Kept {
 /// The AF_XDP sockets of a process. What was in their rings when it died is to be had by them alone.
 struct Handed {
     process: i32,
+    /// Of the process, as [`sys::process::identity`] tells it.
+    identity: u64,
     /// When it was found dead, in seconds.
     died: Option<u32>,
     sockets: Vec<Fd>,
@@ -124,7 +126,8 @@ impl Kept {
 
     /// These sockets are a process'.
     pub(super) fn has_handed(&self, process: i32, sockets: Vec<Fd>) {
-        self.handed.lock().push(Handed { process, died: None, sockets });
+        let identity = sys::process::identity(process);
+        self.handed.lock().push(Handed { process, identity, died: None, sockets });
     }
 
     /// Whether a process has as many as one may.
@@ -150,9 +153,10 @@ impl Kept {
         let now = arena::seconds();
         // Before lanes are looked for: those of whoever is dead by now are among them.
         for handed in self.handed.lock().iter_mut().filter(|handed| handed.died.is_none()) {
-            handed.died = (!sys::process::is_running(handed.process)).then_some(now);
+            let lives = sys::process::is_still_running(handed.process, handed.identity);
+            handed.died = (!lives).then_some(now);
         }
-        self.half_open.lock().extend(bury(&self.shared));
+        self.half_open.lock().extend(bury_those(&self.shared, Arena::find_dead_and_followed));
         self.forget(|handed| handed.died.is_some_and(|died| now - died >= GRACE_S));
         self.shared.arena.take_back_left(now);
     }
@@ -196,9 +200,13 @@ fn hand_out(shared: &Shared) -> Result<Handout, Refusal> {
 /// Takes lanes of dead processes out of the steering, whose numbers are free then. Answers the connections of those
 /// that were killed.
 pub(super) fn bury(shared: &Shared) -> HashSet<Flow> {
+    bury_those(shared, Arena::find_dead)
+}
+
+fn bury_those(shared: &Shared, find: impl Fn(&Arena) -> u64) -> HashSet<Flow> {
     let arena = &shared.arena;
     let _lock = arena.lock_steering();
-    let dead = arena.find_dead();
+    let dead = find(arena);
     if dead == 0 {
         return HashSet::new();
     }

@@ -40,7 +40,7 @@ fn loaded_with_ring(rx_ring: u32, mss: u16) -> Option<Loaded> {
     let steering = match flood.and_then(|flood| Steering::create(4, 1, flood)) {
         Ok(steering) => steering,
         Err(errno) => {
-            eprintln!("SKIPPED: no BPF maps here (errno {errno}); run as root");
+            rig::skip::skipped_here(&format!("no BPF maps here (errno {errno}); run as root"));
             return None;
         }
     };
@@ -352,8 +352,7 @@ fn the_committed_object_is_what_the_source_compiles_to() {
     // Other versions of the compiler choose other instructions.
     let version = Command::new("clang").arg("--version").output();
     if !version.is_ok_and(|version| String::from_utf8_lossy(&version.stdout).contains("version 14.")) {
-        eprintln!("SKIPPED: no clang 14 here, the compiler of the committed object");
-        return;
+        return rig::skip::skipped_here("no clang 14 here, the compiler of the committed object");
     }
     let out = std::env::temp_dir().join(format!("steer-{}.o", std::process::id()));
     let status = Command::new(format!("{bpf}/build.sh")).arg(&out).status().unwrap();

@@ -124,7 +124,7 @@ fn compare() {
 fn clients_and_lanes_come_and_go_and_leave_no_byte() {
     const HERE: &str = "SIDESTEP_TEST_COUNTS_ITS_HEAP";
     if !rig::is_root() {
-        return eprintln!("SKIPPED: needs root");
+        return rig::skip::skipped_here("needs root");
     }
     if std::env::var_os(HERE).is_some() {
         return compare();

@@ -15,7 +15,7 @@ pub const ORIGINAL: &str = "/usr/bin/sockperf";
 pub fn has_original() -> bool {
     let there = Path::new(ORIGINAL).exists();
     if !there {
-        eprintln!("SKIPPED: {ORIGINAL} is not installed, so nothing was compared with it");
+        rig::skip::skipped_here(&format!("{ORIGINAL} is not installed, so nothing was compared with it"));
     }
     there
 }

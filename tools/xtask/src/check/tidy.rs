@@ -82,6 +82,9 @@ const UNSAFE_ROOMS: [&str; 42] = [
     "tests/",
 ];
 
+/// The one file that says that a test was skipped.
+const SKIPS: &str = "crates/rig/src/skip.rs";
+
 /// Documents that must be there. The paths in these and in all others must exist.
 const DOCUMENTS: [&str; 4] = ["ARCHITECTURE.md", "README.md", "CONTRIBUTING.md", "CHANGELOG.md"];
 
@@ -162,6 +165,9 @@ fn of_source(path: &str, text: &str) -> Vec<Finding> {
         if rust && line.trim_start().starts_with("//") && line.chars().count() > WIDE {
             add(Some(number), format!("a comment of more than {WIDE} columns"), true);
         }
+        if rust && path != SKIPS && is_silent_skip(line) {
+            add(Some(number), "a test is skipped by rig::skip, which counts it".to_owned(), true);
+        }
         if rust && !may_be_unsafe && has_unsafe(code) {
             add(
                 Some(number),
@@ -221,6 +227,13 @@ fn banned_marks() -> [String; 5] {
         .map(|halves| halves.concat())
 }
 
+/// Whether a line says that a test was skipped where the summary does not find it.
+fn is_silent_skip(line: &str) -> bool {
+    let line = line.trim_start().to_lowercase();
+    let says = ["skipped:", "skipped "].map(|word| format!("\"{word}"));
+    says.iter().any(|says| line.contains(&format!("eprintln!({says}")) || line.starts_with(says.as_str()))
+}
+
 fn has_unsafe(code: &str) -> bool {
     let mut words = code.split(|c: char| !(c.is_alphanumeric() || c == '_'));
     // `#[unsafe(no_mangle)]` and lint names are not blocks.
@@ -273,6 +286,20 @@ mod tests {
         let comment = |columns: usize| format!("//! x\n// {}\n", "a".repeat(columns - 3));
         assert!(of_source("crates/wire/src/a.rs", &comment(WIDE)).is_empty());
         assert!(of_source("crates/wire/src/a.rs", &comment(WIDE + 1))[0].fatal);
+    }
+
+    #[test]
+    fn a_skip_that_nobody_counts_is_found() {
+        let says = |how: &str| format!("//! x\nfn f() {{\n    eprintln!({how}\"SKIPPED: no root\");\n}}\n");
+        for how in ["", "\n        "] {
+            assert_eq!(of_source("crates/wire/src/a.rs", &says(how)).len(), 1, "{how:?}");
+            assert_eq!(of_source("crates/wire/src/a.rs", &says(how).to_lowercase()).len(), 1, "{how:?}");
+            assert!(of_source(SKIPS, &says(how)).is_empty());
+        }
+        assert!(
+            of_source("crates/wire/src/a.rs", "//! x\nfn f() {\n    skipped_here(\"no root\");\n}\n")
+                .is_empty()
+        );
     }
 
     #[test]

@@ -110,6 +110,41 @@ fn a_dead_path_times_out_by_retries_and_by_user_timeout() {
 }
 
 #[test]
+fn what_is_lost_after_a_window_was_closed_for_long_is_tried_as_often_as_ever() {
+    for user in [false, true] {
+        let mut world = World::with(|c| c.tcp.retries2 = if user { 15 } else { 4 });
+        let mut options = world.options();
+        if user {
+            options.user_timeout = Duration::from_secs(10);
+        }
+        let (a, b) = world.pair_with(&options);
+        let mut sent = 0;
+        while let Ok(n) = world.send(0, a, &[7; 65_536]) {
+            sent += n;
+            world.run(MS * 20);
+        }
+        world.run(Duration::from_secs(if user { 6 } else { 40 }));
+        assert_eq!(world.state(0, a), Some(State::Established), "its probes are answered");
+        world.fault =
+            Box::new(
+                |from, _, frame| {
+                    if from == 0 && payload_len(frame) > 0 { Fault::Lose } else { Fault::Deliver }
+                },
+            );
+        let mut received = 0;
+        for step in 0..500 {
+            if step == 250 {
+                world.fault = Box::new(|_, _, _| Fault::Deliver);
+            }
+            received += world.recv(1, b, 65_536).map_or(0, |bytes| bytes.len());
+            world.run(MS * 20);
+        }
+        assert_eq!(world.state(0, a), Some(State::Established), "given up at once; by user timeout: {user}");
+        assert_eq!(received, sent);
+    }
+}
+
+#[test]
 fn keepalive_finds_a_dead_peer_and_leaves_a_living_one() {
     let mut world = World::new();
     let mut options = world.options();

@@ -1,7 +1,7 @@
 //! Packets that are cut on their way out.
 
+use super::rig::tcp_headers;
 use super::*;
-use rig::tcp_headers;
 
 /// What a device in B receives of 30 000 bytes that one in A sends as one packet, behind a frame with one byte: the TCP
 /// payload of each packet. `way` is how B's is opened.

@@ -40,7 +40,7 @@ impl Rig {
     pub(super) fn new(queues: u32) -> Option<Rig> {
         static NUMBER: AtomicU32 = AtomicU32::new(0);
         if crate::caps::privilege().is_err() {
-            eprintln!("SKIPPED: needs root (namespaces, AF_XDP, BPF)");
+            ::rig::skip::skipped_here("needs root (namespaces, AF_XDP, BPF)");
             return None;
         }
         let name = format!("xdp-{}-{}", std::process::id(), NUMBER.fetch_add(1, Ordering::Relaxed));

@@ -3,6 +3,7 @@
 use super::{Check, Outcome, one};
 use crate::doctor::finding::{Finding, Mend};
 use crate::doctor::view::{Aim, View};
+use sys::capability;
 
 pub(super) const CHECK: Check = Check {
     id: "limits",
@@ -17,10 +18,6 @@ pub(super) const CHECK: Check = Check {
 const MEMLOCK: u64 = 128 << 20;
 const FILES: u64 = 4096;
 
-/// CAP_IPC_LOCK and CAP_SYS_NICE, bits of the effective capabilities.
-const IPC_LOCK: u64 = 1 << 14;
-const SYS_NICE: u64 = 1 << 23;
-
 fn look(view: &View<'_>) -> Outcome {
     let limits = view.read("/proc/self/limits")?;
     // A name of 26 columns, then the soft limit.
@@ -34,7 +31,7 @@ fn look(view: &View<'_>) -> Outcome {
     let effective = effective.and_then(|mask| u64::from_str_radix(mask.trim(), 16).ok()).unwrap_or(0);
     let mut short = Vec::new();
     match soft("Max locked memory") {
-        Some(bytes) if bytes < MEMLOCK && effective & IPC_LOCK == 0 => {
+        Some(bytes) if bytes < MEMLOCK && effective & capability::IPC_LOCK == 0 => {
             short.push(format!("locked memory {} KiB, without CAP_IPC_LOCK", bytes >> 10));
         }
         _ => {}
@@ -43,7 +40,7 @@ fn look(view: &View<'_>) -> Outcome {
         Some(files) if files < FILES => short.push(format!("{files} open files")),
         _ => {}
     }
-    if soft("Max realtime priority") == Some(0) && effective & SYS_NICE == 0 && view.aim == Aim::Latency {
+    if soft("Max realtime priority") == Some(0) && effective & capability::SYS_NICE == 0 && view.aim == Aim::Latency {
         short.push("rtprio 0 and no CAP_SYS_NICE".to_owned());
     }
     one(if short.is_empty() {
