@@ -188,7 +188,7 @@ impl Joined {
     }
 
     /// Whether the peer's end of the bell is closed: it will not read anything any more.
-    pub fn is_alone(&self) -> bool {
+    pub fn has_peer_hung_up(&self) -> bool {
         self.hung_up
     }
 

@@ -79,7 +79,8 @@ impl Segment {
         if seals & needed != needed {
             return Err(libc::EPERM);
         }
-        if seals & !needed != 0 || sys::file::size(file.raw())? != LENGTH as u64 {
+        // What cannot be executed is as good: it is sealed so where it is made so.
+        if seals & !(needed | libc::F_SEAL_EXEC) != 0 || sys::file::size(file.raw())? != LENGTH as u64 {
             return Err(libc::EINVAL);
         }
         Ok(Segment { mapping: Mapping::shared(file.raw(), LENGTH, 0, false)? })

@@ -72,7 +72,8 @@ pub(crate) fn given(tcp: i32, by_fin: bool) -> Result<u64> {
     Ok(count(&info, BYTES_RECEIVED_AT).saturating_sub(fin))
 }
 
-/// Whether the connection is whole: established, not to itself, and no urgent data is about.
+/// Whether the connection is whole: established, and not to itself. Whoever sends urgent data keeps it from here
+/// (FIONREAD ends at its mark).
 pub(crate) fn is_established(tcp: i32) -> bool {
     let is_tcp = option(tcp, libc::SOL_SOCKET, libc::SO_PROTOCOL, 0i32) == Ok(libc::IPPROTO_TCP);
     is_tcp

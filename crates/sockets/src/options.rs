@@ -505,6 +505,14 @@ fn tell(
             };
             put(&tcp_info::bytes(&info, state))
         }
+        (libc::IPPROTO_TCP, libc::TCP_INFO) if object.kind() == Kind::Memory => {
+            let Some(state) = memory::tcp_state(runtime, object) else { return from_kernel };
+            let mut info = [0; tcp_info::LEN];
+            let fd = object.fd.load(Ordering::Relaxed);
+            let length = sys::socket::option_bytes(fd, option.0, option.1, &mut info).map_err(Stop::Errno)?;
+            info[0] = state;
+            put(&info[..length])
+        }
         (libc::IPPROTO_TCP, libc::TCP_CONGESTION) if object.kind() == Kind::Stream => {
             let control = object.control.lock();
             let mut used = [0u8; 16];

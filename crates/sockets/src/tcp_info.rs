@@ -3,7 +3,7 @@
 use stack::tcp::{Info, State};
 
 /// Bytes of the structure (Linux 6.18). What is asked for shorter is cut, as the kernel does it.
-const LEN: usize = 280;
+pub(crate) const LEN: usize = 280;
 
 /// Linux's TCP_INFINITE_SSTHRESH.
 const SSTHRESH_UNKNOWN: u32 = 0x7fff_ffff;

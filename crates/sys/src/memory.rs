@@ -147,9 +147,11 @@ fn advise(start: usize, length: usize, advice: i32) -> Result<()> {
 pub fn sealed_memfd(name: &CStr, length: u64) -> Result<Fd> {
     let flags = libc::MFD_CLOEXEC | libc::MFD_ALLOW_SEALING;
     // SAFETY: the name is a C string.
-    let make =
-        || unsafe { syscall(libc::SYS_memfd_create, [name.as_ptr() as usize, flags as usize, 0, 0, 0, 0]) };
-    let fd = Fd::made(make)?;
+    let with = |flags: libc::c_uint| unsafe {
+        syscall(libc::SYS_memfd_create, [name.as_ptr() as usize, flags as usize, 0, 0, 0, 0])
+    };
+    // A host may refuse what could be executed (vm.memfd_noexec); Linux before 6.3 does not know the flag.
+    let fd = Fd::made(|| with(flags | libc::MFD_NOEXEC_SEAL).or_else(|_| with(flags)))?;
     crate::file::grow(fd.raw(), length)?;
     let seals = libc::F_SEAL_SHRINK | libc::F_SEAL_GROW | libc::F_SEAL_SEAL;
     crate::fd::fcntl(fd.raw(), libc::F_ADD_SEALS, seals as usize)?;

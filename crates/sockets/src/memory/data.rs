@@ -489,7 +489,7 @@ fn give(inner: &mut Inner, tcp: c_int, data: &mut Buffers<'_>, flags: c_int, is_
     if joined.is_leaving() {
         return Put::Nothing;
     }
-    if joined.is_alone() || joined.distrust().is_some() || !joined.sends_by_segment() {
+    if joined.has_peer_hung_up() || joined.distrust().is_some() || !joined.sends_by_segment() {
         return in_vain(inner, data);
     }
     if data.left() == 0 {

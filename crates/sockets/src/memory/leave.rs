@@ -20,6 +20,7 @@ use ::memory::{End, Joined};
 use core::sync::atomic::Ordering;
 use libc::c_int;
 use stack::Ready;
+use stack::tcp::State;
 use stats::Verdict;
 
 /// How long a process that is about to fork or to give a connection away waits for the other sides' answers.
@@ -67,11 +68,11 @@ fn begin_to_leave(runtime: &'static Runtime, object: &'static Object, why: &str,
                 joined.hear(fd);
                 joined.take_in();
                 inner.keep(&joined, fd);
-                if !joined.is_alone() {
+                if !joined.has_peer_hung_up() {
                     joined.leave();
                 }
                 // Else what the dead have sent is nowhere but here.
-                is_apart = joined.is_alone() && (joined.unread() == 0 || inner.rest.kept.is_some());
+                is_apart = joined.has_peer_hung_up() && (joined.unread() == 0 || inner.rest.kept.is_some());
                 inner.way = Way::Joined(joined);
             }
             way => inner.way = way,
@@ -172,12 +173,15 @@ pub(crate) fn shutdown(runtime: &'static Runtime, object: &'static Object, how: 
             inner = room.inner.lock();
         }
         object.shut.fetch_or(bits, Ordering::Relaxed);
+        let is_shut = object.shut.load(Ordering::Relaxed) == 3;
         let owed = inner.shut_owed | bits;
         let repaid = inner.repaid;
+        let inner = &mut *inner;
         if let Way::Joined(joined) = &mut inner.way {
             if bits & 2 != 0 {
                 joined.shut();
             }
+            inner.takes_from = is_shut.then(|| joined.unread());
             let told = pass_on_shut(joined, object.fd.load(Ordering::Relaxed), owed, repaid);
             inner.shut_owed = owed & !told;
         }
@@ -201,6 +205,21 @@ pub(crate) fn take_error(runtime: &'static Runtime, object: &'static Object) -> 
         return Some(libc::ECONNRESET);
     }
     Some(0)
+}
+
+/// TCP's state (net/tcp_states.h) that the segment's ends amount to; `None`: the kernel's socket has it.
+pub(crate) fn tcp_state(runtime: &'static Runtime, object: &'static Object) -> Option<u8> {
+    if is_closed(runtime, object) {
+        return Some(State::Closed.number());
+    }
+    let inner = room(object)?.inner.lock();
+    let Way::Joined(joined) = &inner.way else { return None };
+    let has_ended = !inner.part.receives && joined.peer_has_ended();
+    match (object.shut.load(Ordering::Relaxed) & 2 != 0, has_ended) {
+        (true, _) => Some(State::FinWait2.number()),
+        (false, true) => Some(State::CloseWait.number()),
+        (false, false) => None,
+    }
 }
 
 /// Whether TCP's state would be CLOSED: the two ends have both ended, or the connection was reset.

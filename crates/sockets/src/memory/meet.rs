@@ -134,8 +134,9 @@ pub(crate) fn accepted_sdp(
     match why {
         // What both ends of one process say to each other the kernel carries.
         Some(Verdict::PeerIsSelf) => Ok(()),
-        Some(why @ Verdict::PeerOfOtherUser) => Err(why),
-        _ => Err(Verdict::NobodyCame),
+        Some(why) => Err(why),
+        None if is_kept_by_options(object, fd) => Err(Verdict::OptionOfTheKernel),
+        None => Err(Verdict::NobodyCame),
     }
 }
 
@@ -204,13 +205,9 @@ fn look(runtime: &'static Runtime, object: &'static Object, fd: c_int, room: &'s
     if is_late {
         return alone(object, fd, room);
     }
-    // While a socket is shown to the peer its close would not wait for anybody.
     let stays = || {
-        know_options(object, fd);
-        object.control.lock().linger.is_some()
+        is_kept_by_options(object, fd)
             || object.price.load(Ordering::SeqCst) == u32::MAX
-            || is_paced(fd)
-            || is_told_by_signals(fd)
             || kept::keeps(object) && kept::still_keeps(object, fd)
     };
     if !is_due || stays() || !holders::is_alone(object) || !object.begin_move() {
@@ -273,6 +270,14 @@ fn options_of(object: &Object, fd: c_int) {
     }
 }
 
+/// Whether an option that was set keeps it in the kernel.
+fn is_kept_by_options(object: &Object, fd: c_int) -> bool {
+    know_options(object, fd);
+    // While a socket is shown to the peer its close would not wait for anybody.
+    let lingers = object.control.lock().linger.is_some();
+    lingers || is_paced(fd) || is_told_by_signals(fd)
+}
+
 /// Whether the kernel holds its sends to a rate (SO_MAX_PACING_RATE).
 fn is_paced(fd: c_int) -> bool {
     sys::socket::option(fd, libc::SOL_SOCKET, libc::SO_MAX_PACING_RATE, u32::MAX) != Ok(u32::MAX)
@@ -304,7 +309,11 @@ fn step(inner: &mut Inner, fd: c_int) -> Step {
                 inner.way = Way::Offered(meeting);
                 Step::Waits
             }
-            Progress::Joined(_) => Step::Never(Verdict::PeerMistaken),
+            // (Whom a call was answered to has yet to show its socket.)
+            Progress::Joined(_) => {
+                one_less();
+                Step::Never(Verdict::PeerMistaken)
+            }
             Progress::Apart(why) => {
                 one_less();
                 Step::Never(verdict(why))

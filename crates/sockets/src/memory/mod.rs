@@ -26,7 +26,7 @@ mod place;
 pub(crate) use data::{receive, send, unread};
 pub(crate) use kept::{keeps, or_kept};
 pub(crate) use leave::{
-    after_fork, before_fork, close, is_closed, leave, leave_to_next, shutdown, take_error,
+    after_fork, before_fork, close, is_closed, leave, leave_to_next, shutdown, take_error, tcp_state,
 };
 pub(crate) use meet::{NoMeetings, accepted, accepted_sdp, before_call, connected, know_options, looks};
 pub(crate) use place::{before_first_call, may_be_here, may_ever_meet};

@@ -88,6 +88,9 @@ pub(crate) struct Inner {
     /// Directions that the application shut down (1: receiving, 2: sending) and of which the kernel's socket has not
     /// heard: as soon as it carries them, behind what is owed there.
     pub shut_owed: u8,
+    /// Both directions were shut down here, when so many bytes were unread: what comes from then on resets the
+    /// connection, as in the kernel.
+    pub takes_from: Option<usize>,
     /// Calls that moved data here.
     pub served: u32,
     /// Rings that there had been when the judge looked last.

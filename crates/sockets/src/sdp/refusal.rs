@@ -136,6 +136,8 @@ pub(crate) fn takes_in(runtime: &'static Runtime, object: &'static Object, fd: i
     counts::segment().left_to_kernel(Why::SdpRefused);
     let what = match why {
         Verdict::PeerOfOtherUser => "it is another user's process",
+        Verdict::NoSegment => "this process has no memory, or no descriptors, for one more connection of SDP",
+        Verdict::OptionOfTheKernel => "an option of the listener keeps its connections in the kernel",
         _ => "it does not speak SDP",
     };
     logger::warning!("fd {fd}: accepted, and reset: sdp wanted of who connects, and {what}");

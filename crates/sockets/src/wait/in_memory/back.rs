@@ -64,7 +64,7 @@ pub(crate) fn pass_on_shut(joined: &Joined, tcp: i32, owed: u8, repaid: u64) -> 
 
 /// Whether the kernel carries both directions again: the two agree, or there is nobody to agree with any more.
 pub(crate) fn is_over(joined: &Joined, repaid: u64) -> bool {
-    joined.is_back() && is_repaid(joined, repaid) || joined.is_leaving() && joined.is_alone()
+    joined.is_back() && is_repaid(joined, repaid) || joined.is_leaving() && joined.has_peer_hung_up()
 }
 
 /// The kernel carries it from now on: for good, but where a fork took it there, or the peer for some reason.

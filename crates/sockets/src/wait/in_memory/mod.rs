@@ -66,20 +66,9 @@ impl Inner {
         let silence = now.saturating_sub(self.heard);
         let was_rung = bell == Bell::Rung;
         let mut hears = was_rung;
-        match core::mem::take(&mut self.way) {
-            Way::Meeting(meeting) if was_rung || silence >= LOOK_NS => {
-                (self.heard, hears) = (now, true);
-                match meeting.go_on(tcp) {
-                    Progress::Waiting(meeting) => self.way = Way::Meeting(meeting),
-                    Progress::Joined(joined) => {
-                        self.way = Way::Joined(joined);
-                        self.owes_ack = true;
-                        news.edges = Ready::IN | Ready::OUT;
-                    }
-                    Progress::Apart(why) => news.is_over = Some(self.over(verdict(why))),
-                }
-            }
-            way => self.way = way,
+        if matches!(self.way, Way::Meeting(_)) && (was_rung || silence >= LOOK_NS) {
+            (self.heard, hears) = (now, true);
+            self.go_on_meeting(tcp, &mut news);
         }
         if let Way::Joined(joined) = &mut self.way {
             let mut any = joined.take_in();
@@ -96,6 +85,10 @@ impl Inner {
                 self.heard = now;
                 news.is_unarmed = joined.hear(tcp);
                 any |= joined.take_in();
+            }
+            if self.takes_from.is_some_and(|unread| joined.unread() > unread) {
+                joined.discard(usize::MAX);
+                joined.abort();
             }
             self.told_distrust = self.told_distrust || tells_distrust(joined, tcp);
             if any || was_rung || news.is_unarmed {
@@ -129,6 +122,21 @@ impl Inner {
             news.has_moved = true;
         }
         news
+    }
+
+    fn go_on_meeting(&mut self, tcp: i32, news: &mut News) {
+        match core::mem::take(&mut self.way) {
+            Way::Meeting(meeting) => match meeting.go_on(tcp) {
+                Progress::Waiting(meeting) => self.way = Way::Meeting(meeting),
+                Progress::Joined(joined) => {
+                    self.way = Way::Joined(joined);
+                    self.owes_ack = true;
+                    news.edges = Ready::IN | Ready::OUT;
+                }
+                Progress::Apart(why) => news.is_over = Some(self.over(verdict(why))),
+            },
+            way => self.way = way,
+        }
     }
 
     pub(crate) fn part_of_kernel(&self) -> Part {

@@ -131,7 +131,7 @@ pub(crate) fn arm(object: &'static Object) {
 pub(crate) fn disarm(object: &Object) -> bool {
     let Some(room) = room(object) else { return false };
     match &room.inner.lock().way {
-        Way::Joined(joined) if !joined.is_alone() => joined.want_no_more(Wants::BOTH),
+        Way::Joined(joined) if !joined.has_peer_hung_up() => joined.want_no_more(Wants::BOTH),
         _ => return false,
     }
     object.watch.wake_sleepers();
@@ -149,7 +149,7 @@ pub(crate) fn with_bell<T>(object: &Object, act: impl FnOnce(i32) -> T) -> Optio
     let inner = room(object)?.inner.lock();
     let bell = match &inner.way {
         Way::Meeting(meeting) => meeting.descriptor(),
-        Way::Joined(joined) if !joined.is_alone() => joined.descriptor(),
+        Way::Joined(joined) if !joined.has_peer_hung_up() => joined.descriptor(),
         _ => return None,
     };
     Some(act(bell))
@@ -159,7 +159,7 @@ pub(crate) fn with_bell<T>(object: &Object, act: impl FnOnce(i32) -> T) -> Optio
 pub(crate) fn with_silent_bell(object: &Object, act: impl FnOnce(i32)) {
     let Some(room) = room(object) else { return };
     match &room.inner.lock().way {
-        Way::Joined(joined) if joined.is_alone() => act(joined.descriptor()),
+        Way::Joined(joined) if joined.has_peer_hung_up() => act(joined.descriptor()),
         _ => {}
     }
 }
