@@ -11,6 +11,8 @@ use sys::{Fd, Result};
 /// This process's, once it has met somebody.
 static OWN: sys::Mutex<Option<(Fd, u64)>> = sys::Mutex::new(None);
 
+/// Packets that are taken at once: who sends without end must not hold the thread.
+const PACKETS_MAX: usize = 64;
 /// Names that are tried before it goes without.
 const TRIES: u64 = 16;
 
@@ -63,10 +65,12 @@ pub fn descriptor() -> i32 {
 
 /// Hears what was asked, before the look.
 pub fn hear() {
+    let fd = descriptor();
     let mut byte = [0];
-    let own = OWN.lock();
-    while own.as_ref().is_some_and(|(fd, _)| socket::receive(fd.raw(), &mut byte, libc::MSG_DONTWAIT).is_ok())
-    {
+    for _ in 0..PACKETS_MAX {
+        if socket::receive(fd, &mut byte, libc::MSG_DONTWAIT).is_err() {
+            break;
+        }
     }
 }
 

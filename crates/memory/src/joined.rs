@@ -175,6 +175,11 @@ impl Joined {
         self.connection.unread()
     }
 
+    /// Bytes that have come by the segment, read or not.
+    pub fn came(&self) -> u64 {
+        self.connection.came()
+    }
+
     /// Sends by the segment, as much as there is room for. Only while [`Joined::sends_by_segment`].
     pub fn send(&mut self, data: &[u8]) -> usize {
         let (count, ring) = self.connection.send(data);

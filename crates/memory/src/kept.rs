@@ -47,11 +47,11 @@ impl Kept {
         tcp::read(tcp).is_ok_and(|read| read >= self.before + self.length as u64)
     }
 
-    /// At the end of the socket's stream, which is read: what did not come by it, and was not taken yet. `by_fin`: it
-    /// ended with one.
-    pub fn missing(&self, tcp: i32, by_fin: bool) -> Missing<'_> {
+    /// At the end of the socket's stream, which is read: what did not come by it, and was not taken yet. `by_reset`:
+    /// that end was no FIN.
+    pub fn missing(&self, tcp: i32, by_reset: bool) -> Missing<'_> {
         let taken = self.taken().load(Ordering::Acquire);
-        let came = tcp::given(tcp, by_fin).ok().and_then(|given| given.checked_sub(self.before));
+        let came = tcp::given(tcp, by_reset).and_then(|given| given.checked_sub(self.before));
         // Without what stood before them they are not what comes next.
         let from = came.map_or(self.length as u64, |came| came.max(taken).min(self.length as u64));
         Missing { kept: self, taken, from: from as usize }
@@ -76,5 +76,52 @@ impl<'a> Missing<'a> {
         let next = (self.from + count) as u64;
         let (success, failure) = (Ordering::AcqRel, Ordering::Relaxed);
         self.kept.taken().compare_exchange(self.taken, next, success, failure).is_ok()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::io::{Read, Write};
+    use std::net::{TcpListener, TcpStream};
+    use std::os::fd::AsRawFd;
+
+    /// What is kept, and a socket that its peer has sent `sent` by, and closed: 6 bytes come before what is kept.
+    fn ended(sent: &[u8]) -> (Kept, TcpStream) {
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        let mut peer = TcpStream::connect(listener.local_addr().unwrap()).unwrap();
+        let (mut own, _) = listener.accept().unwrap();
+        peer.write_all(sent).unwrap();
+        drop(peer);
+        let kept = Kept::new(5, 6, |into| {
+            into.copy_from_slice(b"bytes");
+            into.len()
+        });
+        assert_eq!(own.read_to_end(&mut Vec::new()).unwrap(), sent.len());
+        (kept.unwrap(), own)
+    }
+
+    #[test]
+    fn what_the_socket_did_not_bring_is_given_once() {
+        let (kept, own) = ended(b"beforeby");
+        let late = kept.missing(own.as_raw_fd(), false);
+        let first = kept.missing(own.as_raw_fd(), false);
+        assert_eq!(first.bytes(), b"tes");
+        assert!(first.take(2) && !late.take(1), "somebody else has taken some meanwhile");
+        assert_eq!(kept.missing(own.as_raw_fd(), false).bytes(), b"s");
+        assert!(!kept.has_come(own.as_raw_fd()));
+    }
+
+    #[test]
+    fn what_the_socket_brought_is_not_given_again() {
+        let (kept, own) = ended(b"beforebytes, and more");
+        assert_eq!(kept.missing(own.as_raw_fd(), false).bytes(), b"");
+        assert!(kept.has_come(own.as_raw_fd()));
+    }
+
+    #[test]
+    fn nothing_is_given_behind_a_gap() {
+        let (kept, own) = ended(b"befo");
+        assert_eq!(kept.missing(own.as_raw_fd(), false).bytes(), b"");
     }
 }

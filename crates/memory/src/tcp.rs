@@ -8,6 +8,7 @@ const INFO_LEN: usize = 136;
 const BYTES_ACKED_AT: usize = 120;
 const BYTES_RECEIVED_AT: usize = 128;
 const ESTABLISHED: u8 = 1;
+const CLOSE: u8 = 7;
 /// TIME_WAIT, CLOSE_WAIT, LAST_ACK, CLOSING: the peer's FIN has come, and is counted as a byte.
 const PEER_ENDED: [u8; 4] = [6, 8, 9, 11];
 
@@ -64,12 +65,13 @@ pub(crate) fn read(tcp: i32) -> Result<u64> {
     }
 }
 
-/// Bytes that the socket has ever given, its stream being read to the end. `by_fin`: to a FIN, which is counted as a
-/// byte whatever state came behind it.
-pub(crate) fn given(tcp: i32, by_fin: bool) -> Result<u64> {
-    let info = info(tcp)?;
-    let fin = u64::from(by_fin || PEER_ENDED.contains(&info[0]));
-    Ok(count(&info, BYTES_RECEIVED_AT).saturating_sub(fin))
+/// Bytes that the socket has ever given, its stream being read to the end, which was a FIN or (`by_reset`) a reset.
+/// `None`: it has not ended, whatever a receive says.
+pub(crate) fn given(tcp: i32, by_reset: bool) -> Option<u64> {
+    let info = info(tcp).ok()?;
+    let has_ended = info[0] == CLOSE || PEER_ENDED.contains(&info[0]);
+    // The FIN is counted as a byte.
+    has_ended.then(|| count(&info, BYTES_RECEIVED_AT).saturating_sub(u64::from(!by_reset)))
 }
 
 /// Whether the connection is whole: established, and not to itself. Whoever sends urgent data keeps it from here

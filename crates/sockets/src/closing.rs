@@ -28,6 +28,8 @@ pub(crate) fn let_go(runtime: &'static Runtime, entry: Entry, fd: c_int, shadow:
                 end_unless_used(runtime, object, shadow);
             } else {
                 if object.fd.load(Ordering::Relaxed) == fd {
+                    // Whoever takes a step of a connection in memory uses the number under this lock.
+                    let _step = object.room().map(|room| room.inner.lock());
                     let other = (0..fd_table::end()).find(|other| fd_table::names(*other, object));
                     object.fd.store(other.unwrap_or(-1), Ordering::Relaxed);
                     counts::renamed(object.counts(), other.unwrap_or(-1));

@@ -123,17 +123,17 @@ fn end(runtime: &'static Runtime) {
 
 /// Peers in memory that go back to the kernel's socket get what they have not read, as long as they go on reading it:
 /// who has read nothing for SIDESTEP_EXIT_LINGER_MSEC hears of a reset.
-fn pay_peers(runtime: &'static Runtime) {
+pub(crate) fn pay_peers(runtime: &'static Runtime) {
     let patience = sys::clock::now() + LOCKS_WAIT_NS;
     let linger = linger_ns(runtime);
     let (mut paid, mut since) = (in_memory::paid(), sys::clock::now());
-    while in_memory::pay_at_exit(runtime, patience) {
+    while in_memory::pay_at_exit(patience) {
         ENDING.step();
         let (now, by_now) = (sys::clock::now(), in_memory::paid());
         if by_now != paid {
             (paid, since) = (by_now, now);
         } else if now - since >= linger {
-            return in_memory::fail_debts();
+            return in_memory::fail_debts(patience);
         }
         sys::thread::sleep(((now - since) / 8).clamp(*LOOKS_NS.start(), *LOOKS_NS.end()));
     }

@@ -486,9 +486,7 @@ fn tell(
             put(&object.peek.get().to_ne_bytes())
         }
         (libc::SOL_SOCKET, libc::SO_ERROR) => {
-            if object.kind() == Kind::Memory
-                && let Some(error) = memory::take_error(runtime, object)
-            {
+            if let Some(error) = memory::take_error(runtime, object) {
                 return put(&error.to_ne_bytes());
             }
             let Some(error) = pending(object) else {

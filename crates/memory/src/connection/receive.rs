@@ -110,6 +110,11 @@ impl Connection {
         }
     }
 
+    /// Bytes of the stream that have come, read or not.
+    pub fn came(&self) -> u64 {
+        self.bytes_read + self.unread as u64
+    }
+
     /// Reads bytes of the stream into `into`; how many.
     pub fn receive(&mut self, into: &mut [u8]) -> (usize, Ring) {
         let mut done = 0;

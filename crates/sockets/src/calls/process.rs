@@ -22,7 +22,7 @@ use crate::tcp;
 use crate::threads;
 use crate::turn;
 use crate::udp_legs;
-use crate::wait::{epoll, waker};
+use crate::wait::{epoll, in_memory, waker};
 use crate::worker;
 use core::sync::atomic::{AtomicPtr, Ordering};
 use stack::SocketError;
@@ -55,6 +55,7 @@ struct ForkLocks {
     _copying: sys::Copying,
     _family: MutexGuard<'static, family::State>,
     _runtime: lanes::Locks<'static>,
+    _debts: in_memory::Locked,
     _objects: MutexGuard<'static, Vec<&'static Object>>,
     _sets: MutexGuard<'static, Vec<&'static epoll::Set>>,
     _spares: MutexGuard<'static, Vec<tcp::Spare>>,
@@ -69,12 +70,14 @@ impl ForkLocks {
     fn take(runtime: &'static Runtime, lends: bool) -> Option<ForkLocks> {
         let mut family = FAMILY.before_fork_begins();
         let runtime = runtime.fork_begins()?;
+        let debts = in_memory::lock_debts();
         let (objects, sets, spares) = (object::lock_free(), epoll::lock_free(), tcp::SPARES.fork_begins());
         let keeper = keeper::client::fork_begins(sys::clock::now() + KEEPER_NS)?;
         FAMILY.fork_begins(&mut family, lends);
         Some(ForkLocks {
             _family: family,
             _runtime: runtime,
+            _debts: debts,
             _objects: objects,
             _sets: sets,
             _spares: spares,
@@ -222,6 +225,8 @@ pub fn executing() {
         lost += 1;
         first = first.or(object.control.lock().remote.map(|remote| (fd, remote)));
     }
+    // What is closed, or will be, owes its peers what they have not read.
+    ending::pay_peers(runtime);
     if let Some((fd, remote)) = first {
         let others = lost - 1;
         counts::segment().process().exec_connections_lost.add(lost);

@@ -123,6 +123,9 @@ pub(crate) unsafe fn receive(
     if object.kind() != Kind::Carried {
         return Outcome::Moved;
     }
+    if memory::keeps(object) {
+        memory::still_keeps(object, object.shadow(fd));
+    }
     let is_for_good = has_to_stay(object) && (is_whole || begins);
     if is_for_good && !memory::keeps(object) {
         return Outcome::Done(Err(Stop::Kernel(Why::NotOurs)));
@@ -140,7 +143,7 @@ pub(crate) unsafe fn receive(
     };
     let answer = if is_for_good || begins && sleeps_there(runtime, object, flags) {
         let got = receive(flags, SLEEPS);
-        if got.is_some() {
+        if got.is_some() && !memory::keeps(object) {
             // The kernel made the call as a whole.
             progress.least = 0;
         }
@@ -198,7 +201,7 @@ pub(crate) fn send(
     if object.kind() != Kind::Carried {
         return Outcome::Moved;
     }
-    if progress.begins && has_to_stay(object) {
+    if progress.begins && has_to_stay(object) && !memory::keeps(object) {
         return Outcome::Done(Err(Stop::Kernel(Why::NotOurs)));
     }
     let mut sent = 0;
@@ -225,7 +228,13 @@ pub(crate) fn send(
                     return Outcome::Done(Ok(sent));
                 }
             }
-            part => return part,
+            part => {
+                if matches!(part, Outcome::Done(Err(Stop::Errno(libc::ECONNRESET)))) && memory::keeps(object)
+                {
+                    memory::was_reset(object);
+                }
+                return part;
+            }
         }
     }
 }

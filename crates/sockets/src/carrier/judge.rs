@@ -58,7 +58,7 @@ fn follow_thread(runtime: &'static Runtime, object: &'static Object, fd: c_int) 
     let seen = object.traffic.seen();
     let price = object.price.load(Ordering::Relaxed).max(CALLS).saturating_mul(2);
     if to_kernel(runtime, object, fd) {
-        // What is on the wire by demand has nothing to show, and comes back with its next call.
+        // What is on the wire by demand has nothing to show, and comes back after so many calls.
         let is_demanded =
             runtime.parameters.is_on_wire_at_once() || object.is_demanded.load(Ordering::Relaxed);
         object.is_demanded.store(is_demanded, Ordering::Relaxed);
@@ -129,6 +129,8 @@ fn look(runtime: &'static Runtime, object: &'static Object, fd: c_int) {
     }
     let price = object.price.load(Ordering::Relaxed).max(CALLS).saturating_mul(2);
     if to_kernel(runtime, object, fd) {
+        // From now on it has to show that it gains, as any other.
+        object.is_demanded.store(false, Ordering::Relaxed);
         object.price.fetch_max(price, Ordering::SeqCst);
         judged(object, Verdict::Bulk, (calls, bytes));
         logger::debug!("fd {fd}: that was bulk, {} bytes a call", bytes / u64::from(calls.max(1)));
@@ -183,8 +185,7 @@ pub(super) fn before_call(runtime: &'static Runtime, object: &'static Object, fd
     let price = object.price.load(Ordering::Relaxed);
     let is_demanded = object.is_demanded.load(Ordering::Relaxed);
     let is_due = match runtime.parameters.move_every {
-        // What went back to the kernel has shown why: a demand does not change that.
-        0 if is_demanded => calls >= price && (price <= CALLS || !is_bulk(calls, bytes)),
+        0 if is_demanded => calls >= price,
         0 => calls >= price.max(CALLS) && is_small(calls, bytes),
         // Whatever an earlier try came to.
         every => calls >= every && price != u32::MAX,

@@ -24,7 +24,7 @@ pub(crate) fn keeps(object: &Object) -> bool {
 
 /// Whether that is still so; what has come by the socket is given up.
 #[cold]
-pub(super) fn still_keeps(object: &Object, fd: c_int) -> bool {
+pub(crate) fn still_keeps(object: &Object, fd: c_int) -> bool {
     let Some(room) = room(object) else { return false };
     let mut inner = room.inner.lock();
     let has_come = inner.rest.kept.as_ref().is_none_or(|kept| kept.has_come(fd));
@@ -48,6 +48,14 @@ pub(crate) fn or_kept(
     if keeps(object) && into.left() > 0 { from_kept(object, fd, part, into, flags) } else { part }
 }
 
+/// The kernel told somebody else than a receive of the error by which the stream ended: SO_ERROR, or a send.
+#[cold]
+pub(crate) fn was_reset(object: &Object) {
+    if let Some(room) = room(object) {
+        room.inner.lock().rest.was_reset = true;
+    }
+}
+
 #[cold]
 fn from_kept(object: &Object, fd: c_int, part: Outcome, into: &Buffers<'_>, flags: c_int) -> Outcome {
     let error = match part {
@@ -60,9 +68,10 @@ fn from_kept(object: &Object, fd: c_int, part: Outcome, into: &Buffers<'_>, flag
     if error != 0 {
         // The kernel tells it once.
         inner.rest.untold = error;
+        inner.rest.was_reset = true;
     }
-    let by_fin = inner.rest.untold == 0;
-    let given = inner.rest.kept.as_ref().map_or(0, |kept| give(kept, fd, by_fin, into, flags));
+    let by_reset = inner.rest.was_reset;
+    let given = inner.rest.kept.as_ref().map_or(0, |kept| give(kept, fd, by_reset, into, flags));
     if given > 0 {
         return Outcome::Done(Ok(given as ssize_t));
     }
@@ -79,10 +88,10 @@ fn from_kept(object: &Object, fd: c_int, part: Outcome, into: &Buffers<'_>, flag
 }
 
 /// Copies what is missing; how much.
-fn give(kept: &Kept, fd: c_int, by_fin: bool, into: &Buffers<'_>, flags: c_int) -> usize {
+fn give(kept: &Kept, fd: c_int, by_reset: bool, into: &Buffers<'_>, flags: c_int) -> usize {
     let (peeks, drops) = (flags & libc::MSG_PEEK != 0, flags & libc::MSG_TRUNC != 0);
     loop {
-        let missing = kept.missing(fd, by_fin);
+        let missing = kept.missing(fd, by_reset);
         let bytes = missing.bytes();
         let bytes = &bytes[..bytes.len().min(into.left())];
         let mut to = into.clone();

@@ -181,7 +181,7 @@ pub(crate) fn shutdown(runtime: &'static Runtime, object: &'static Object, how: 
             if bits & 2 != 0 {
                 joined.shut();
             }
-            inner.takes_from = is_shut.then(|| joined.unread());
+            inner.takes_until = is_shut.then(|| joined.came());
             let told = pass_on_shut(joined, object.fd.load(Ordering::Relaxed), owed, repaid);
             inner.shut_owed = owed & !told;
         }
@@ -193,6 +193,18 @@ pub(crate) fn shutdown(runtime: &'static Runtime, object: &'static Object, how: 
 
 /// SO_ERROR: the error that nobody was told yet; `None`: the kernel tells.
 pub(crate) fn take_error(runtime: &'static Runtime, object: &'static Object) -> Option<c_int> {
+    if super::keeps(object) {
+        // Whose stream then ends has ended by a reset.
+        let fd = object.fd.load(Ordering::Relaxed);
+        let error = sys::socket::option(fd, libc::SOL_SOCKET, libc::SO_ERROR, 0).ok()?;
+        if error != 0 {
+            super::was_reset(object);
+        }
+        return Some(error);
+    }
+    if !is_in(object) {
+        return None;
+    }
     poll(runtime, object, sys::clock::now());
     let mut inner = room(object)?.inner.lock();
     let Way::Joined(joined) = &inner.way else { return None };
@@ -261,9 +273,9 @@ pub(crate) fn close(object: &'static Object, fd: c_int) {
             }
             let lingers_not = object.control.lock().linger == Some(0);
             let owes = !lingers_not && joined.unread() == 0 && !is_repaid(&joined, inner.repaid);
-            let rest = if owes { leave_behind(joined, fd, inner.repaid) } else { Some(joined) };
+            let rest = if owes { leave_behind(joined, object, fd, inner.repaid) } else { Some(joined) };
             if let Some(mut joined) = rest {
-                if owes {
+                if owes && holders::is_alone(object) {
                     reset_at_close(fd);
                 }
                 end(&mut joined, lingers_not || owes);

@@ -24,7 +24,7 @@ mod meet;
 mod place;
 
 pub(crate) use data::{receive, send, unread};
-pub(crate) use kept::{keeps, or_kept};
+pub(crate) use kept::{keeps, or_kept, still_keeps, was_reset};
 pub(crate) use leave::{
     after_fork, before_fork, close, is_closed, leave, leave_to_next, shutdown, take_error, tcp_state,
 };

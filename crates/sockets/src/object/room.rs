@@ -62,6 +62,8 @@ pub(crate) struct Part {
 #[derive(Default)]
 pub(crate) struct Rest {
     pub kept: Option<Kept>,
+    /// The stream ended by a reset, whoever was told of it.
+    pub was_reset: bool,
     /// The error by which the kernel's stream ended, which comes behind the bytes; 0: none.
     pub untold: i32,
 }
@@ -88,9 +90,9 @@ pub(crate) struct Inner {
     /// Directions that the application shut down (1: receiving, 2: sending) and of which the kernel's socket has not
     /// heard: as soon as it carries them, behind what is owed there.
     pub shut_owed: u8,
-    /// Both directions were shut down here, when so many bytes were unread: what comes from then on resets the
-    /// connection, as in the kernel.
-    pub takes_from: Option<usize>,
+    /// Both directions were shut down here, when so many bytes had come: what comes from then on resets the connection,
+    /// as in the kernel.
+    pub takes_until: Option<u64>,
     /// Calls that moved data here.
     pub served: u32,
     /// Rings that there had been when the judge looked last.
@@ -141,7 +143,7 @@ impl Inner {
     /// Before this side leaves: what it has not read.
     pub(crate) fn keep(&mut self, joined: &Joined, fd: i32) {
         if let Some(kept) = joined.keep(fd) {
-            self.rest = Rest { kept: Some(kept), untold: 0 };
+            self.rest = Rest { kept: Some(kept), ..Rest::default() };
         }
     }
 }

@@ -21,7 +21,6 @@ const PIECE: usize = 2048;
 /// socket takes no more, as the peer has ended, is over with.
 #[inline(never)]
 pub(crate) fn repay(joined: &Joined, tcp: i32, done: u64, ends: bool) -> u64 {
-    let more = if ends { libc::MSG_MORE } else { 0 };
     let mut piece = [0; PIECE];
     let mut sent = 0;
     loop {
@@ -30,6 +29,9 @@ pub(crate) fn repay(joined: &Joined, tcp: i32, done: u64, ends: bool) -> u64 {
             debts::count_paid(sent);
             return sent;
         }
+        // (Others would wait for more that there is no room for.)
+        let is_last = ends && is_repaid(joined, done + sent + count as u64);
+        let more = if is_last { libc::MSG_MORE } else { 0 };
         let flags = libc::MSG_DONTWAIT | libc::MSG_NOSIGNAL | more;
         match sys::socket::send(tcp, &piece[..count], flags) {
             Ok(0) | Err(libc::EAGAIN | libc::EINTR | libc::ENOBUFS | libc::ENOMEM) => {

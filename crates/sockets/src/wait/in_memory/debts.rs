@@ -2,16 +2,17 @@
 //! nobody does by the background thread, as the kernel does with what it has queued. So it is with connections whose
 //! last descriptor was closed meanwhile, whose end comes behind it.
 
+use super::Bell;
 use super::back::{is_repaid, repay};
 use crate::background::BACKGROUND;
 use crate::fd_table;
 use crate::locks::Rank;
-use crate::object::{Kind, Object};
+use crate::object::{Kind, Object, holders};
 use crate::runtime::Runtime;
 use ::memory::Joined;
 use core::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use libc::{c_int, pollfd};
-use sys::Fd;
+use sys::{Fd, MutexGuard};
 
 /// One of them.
 struct Debt {
@@ -20,7 +21,12 @@ struct Debt {
     tcp: Fd,
     /// Bytes that were sent.
     done: u64,
+    /// No other process has the connection.
+    is_alone: bool,
 }
+
+/// Connections that are closed and owe: each holds two descriptors and a segment. Those beyond are reset.
+const MOST: usize = 64;
 
 /// Of connections that are closed.
 static DEBTS: sys::Mutex<Vec<Debt>> = Rank::Debts.lock(Vec::new());
@@ -33,19 +39,32 @@ static OPEN_ONES: AtomicBool = AtomicBool::new(false);
 
 /// A connection that is open owes what the kernel has no room for.
 pub(super) fn note() {
-    if !OPEN_ONES.swap(true, Ordering::AcqRel) {
+    let is_news = !OPEN_ONES.swap(true, Ordering::AcqRel);
+    // The background thread itself goes on when the socket has room.
+    if is_news && BACKGROUND.tid.load(Ordering::Relaxed) != sys::process::tid() {
         BACKGROUND.look();
     }
 }
 
 /// Takes a debt over from the descriptor `fd`, which is about to be closed. `Some`: it cannot be paid.
-pub(crate) fn leave_behind(joined: Box<Joined>, fd: c_int, done: u64) -> Option<Box<Joined>> {
-    let Some(tcp) = Some(()).filter(|()| BACKGROUND.is_running()).and_then(|()| Fd::duplicate_of(fd).ok())
-    else {
+pub(crate) fn leave_behind(
+    joined: Box<Joined>,
+    object: &Object,
+    fd: c_int,
+    done: u64,
+) -> Option<Box<Joined>> {
+    if !BACKGROUND.is_running() {
         return Some(joined);
-    };
-    DEBTS.lock().push(Debt { joined, tcp, done });
+    }
+    let mut debts = DEBTS.lock();
+    match Fd::duplicate_of(fd) {
+        Ok(tcp) if debts.len() < MOST => {
+            debts.push(Debt { joined, tcp, done, is_alone: holders::is_alone(object) });
+        }
+        _ => return Some(joined),
+    }
     ANY.store(true, Ordering::Release);
+    drop(debts);
     BACKGROUND.look();
     None
 }
@@ -54,16 +73,13 @@ pub(crate) fn leave_behind(joined: Box<Joined>, fd: c_int, done: u64) -> Option<
 pub(crate) fn pay_debts(runtime: &'static Runtime) -> bool {
     if OPEN_ONES.swap(false, Ordering::AcqRel) {
         // Whoever still owes says so.
-        owing().for_each(|object| super::rung(runtime, object));
+        let now = sys::clock::now();
+        owing().for_each(|object| _ = super::poll_unheard(runtime, object, now));
     }
-    pay_closed() || OPEN_ONES.load(Ordering::Acquire)
+    ANY.load(Ordering::Acquire) && pay_closed(DEBTS.lock()) || OPEN_ONES.load(Ordering::Acquire)
 }
 
-fn pay_closed() -> bool {
-    if !ANY.load(Ordering::Acquire) {
-        return false;
-    }
-    let mut debts = DEBTS.lock();
+fn pay_closed(mut debts: MutexGuard<'_, Vec<Debt>>) -> bool {
     debts.retain_mut(|debt| {
         debt.done += repay(&debt.joined, debt.tcp.raw(), debt.done, true);
         !is_repaid(&debt.joined, debt.done)
@@ -98,9 +114,29 @@ pub(super) fn count_paid(bytes: u64) {
 }
 
 /// The process ends with debts: a stream that ends short of what was sent must not end as if it were whole.
-pub(crate) fn fail_debts() {
-    DEBTS.lock().iter().for_each(|debt| reset_at_close(debt.tcp.raw()));
-    owing().for_each(|object| reset_at_close(object.fd.load(Ordering::Relaxed)));
+pub(crate) fn fail_debts(patience: u64) {
+    let debts = DEBTS.lock_until(patience);
+    for debt in debts.iter().flat_map(|debts| debts.iter()).filter(|debt| debt.is_alone) {
+        reset_at_close(debt.tcp.raw());
+    }
+    let sockets = (0..fd_table::end()).filter_map(fd_table::socket);
+    for object in sockets.filter(|object| object.kind() == Kind::Memory && holders::is_alone(object)) {
+        if owes_after_a_step(object, patience) {
+            reset_at_close(object.fd.load(Ordering::Relaxed));
+        }
+    }
+}
+
+/// Takes a step of a connection in memory, and tells nobody. True: it owes its peer something.
+fn owes_after_a_step(object: &Object, patience: u64) -> bool {
+    let Some(mut inner) = object.room().and_then(|room| room.inner.lock_until(patience)) else {
+        return false;
+    };
+    if object.kind() != Kind::Memory {
+        return false;
+    }
+    let _ = inner.go_on(object.fd.load(Ordering::Relaxed), sys::clock::now(), Bell::Rung);
+    inner.owes()
 }
 
 /// The last close of the kernel's socket resets the connection.
@@ -108,20 +144,21 @@ pub(crate) fn reset_at_close(tcp: c_int) {
     let _ = sys::socket::set_option(tcp, libc::SOL_SOCKET, libc::SO_LINGER, &[1i32, 0]);
 }
 
-/// At the process' end: peers that go back are answered, and get what they have not read. True: more is owed.
-pub(crate) fn pay_at_exit(runtime: &'static Runtime, patience: u64) -> bool {
+/// At the process' end: peers that go back are answered, and get what they have not read. Nobody who waits here is
+/// told. True: more is owed.
+pub(crate) fn pay_at_exit(patience: u64) -> bool {
     let sockets = (0..fd_table::end()).filter_map(fd_table::socket);
-    let is_owing = |object: &&'static Object| {
-        let lock = object.room().map(|room| room.inner.lock_until(patience));
-        if !matches!(lock, Some(Some(_))) {
-            return false;
-        }
-        drop(lock);
-        super::rung(runtime, object);
-        super::owes(object)
-    };
-    let owing = sockets.filter(|object| object.kind() == Kind::Memory).filter(is_owing).count();
-    pay_closed() || owing > 0
+    let in_memory = sockets.filter(|object| object.kind() == Kind::Memory);
+    let owing = in_memory.filter(|object| owes_after_a_step(object, patience)).count();
+    DEBTS.lock_until(patience).is_some_and(pay_closed) || owing > 0
+}
+
+/// Held over a fork, so that the child can let go of the parent's.
+pub(crate) struct Locked(#[expect(dead_code, reason = "is held")] MutexGuard<'static, Vec<Debt>>);
+
+/// Before a fork.
+pub(crate) fn lock_debts() -> Locked {
+    Locked(DEBTS.lock())
 }
 
 /// In the child of a fork: they are the parent's.

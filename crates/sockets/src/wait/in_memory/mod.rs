@@ -9,7 +9,8 @@ mod ready;
 
 pub(crate) use back::{HURRIES, finish, is_repaid, pass_on_shut, repay};
 pub(crate) use debts::{
-    fail_debts, forget_debts, leave_behind, paid, pay_at_exit, pay_debts, reset_at_close, watch_debts,
+    Locked, fail_debts, forget_debts, leave_behind, lock_debts, paid, pay_at_exit, pay_debts, reset_at_close,
+    watch_debts,
 };
 pub(crate) use ready::{
     arm, bell, disarm, kernel_part, look_at_all, poll, poll_unheard, ready, rung, with_bell, with_silent_bell,
@@ -86,9 +87,8 @@ impl Inner {
                 news.is_unarmed = joined.hear(tcp);
                 any |= joined.take_in();
             }
-            if self.takes_from.is_some_and(|unread| joined.unread() > unread) {
-                joined.discard(usize::MAX);
-                joined.abort();
+            if let Some(until) = self.takes_until.filter(|until| joined.came() > *until) {
+                refuse(joined, until);
             }
             self.told_distrust = self.told_distrust || tells_distrust(joined, tcp);
             if any || was_rung || news.is_unarmed {
@@ -151,6 +151,14 @@ impl Inner {
     }
 }
 
+/// More has come than `until`, which nobody takes any more. What was unread before can be read still.
+fn refuse(joined: &mut Joined, until: u64) {
+    if joined.came() - joined.unread() as u64 >= until {
+        joined.discard(usize::MAX);
+    }
+    joined.abort();
+}
+
 /// True: the peer wrote what cannot be, which the log has now.
 fn tells_distrust(joined: &Joined, tcp: i32) -> bool {
     let what = joined.distrust();
@@ -185,10 +193,13 @@ pub(crate) fn told(runtime: &'static Runtime, object: &'static Object, news: &Ne
 
 /// Whether the peer has gone back to the socket, and does not have all that it did not read here.
 fn owes(object: &Object) -> bool {
-    room(object).is_some_and(|room| {
-        let inner = room.inner.lock();
-        matches!(&inner.way, Way::Joined(joined) if joined.has_left() && !is_repaid(joined, inner.repaid))
-    })
+    room(object).is_some_and(|room| room.inner.lock().owes())
+}
+
+impl Inner {
+    fn owes(&self) -> bool {
+        matches!(&self.way, Way::Joined(joined) if joined.has_left() && !is_repaid(joined, self.repaid))
+    }
 }
 
 /// The room of an object that may travel through memory.
