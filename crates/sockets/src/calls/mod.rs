@@ -68,13 +68,15 @@ fn by_what_carries<T>(
     genuine: impl Fn() -> T,
 ) -> Answer<T> {
     loop {
-        let before = fd_table::socket(fd).map(|object| (object, object.moves.load(Ordering::SeqCst)));
+        // Who moves it changes the kind first, and counts the move a little later.
+        let carried = |object: &Object| (object.kind(), object.moves.load(Ordering::SeqCst));
+        let before = fd_table::socket(fd).map(|object| (object, carried(object)));
         let answer = ours();
-        let (Err(Stop::Kernel(_)), Some((object, moves))) = (&answer, before) else { return answer };
+        let (Err(Stop::Kernel(_)), Some((object, before))) = (&answer, before) else { return answer };
         if let Some(_in_flight) = in_kernel(object) {
             return Ok(genuine());
         }
-        if object.moves.load(Ordering::SeqCst) == moves {
+        if carried(object) == before {
             return answer;
         }
     }

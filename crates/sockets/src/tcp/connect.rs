@@ -113,8 +113,10 @@ fn again(object: &'static Object, named: Named) -> Option<Answer<c_int>> {
         }
         return Some(Err(Stop::Kernel(Why::NotOurs)));
     }
-    let (lane, id) = object.leg()?;
-    let mut inner = lane.lock();
+    let Some((_, mut inner, id)) = object.engine() else {
+        // It has moved since it was looked at; its kind changes first.
+        return (object.kind() != Kind::Stream).then_some(Err(Stop::Kernel(Why::NotOurs)));
+    };
     match inner.stack.tcp_state(id) {
         Some(State::SynSent | State::SynReceived) => Some(fail(libc::EALREADY)),
         None | Some(State::Closed) => {
