@@ -72,12 +72,15 @@ fn a_sender_hears_of_room_when_its_receiver_moves_with_a_full_buffer() {
     let words = format!("{} {}", right.address, PORT + 2);
     let server = right.program("/usr/bin/python3").words("-u -c").argument(READS).words(&words);
     let server = server.preload(Some(&world.library)).may_fall_back();
+    let server = server.environment("VMA_TRACELEVEL", "debug");
     let mut server = server.environment("SIDESTEP_MOVE_EVERY", "30").start().unwrap();
     server.wait_for_port(Protocol::Tcp, PORT + 2, DEADLINE).unwrap();
     let before = left.counters().unwrap();
     let client = left.program("/usr/bin/python3").words("-c").argument(SENDS).words(&words);
     client.start().unwrap().finish(DEADLINE).unwrap().success().unwrap();
-    server.finish(DEADLINE).unwrap().success().unwrap();
+    let server = server.finish(DEADLINE).unwrap().success().unwrap();
+    let moves = server.stderr.matches("moved from the wire to the kernel").count();
+    assert!(moves > 10, "{moves} moves: {}", server.stderr);
     // It would ask each time when its timer says so.
     let probes = left.counters().unwrap().since(&before).get("TcpExt.TCPWinProbe");
     assert!(probes <= 2, "{probes} probes of a closed window");
