@@ -2,7 +2,7 @@
 //! one who may not call for a long time.
 //!
 //! One datagram socket for each process, under a name that its peers are told when they meet. What comes there says
-//! nothing but that: whoever sends some costs the process a look.
+//! nothing but that: whoever sends some costs the process a look at its connections for each [`PACKETS_MAX`].
 
 use crate::meeting::abstract_name;
 use sys::socket;

@@ -26,6 +26,7 @@ use stats::Verdict;
 /// How long a process that is about to fork or to give a connection away waits for the other sides' answers.
 const PATIENCE_NS: u64 = 100_000_000;
 const LOOK_NS: u64 = 20_000;
+
 /// The connection goes back to the kernel's socket, which it stays with. It has when the object is [`Kind::Carried`]:
 /// at once, if the peer answers soon.
 #[cold]

@@ -55,7 +55,7 @@ impl InFlight {
     }
 
     /// The caller gives a socket of datagrams legs, or takes them: as long as this lives no other thread does, or moves
-    /// it. Who does is waited for; not for ever, as a handler may run on top of it.
+    /// it. Who does is waited for; not for ever, as a handler may run on top of it, and goes on beside it then.
     pub(crate) fn changes(object: &'static Object) -> InFlight {
         let end = sys::clock::now() + CHANGE_ENDS_NS;
         loop {

@@ -228,6 +228,7 @@ pub(crate) fn why_over(joined: &Joined, parts: Option<Verdict>) -> Verdict {
         None => Verdict::EachCallRings,
     }
 }
+
 /// Whether connections go through memory where it is asked for (libsdp.so), not by themselves.
 pub(crate) fn is_asked_for() -> bool {
     runtime::get().is_some_and(|runtime| runtime.sdp.is_some())
