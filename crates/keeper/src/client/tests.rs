@@ -1,6 +1,7 @@
 //! A client whose keeper is slow.
 
 use super::*;
+use crate::place;
 use std::time::Duration;
 
 /// Takes the next question.
