@@ -18,6 +18,9 @@ pub(crate) fn let_go(runtime: &'static Runtime, entry: Entry, fd: c_int, shadow:
         Entry::Epoll(set) => {
             if set.fds.fetch_sub(1, Ordering::AcqRel) == 1 {
                 set.release();
+            } else if set.fd.load(Ordering::Relaxed) == fd {
+                // What the kernel's set is told goes by the number.
+                set.fd.store(other_number(|other| fd_table::is_of(other, set)), Ordering::Relaxed);
             }
         }
         Entry::Socket(object) => {
@@ -30,14 +33,19 @@ pub(crate) fn let_go(runtime: &'static Runtime, entry: Entry, fd: c_int, shadow:
                 if object.fd.load(Ordering::Relaxed) == fd {
                     // Whoever takes a step of a connection in memory uses the number under this lock.
                     let _step = object.room().map(|room| room.inner.lock());
-                    let other = (0..fd_table::end()).find(|other| fd_table::names(*other, object));
-                    object.fd.store(other.unwrap_or(-1), Ordering::Relaxed);
-                    counts::renamed(object.counts(), other.unwrap_or(-1));
+                    let other = other_number(|other| fd_table::names(other, object));
+                    object.fd.store(other, Ordering::Relaxed);
+                    counts::renamed(object.counts(), other);
                 }
                 registrations_stay(runtime, object, fd, object.fd.load(Ordering::Relaxed));
             }
         }
     }
+}
+
+/// A number that still names what another number named, of which `names` tells; -1: none.
+fn other_number(names: impl Fn(c_int) -> bool) -> c_int {
+    (0..fd_table::end()).find(|other| names(*other)).unwrap_or(-1)
 }
 
 /// A number will not name its socket any more, which has others: what was registered in epoll sets by it stays.

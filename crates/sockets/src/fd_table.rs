@@ -107,6 +107,11 @@ pub(crate) fn names(fd: i32, object: &Object) -> bool {
     socket(fd).is_some_and(|known| core::ptr::eq(known, object))
 }
 
+/// Whether a descriptor is of this set.
+pub(crate) fn is_of(fd: i32, set: &Set) -> bool {
+    epoll(fd).is_some_and(|known| core::ptr::eq(known, set))
+}
+
 /// Every descriptor that names a socket, to remove it or to put something else in its place. Most have one, which the
 /// socket knows; only for duplicates the table is searched, until all are found.
 pub(crate) fn each_of(object: &Object, mut visit: impl FnMut(i32)) {

@@ -71,10 +71,27 @@ impl Item {
     }
 }
 
+/// Bits of a slot that are its place; the others say how often the place was given out.
+const PLACE_BITS: u32 = 22;
+
+/// Where an item stands in its set. A place is given out again, to an item of any socket; so who comes with a slot that
+/// it read before the item was removed finds nothing, and changes nobody else's.
+#[derive(Default)]
+struct Place {
+    item: Option<Item>,
+    /// How often it was given out, in the bits of a slot above [`PLACE_BITS`].
+    given: u32,
+}
+
+fn place(slot: u32) -> usize {
+    (slot & ((1 << PLACE_BITS) - 1)) as usize
+}
+
 /// See the module's page.
 #[derive(Default)]
 pub(crate) struct Items {
-    slots: Vec<Option<Item>>,
+    places: Vec<Place>,
+    /// Places without an item.
     free: Vec<u32>,
     by_name: HashMap<(i32, u64), u32>,
     queue: VecDeque<u32>,
@@ -82,6 +99,8 @@ pub(crate) struct Items {
     merged: Vec<u32>,
     /// Items whose readiness is computed here.
     active: u32,
+    /// The set's eventfd was written for what is queued, and not read since (see [`super::Set::show`]).
+    pub(super) is_shown: bool,
 }
 
 /// What a look at the queue takes out.
@@ -104,7 +123,16 @@ impl Items {
 
     /// The item in a slot.
     pub(crate) fn get_mut(&mut self, slot: u32) -> Option<&mut Item> {
-        self.slots.get_mut(slot as usize)?.as_mut()
+        self.place_mut(slot)?.item.as_mut()
+    }
+
+    fn get(&self, slot: u32) -> Option<&Item> {
+        let place = self.places.get(place(slot)).filter(|place| place.given == slot >> PLACE_BITS)?;
+        place.item.as_ref()
+    }
+
+    fn place_mut(&mut self, slot: u32) -> Option<&mut Place> {
+        self.places.get_mut(place(slot)).filter(|place| place.given == slot >> PLACE_BITS)
     }
 
     /// The form that an item is in now: registered in the kernel, and with legs.
@@ -124,15 +152,13 @@ impl Items {
 
     /// The items of the merged form.
     pub(crate) fn merged(&self) -> impl Iterator<Item = &Item> {
-        self.merged.iter().filter_map(|slot| self.slots.get(*slot as usize)?.as_ref())
+        self.merged.iter().filter_map(|slot| self.get(*slot))
     }
 
     /// Of the items of the merged form that report once and have this word, the one behind `passed` others.
     pub(crate) fn merged_once(&self, word: u64, passed: usize) -> Option<u32> {
         let is_it = |slot: &&u32| {
-            self.slots
-                .get(**slot as usize)
-                .and_then(Option::as_ref)
+            self.get(**slot)
                 .is_some_and(|item| item.data == word && item.events & libc::EPOLLONESHOT as u32 != 0)
         };
         self.merged.iter().filter(is_it).nth(passed).copied()
@@ -141,21 +167,24 @@ impl Items {
     /// Adds an item; its slot.
     pub(crate) fn insert(&mut self, item: Item) -> u32 {
         let name = (item.fd, item.object.token());
-        let slot = match self.free.pop() {
-            Some(slot) => slot,
+        let at = match self.free.pop() {
+            Some(at) => at,
             None => {
-                self.slots.push(None);
-                (self.slots.len() - 1) as u32
+                self.places.push(Place::default());
+                (self.places.len() - 1) as u32
             }
         };
-        self.slots[slot as usize] = Some(item);
+        let place = &mut self.places[at as usize];
+        place.given = (place.given + 1) & (u32::MAX >> PLACE_BITS);
+        place.item = Some(item);
+        let slot = place.given << PLACE_BITS | at;
         self.by_name.insert(name, slot);
         slot
     }
 
     /// Takes an item out.
     pub(crate) fn remove(&mut self, slot: u32) -> Option<Item> {
-        let item = self.slots.get_mut(slot as usize)?.take()?;
+        let item = self.place_mut(slot)?.item.take()?;
         self.active -= u32::from(item.active);
         if item.queued {
             self.queue.retain(|queued| *queued != slot);
@@ -164,13 +193,15 @@ impl Items {
             self.merged.retain(|merged| *merged != slot);
         }
         self.by_name.remove(&(item.fd, item.object.token()));
-        self.free.push(slot);
+        self.free.push(place(slot) as u32);
         Some(item)
     }
 
     /// Every item.
     pub(crate) fn iter(&self) -> impl Iterator<Item = (u32, &Item)> {
-        self.slots.iter().enumerate().filter_map(|(slot, item)| Some((slot as u32, item.as_ref()?)))
+        self.places.iter().zip(0..).filter_map(|(place, at): (&Place, u32)| {
+            place.item.as_ref().map(|item| (place.given << PLACE_BITS | at, item))
+        })
     }
 
     /// Whether there is one whose readiness is computed here.

@@ -184,10 +184,46 @@ impl Set {
 
     /// A socket of this set had an edge. Called under its lane's lock.
     pub(crate) fn edge(&self, slot: u32, edges: Ready) {
-        let queued = self.items.lock().edge(slot, edges);
+        let queued = {
+            let mut items = self.items.lock();
+            let queued = items.edge(slot, edges);
+            items.is_shown |= queued && self.is_nested();
+            queued
+        };
         if queued && self.is_waited_for() {
             self.wake();
         }
+    }
+
+    /// An item that was ready when it was looked at may be so still.
+    pub(crate) fn requeue(&self, slot: u32) {
+        let mut items = self.items.lock();
+        items.requeue(slot);
+        self.show(&mut items);
+    }
+
+    /// Somebody looked at all that was queued, or is about to look at the set's descriptor.
+    pub(crate) fn look_over(&self) {
+        self.show(&mut self.items.lock());
+    }
+
+    /// Where another set or poll watches this one, its descriptor is readable exactly as long as something is queued:
+    /// who comes from outside finds what nobody has taken, and sleeps where there is nothing. The lock is held
+    /// meanwhile, so that no edge's signal is lost.
+    fn show(&self, items: &mut Items) {
+        let wake = self.wake.load(Ordering::Relaxed);
+        if !items.any_queued() {
+            items.is_shown = false;
+            sys::fd::clear(wake);
+        } else if self.is_nested() && !items.is_shown {
+            items.is_shown = true;
+            sys::fd::signal(wake);
+        }
+    }
+
+    /// Whether another set or poll watches this one.
+    pub(crate) fn is_nested(&self) -> bool {
+        self.nested.load(Ordering::Relaxed)
     }
 
     /// Whether threads sleep on the set, or something watches it.

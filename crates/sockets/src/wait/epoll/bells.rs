@@ -42,9 +42,14 @@ impl Set {
 
     /// As [`Set::has_bells`], or in a set within it.
     pub(crate) fn hears_bells(&self) -> bool {
-        self.has_bells()
-            || self.has_inner.load(Ordering::Acquire)
-                && self.relations.lock().inner.clone().into_iter().any(Set::hears_bells)
+        self.has_bells() || self.has_inner_with_bells()
+    }
+
+    /// Whether connections in memory are in a set within this one. What the kernel says of such a set is looked over
+    /// first: its descriptor is readable, too, for wishes that are to be said.
+    pub(super) fn has_inner_with_bells(&self) -> bool {
+        self.has_inner.load(Ordering::Acquire)
+            && self.relations.lock().inner.clone().into_iter().any(Set::hears_bells)
     }
 
     /// The item's connection is in memory: its bell ends sleeps on this set.

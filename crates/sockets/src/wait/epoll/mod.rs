@@ -62,11 +62,6 @@ impl Set {
         self.wake();
     }
 
-    /// Whether another set or poll watches this one.
-    pub(crate) fn is_nested(&self) -> bool {
-        self.nested.load(Ordering::Relaxed)
-    }
-
     /// The lanes that packets for this set come by.
     pub(crate) fn lanes(&self) -> Lanes {
         Lanes(self.lanes.load(Ordering::Acquire))
@@ -103,20 +98,10 @@ impl Set {
             let candidate = self.items.lock().pop(&mut budget);
             let Some(candidate) = candidate else { break };
             if epoll_bits(super::ready(candidate.object), candidate.events) != 0 {
-                self.items.lock().requeue(candidate.slot);
-                return;
+                return self.requeue(candidate.slot);
             }
         }
-        self.quieten();
-    }
-
-    /// Nothing is queued: the descriptor is not readable because of ours. The lock is held meanwhile, so that no edge's
-    /// signal is lost.
-    fn quieten(&self) {
-        let items = self.items.lock();
-        if !items.any_queued() {
-            sys::fd::clear(self.wake.load(Ordering::Relaxed));
-        }
+        self.look_over();
     }
 
     /// A thread polls the set's descriptor, and wants its eventfd written when the set moves.
@@ -160,11 +145,12 @@ impl Set {
 
     /// A wait is the kernel's own: nothing of ours is active.
     fn is_kernels(&self) -> bool {
-        self.secret.load(Ordering::SeqCst) == 0
+        let is_without_ours = self.secret.load(Ordering::SeqCst) == 0
             || self.lanes.load(Ordering::SeqCst) == 0
                 && !self.is_parents.load(Ordering::Relaxed)
                 && !self.is_nested()
-                && !self.hears_bells()
+                && !self.has_bells();
+        is_without_ours && !self.has_inner_with_bells()
     }
 
     /// A wait begins. Where none of ours has been active for some waits, which an exchange of carriers or the next

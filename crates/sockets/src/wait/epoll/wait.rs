@@ -244,7 +244,7 @@ impl Look {
             self.set.wake_sleepers();
         }
         if self.set.is_nested() {
-            self.set.quieten();
+            self.set.look_over();
         }
         count
     }
@@ -267,7 +267,7 @@ impl Look {
             }
             count += 1;
             if !is_once && candidate.events & libc::EPOLLET as u32 == 0 {
-                self.set.items.lock().requeue(candidate.slot);
+                self.set.requeue(candidate.slot);
             }
         }
         count
@@ -332,8 +332,12 @@ impl Look {
         for i in ours..ours + found as usize {
             // SAFETY: the kernel filled these in.
             let event = unsafe { self.events.add(i).read_unaligned() };
-            if event.u64 == secret {
-                sys::fd::clear(self.set.wake.load(Ordering::Relaxed));
+            if secret != 0 && event.u64 == secret {
+                if self.set.is_nested() {
+                    self.set.look_over();
+                } else {
+                    sys::fd::clear(self.set.wake.load(Ordering::Relaxed));
+                }
                 self.set.hear_bells(self.runtime);
                 has_private = true;
                 continue;
