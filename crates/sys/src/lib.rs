@@ -21,6 +21,7 @@ pub mod clock;
 mod copying;
 pub mod daemon;
 pub mod fd;
+mod few;
 pub mod file;
 pub mod foreign;
 pub mod futex;
@@ -39,6 +40,7 @@ pub mod thread;
 
 pub use copying::Copying;
 pub use fd::Fd;
+pub use few::Few;
 pub use mutex::{InChild, Mutex, MutexGuard, never_spin, tore};
 
 /// The outcome of a system call: a value, or errno.

@@ -7,6 +7,9 @@ pub const SIOCATMARK: u32 = 0x8905;
 /// ioctl(2): bytes that were not sent yet (linux/sockios.h).
 pub const SIOCOUTQNSD: u32 = 0x894b;
 
+/// send(2): nothing is sent; the path is probed (linux/socket.h).
+pub const MSG_PROBE: c_int = 0x10;
+
 /// asm-generic/socket.h.
 pub const SO_BUF_LOCK: c_int = 72;
 /// See [`SO_BUF_LOCK`].

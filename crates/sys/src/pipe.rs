@@ -19,6 +19,11 @@ pub fn is_pipe(fd: i32) -> bool {
     fd::fcntl(fd, libc::F_GETPIPE_SZ, 0).is_ok()
 }
 
+/// Whether reads and writes of it do not wait (O_NONBLOCK).
+pub fn is_nonblocking(fd: i32) -> bool {
+    fd::fcntl(fd, libc::F_GETFL, 0).is_ok_and(|flags| flags & libc::O_NONBLOCK != 0)
+}
+
 /// splice(2) from pipe to pipe: what `from` holds and `to` has room for, at most `count` bytes.
 pub fn splice(from: i32, to: i32, count: usize) -> Result<usize> {
     let flags = libc::SPLICE_F_NONBLOCK as usize;

@@ -6,6 +6,12 @@ use crate::{Fd, Result};
 /// What a descriptor is asked for and what it answered; as in poll(2).
 pub use libc::pollfd;
 
+/// One descriptor that is asked for `events`.
+#[inline]
+pub fn asked(fd: i32, events: i16) -> pollfd {
+    pollfd { fd, events, revents: 0 }
+}
+
 /// ppoll(2): sleeps until a descriptor is ready, `timeout_ns` passed (`None`: for ever) or a signal arrived (EINTR).
 /// `mask`, if given, replaces the signal mask while asleep.
 pub fn poll(fds: &mut [pollfd], timeout_ns: Option<u64>, mask: Option<u64>) -> Result<usize> {
@@ -20,7 +26,7 @@ pub fn poll(fds: &mut [pollfd], timeout_ns: Option<u64>, mask: Option<u64>) -> R
 
 /// Is this one descriptor readable now?
 pub fn readable(fd: i32) -> bool {
-    let mut one = [pollfd { fd, events: libc::POLLIN, revents: 0 }];
+    let mut one = [asked(fd, libc::POLLIN)];
     poll(&mut one, Some(0), None) == Ok(1) && one[0].revents & libc::POLLIN != 0
 }
 

@@ -5,8 +5,8 @@ use crate::start::{cancellable, gave, running};
 use crate::table::hooks;
 use core::ptr::{null, null_mut};
 use libc::{
-    MSG_DONTWAIT, RWF_NOWAIT, SCM_RIGHTS, SOL_SOCKET, c_int, c_uint, c_void, iovec, mmsghdr, msghdr, size_t,
-    sockaddr, socklen_t, ssize_t, timespec,
+    MSG_DONTWAIT, RWF_APPEND, RWF_DSYNC, RWF_HIPRI, RWF_NOWAIT, RWF_SYNC, SCM_RIGHTS, SOL_SOCKET, c_int,
+    c_uint, c_void, iovec, mmsghdr, msghdr, size_t, sockaddr, socklen_t, ssize_t, timespec,
 };
 use sockets::{Answer, Stop, Why, calls};
 
@@ -35,7 +35,7 @@ unsafe fn placeless_read(
 ) -> Answer<ssize_t> {
     // SAFETY: the caller's promise.
     unsafe {
-        match (offset, flags) {
+        match (offset, without_effect(flags)) {
             (-1, 0) => calls::readv(fd, pieces, count),
             (-1, RWF_NOWAIT) if count >= 0 => calls::recvmsg(fd, &mut placeless(pieces, count), MSG_DONTWAIT),
             _ => Err(Stop::Kernel(Why::NotOurs)),
@@ -53,12 +53,17 @@ unsafe fn placeless_write(
 ) -> Answer<ssize_t> {
     // SAFETY: the caller's promise.
     unsafe {
-        match (offset, flags) {
+        match (offset, without_effect(flags)) {
             (-1, 0) => calls::writev(fd, pieces, count),
             (-1, RWF_NOWAIT) if count >= 0 => calls::sendmsg(fd, &placeless(pieces, count), MSG_DONTWAIT),
             _ => Err(Stop::Kernel(Why::NotOurs)),
         }
     }
+}
+
+/// RWF_* without those that mean nothing to a socket, and that it takes.
+fn without_effect(flags: c_int) -> c_int {
+    flags & !(RWF_HIPRI | RWF_DSYNC | RWF_SYNC | RWF_APPEND)
 }
 
 fn placeless(pieces: *const iovec, count: c_int) -> msghdr {

@@ -20,14 +20,19 @@ pub fn confine(call: impl FnOnce()) {
         return call();
     }
     OPENING.wait();
-    // Beside other threads of the application this one is another that keeps what it has. (Without /proc nobody knows:
-    // a program in such a place is more likely to be small.)
-    let is_alone = || sys::process::threads().is_none_or(|threads| threads <= 2);
+    // Beside other threads of the application this one is another that keeps what it has.
     let stopped = BACKGROUND.is_running() && is_alone() && worker::stop();
     call();
     if stopped {
         worker::resume();
     }
+}
+
+/// Whether the application has one thread. (Without /proc nobody knows: a program in such a place is more likely to be
+/// small.)
+pub(super) fn is_alone() -> bool {
+    let ours = u32::from(BACKGROUND.is_running());
+    sys::process::threads().is_none_or(|threads| threads <= 1 + ours)
 }
 
 /// The program changes its root: files that are read when they are needed may not be there then.

@@ -1,6 +1,6 @@
 //! Descriptors: closing, duplicating, flags; and numbers that the kernel gives out anew.
 
-use super::{kernel, ours, passing};
+use super::{confine, kernel, ours, passing};
 use crate::answer::Answer;
 use crate::closing::{became_other, let_go, registrations_stay};
 use crate::errno::fail;
@@ -28,6 +28,11 @@ pub unsafe fn close_range(first: c_uint, last: c_uint, flags: c_int) -> Answer<c
     if first > last {
         return kernel();
     }
+    let unshare = flags & libc::CLOSE_RANGE_UNSHARE as c_int;
+    if unshare != 0 && !confine::is_alone() {
+        // The numbers of this thread alone are closed: those of the others go on to be ours.
+        return kernel();
+    }
     if flags & libc::CLOSE_RANGE_CLOEXEC as c_int == 0 {
         let end = fd_table::end().min(c_int::try_from(last.saturating_add(1)).unwrap_or(c_int::MAX));
         for fd in c_int::try_from(first).unwrap_or(c_int::MAX)..end {
@@ -38,13 +43,15 @@ pub unsafe fn close_range(first: c_uint, last: c_uint, flags: c_int) -> Answer<c
         let number = |fd: c_uint| c_int::try_from(fd).unwrap_or(c_int::MAX);
         counts::closed(number(first)..number(last.saturating_add(1)));
     }
-    around_own(first, last, flags)
+    // A program of one thread shares its numbers with the background thread, in which they are to be closed, too.
+    around_own(first, last, flags & !unshare, unshare != 0)
 }
 
-/// Closes the gaps between our own descriptors. Without own descriptors in the range the kernel's call serves.
-fn around_own(first: c_uint, last: c_uint, flags: c_int) -> Answer<c_int> {
+/// Closes the gaps between our own descriptors. Without own descriptors in the range the kernel's call serves, unless
+/// it `is_other` than the application's.
+fn around_own(first: c_uint, last: c_uint, flags: c_int, is_other: bool) -> Answer<c_int> {
     let mut from = first;
-    let mut any = false;
+    let mut any = is_other;
     while let Some(own) = c_int::try_from(from).ok().and_then(sys::own_fd::next_own) {
         let own = own as c_uint;
         if own > last {

@@ -8,7 +8,7 @@ use crate::errno::fail;
 use crate::message;
 use crate::object::{Kind, Object};
 use crate::runtime::Runtime;
-use crate::udp;
+use crate::{udp, wait};
 use libc::{c_int, c_uint, c_void, iovec, mmsghdr, msghdr, size_t, sockaddr, socklen_t, ssize_t, timespec};
 use sys::linux::UIO_MAXIOV;
 
@@ -113,6 +113,36 @@ unsafe fn receive_message(
     }
 }
 
+/// Behind the first message: whether another one is to be received. What befell the socket by then is the next call's
+/// to tell, so it is looked for, and waited for, before a receive would take it.
+fn goes_on(runtime: &'static Runtime, object: &'static Object, fd: c_int, flags: c_int) -> bool {
+    if flags & libc::MSG_ERRQUEUE != 0 {
+        return true;
+    }
+    if object.may_wait(flags) {
+        let mut one = [sys::poll::asked(fd, libc::POLLIN)];
+        let deadline = wait::in_kernel::deadline_of(object.receive_timeout());
+        let found = wait::poll::poll(runtime, &mut one, deadline, None);
+        return !matches!(found, Ok(0) | Err(Stop::Errno(_))) && one[0].revents & libc::POLLERR == 0;
+    }
+    match object.kind() {
+        Kind::Carried => !carrier::error_waits(fd),
+        Kind::Udp | Kind::Stream => !wait::ready(object).has(stack::Ready::ERR),
+        _ => true,
+    }
+}
+
+/// As the kernel writes back what is left of a timeout, behind each message.
+///
+/// # Safety
+/// `timeout` is null or valid.
+unsafe fn left_of(timeout: *mut timespec, deadline: Option<u64>) {
+    if let Some(deadline) = deadline.filter(|_| !timeout.is_null()) {
+        // SAFETY: by the caller's promise.
+        unsafe { timeout.write_unaligned(crate::arguments::left_until(deadline)) };
+    }
+}
+
 /// recvmmsg(2). As in the kernel, the timeout is looked at after each message only.
 pub unsafe fn recvmmsg(
     fd: c_int,
@@ -139,8 +169,7 @@ pub unsafe fn recvmmsg(
     for i in 0..count.min(UIO_MAXIOV as c_uint) {
         // SAFETY: within the application's array.
         let entry = unsafe { &mut *messages.add(i as usize) };
-        if i > 0 && object.kind() == Kind::Carried && carrier::error_waits(fd) {
-            // It is the next call's.
+        if i > 0 && !goes_on(runtime, object, fd, flags) {
             return Ok(i as c_int);
         }
         // SAFETY: as above.
@@ -150,7 +179,11 @@ pub unsafe fn recvmmsg(
             got = runtime.os.answer(unsafe { (runtime.os.recvmsg)(fd, &raw mut entry.msg_hdr, flags) });
         }
         match got {
-            Ok(got) => entry.msg_len = got as c_uint,
+            Ok(got) => {
+                entry.msg_len = got as c_uint;
+                // SAFETY: null or valid.
+                unsafe { left_of(timeout, deadline) };
+            }
             Err(stop) => return if i > 0 { Ok(i as c_int) } else { Err(stop) },
         }
         if one_is_enough {

@@ -17,6 +17,14 @@ use stats::Verdict;
 
 /// sendfile(2).
 pub unsafe fn sendfile64(out: c_int, input: c_int, offset: *mut i64, count: size_t) -> Answer<ssize_t> {
+    if offset.is_null()
+        && let Some((runtime, object)) = stream(input)
+        && sys::pipe::is_pipe(out)
+    {
+        // As the kernel, whose sendfile(2) to a pipe is a splice.
+        let flags = if sys::pipe::is_nonblocking(out) { libc::SPLICE_F_NONBLOCK } else { 0 };
+        return into_pipe(runtime, object, input, out, count, flags);
+    }
     let (runtime, object) = ours(out)?;
     message::check_room(offset, usize::from(!offset.is_null()))?;
     if matches!(object.kind(), Kind::Carried | Kind::Moving) && memory::may_be_here(runtime, object) {
@@ -85,9 +93,7 @@ pub unsafe fn splice(
     if let Some((runtime, object)) = stream(input)
         && sys::pipe::is_pipe(output)
     {
-        let splice = || tcp::Splice { runtime, object, pipe: output, count, flags }.receive();
-        let answer = counts::receive(object.counts(), where_it_is(object, input, splice));
-        return after_whole(runtime, object, input, answer);
+        return into_pipe(runtime, object, input, output, count, flags);
     }
     if let Some((runtime, object)) = stream(output)
         && sys::pipe::is_pipe(input)
@@ -96,6 +102,19 @@ pub unsafe fn splice(
         return after_whole(runtime, object, output, where_it_is(object, output, splice));
     }
     kernel()
+}
+
+fn into_pipe(
+    runtime: &'static Runtime,
+    object: &'static Object,
+    input: c_int,
+    pipe: c_int,
+    count: size_t,
+    flags: c_uint,
+) -> Answer<ssize_t> {
+    let splice = || tcp::Splice { runtime, object, pipe, count, flags }.receive();
+    let answer = counts::receive(object.counts(), where_it_is(object, input, splice));
+    after_whole(runtime, object, input, answer)
 }
 
 const SPLICE_FLAGS: c_uint =

@@ -21,9 +21,10 @@ use core::sync::atomic::Ordering;
 use libc::{c_int, ssize_t};
 use stack::{Instant, SendError, SocketId, Source};
 use std::net::{Ipv4Addr, SocketAddrV4};
+use sys::linux::MSG_PROBE;
 
 /// Flags that have no accelerated form: the kernel sends such a datagram, from the same port.
-const KERNEL_FLAGS: c_int = libc::MSG_OOB | libc::MSG_MORE;
+const KERNEL_FLAGS: c_int = libc::MSG_OOB | libc::MSG_MORE | MSG_PROBE | libc::MSG_DONTROUTE;
 
 /// In the place of a lane in `last_route`: the kernel sends to this group.
 const KERNEL: u64 = 0xffff;

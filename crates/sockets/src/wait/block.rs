@@ -3,7 +3,6 @@
 use super::Lanes;
 use super::in_kernel::deadline_of;
 use super::moves::{Sleeper, Watched};
-use super::polled::Polled;
 use super::presence::{Mark, Presence, Using};
 use crate::answer::{Answer, Stop, Why};
 use crate::counts;
@@ -17,6 +16,8 @@ use config::Parameters;
 use core::cell::Cell;
 use core::sync::atomic::{AtomicU32, Ordering};
 use libc::pollfd;
+use sys::Few;
+use sys::poll::asked;
 
 /// Attempts between two looks at cancellation and signals while spinning.
 const ATTEMPTS_PER_LOOK: u32 = 16;
@@ -305,9 +306,10 @@ impl<'a> Bells<'a> {
     }
 
     /// To be slept on; the index of the first.
-    fn push(&self, fds: &mut Polled) -> usize {
-        let first = fds.slice().len();
-        self.objects().for_each(|object| fds.push(in_memory::bell(object).unwrap_or(-1), libc::POLLIN));
+    fn push(&self, fds: &mut Few<pollfd>) -> usize {
+        let first = fds.len();
+        self.objects()
+            .for_each(|object| fds.push(asked(in_memory::bell(object).unwrap_or(-1), libc::POLLIN)));
         first
     }
 
@@ -358,36 +360,36 @@ fn sleep<T>(
         None if Bells::are_unsaid(wait) => return None,
         None => {}
     }
-    let mut fds = Polled::new();
+    let mut fds = Few::new();
     for polled in wait.kernel {
         // Closed by another thread: the number that the call came with may be another file's now.
         let fd = match (wait.watched.objects, polled.fd) {
             ([object], fd @ 0..) if wait.kernel.len() == 1 => object.shadow(fd),
             (_, fd) => fd,
         };
-        fds.push(fd, polled.events);
+        fds.push(asked(fd, polled.events));
     }
     let eventfd = asleep.sleeper.eventfd;
-    fds.push(eventfd, libc::POLLIN);
+    fds.push(asked(eventfd, libc::POLLIN));
     let first_bell = bells.push(&mut fds);
     for lane in wait.lanes.each().filter(|_| wait.set.is_none_or(|set| set.is_nested())) {
-        lane.descriptors.iter().for_each(|fd| fds.push(*fd, libc::POLLIN));
+        lane.descriptors.iter().for_each(|fd| fds.push(asked(*fd, libc::POLLIN)));
     }
     wait.lanes.each().for_each(|lane| lane.before_sleep(now));
     let left = wait.deadline.map(|deadline| deadline.saturating_sub(now));
-    let _ = os.poll_all(fds.slice(), left, Some(wait.mask.unwrap_or(asleep.mask)));
+    let _ = os.poll_all(&mut fds, left, Some(wait.mask.unwrap_or(asleep.mask)));
     drop(asleep);
     let now = sys::clock::now();
     sharing::slept(now);
     wait.lanes.each().for_each(|lane| lane.after_sleep(now));
     // What comes between the poll and here wakes the next sleep for nothing, once.
-    if fds.slice().get(wait.kernel.len()).is_some_and(|own| own.revents != 0) {
+    if fds.get(wait.kernel.len()).is_some_and(|own| own.revents != 0) {
         sys::fd::clear(eventfd);
     }
     if !using.stands() {
         return Some(Err(Stopped::Interrupted));
     }
-    bells.hear(runtime, wait, &fds.slice()[first_bell..]);
+    bells.hear(runtime, wait, &fds[first_bell..]);
     if signals.interrupt(os, wait.restartable.get()) {
         return match attempt(sys::clock::now()) {
             // As the kernel: what is ready wins over the signal.

@@ -3,7 +3,6 @@
 
 use super::block::{Signals, Stopped};
 use super::moves::{Sleeper, Watched};
-use super::polled::Polled;
 use super::presence::Using;
 use crate::answer::Answer;
 use crate::counts;
@@ -11,6 +10,8 @@ use crate::errno::fail;
 use crate::object::Object;
 use crate::runtime::Runtime;
 use libc::pollfd;
+use sys::Few;
+use sys::poll::asked;
 
 /// A call that waits on one socket, which the kernel carries. `look` makes it without waiting; `None`: nothing yet. The
 /// deadline is that of SO_RCVTIMEO or SO_SNDTIMEO; `restartable`: a handler with SA_RESTART leaves the call waiting,
@@ -82,24 +83,23 @@ pub(super) fn poll(
     deadline: Option<u64>,
     mask: Option<u64>,
 ) -> Result<Answer<i32>, Stopped> {
-    let mut polled = Polled::new();
-    fds.iter().for_each(|one| polled.push(one.fd, one.events));
+    let mut polled: Few<pollfd> = fds.iter().map(|one| asked(one.fd, one.events)).collect();
     let (result, woken) = {
         let sleeper = Sleeper::begin(watched);
         if watched.moves() != moves {
             return Err(Stopped::Moved);
         }
-        polled.push(sleeper.eventfd, libc::POLLIN);
+        polled.push(asked(sleeper.eventfd, libc::POLLIN));
         let result = loop {
             let left = deadline.map(|deadline| deadline.saturating_sub(sys::clock::now()));
             let part = counts::part(left);
-            let result = runtime.os.poll_all(polled.slice(), part, mask);
+            let result = runtime.os.poll_all(&mut polled, part, mask);
             if result != Ok(0) || part == left {
                 break result;
             }
             counts::in_use();
         };
-        let woken = polled.slice()[fds.len()].revents != 0;
+        let woken = polled[fds.len()].revents != 0;
         if woken {
             sys::fd::clear(sleeper.eventfd);
         }
@@ -111,7 +111,7 @@ pub(super) fn poll(
         Err(errno) => Ok(fail(errno)),
         Ok(1) if woken => Err(Stopped::Moved),
         Ok(ready) => {
-            fds.iter_mut().zip(polled.slice()).for_each(|(one, polled)| one.revents = polled.revents);
+            fds.iter_mut().zip(polled.iter()).for_each(|(one, polled)| one.revents = polled.revents);
             Ok(Ok(ready - i32::from(woken)))
         }
     }

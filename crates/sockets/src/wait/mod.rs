@@ -11,7 +11,6 @@ pub(crate) mod in_kernel;
 pub(crate) mod in_memory;
 pub(crate) mod moves;
 pub(crate) mod poll;
-mod polled;
 pub(crate) mod presence;
 pub(crate) mod waker;
 
