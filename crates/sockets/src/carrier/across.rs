@@ -11,7 +11,7 @@ use crate::fd_table;
 use crate::memory;
 use crate::message::{Buffers, NO_PIECES};
 use crate::object::{Kind, Object};
-use crate::part::{Outcome, Progress, raised};
+use crate::part::{Outcome, Progress, has_failed, raised};
 use crate::runtime::Runtime;
 use crate::tcp;
 use core::sync::atomic::Ordering;
@@ -161,7 +161,7 @@ impl Call {
                 _ => Outcome::Done(Err(Stop::Kernel(Why::NotOurs))),
             };
             let sent = wanted - data.left();
-            self.progress.begins &= sent == 0;
+            self.progress.sent(sent);
             match self.next(kind, moves, part, sent) {
                 Next::Part => {}
                 Next::Kernel(_) if !self.progress.begins => return self.sent_by_kernel(data, sent),
@@ -182,7 +182,7 @@ impl Call {
                 }
                 Next::Over(Ok(count.max(done as ssize_t)))
             }
-            // What was moved counts; the error comes with the next call.
+            // What was moved counts; what befell the connection is told by the next call.
             Outcome::Done(Err(Stop::Errno(_))) if done > 0 => Next::Over(Ok(done as ssize_t)),
             Outcome::Done(Err(Stop::Errno(errno))) => Next::Over(fail(errno)),
             Outcome::Done(Err(Stop::Kernel(why))) => self.elsewhere(Some((kind, moves)), why, done),
@@ -260,6 +260,9 @@ impl Call {
         let wanted = data.left();
         let mut ended = Ok(());
         while data.left() > 0 && ended.is_ok() {
+            if sent + wanted - data.left() > 0 && has_failed(self.fd) {
+                break;
+            }
             if self.may_wait {
                 ended = self.is_ready_in_kernel(libc::SO_SNDTIMEO);
             }

@@ -12,12 +12,12 @@ use crate::memory;
 use crate::message::{Buffers, NO_PIECES};
 use crate::object::in_flight::{LOOKS, SLEEPS, has_to_stay, in_kernel, stays, wait_while_moving};
 use crate::object::{Kind, Object};
-use crate::part::{Outcome, Progress, is_at_mark};
+use crate::part::{Outcome, Progress, has_failed, is_at_mark};
 use crate::runtime::Runtime;
 use crate::wait::block::Stopped;
 use crate::wait::in_kernel as waits;
 use core::sync::atomic::Ordering;
-use libc::{c_int, msghdr, pollfd, ssize_t};
+use libc::{c_int, msghdr, ssize_t};
 use stats::Verdict;
 
 /// A socket that the kernel carries, and whose connections may move. `is_mapped`: its family is AF_INET6.
@@ -176,10 +176,7 @@ pub(super) fn ends_here(tcp: c_int) -> bool {
 
 /// Whether the error that ended the connection waits, and nothing before it.
 pub(crate) fn error_waits(tcp: c_int) -> bool {
-    const FAILED: i16 = libc::POLLERR | libc::POLLHUP;
-    let mut one = [pollfd { fd: tcp, events: 0, revents: 0 }];
-    let _ = sys::poll::poll(&mut one, Some(0), None);
-    one[0].revents & FAILED == FAILED && sys::socket::ask(tcp, libc::FIONREAD as u32) == Ok(0)
+    has_failed(tcp) && sys::socket::ask(tcp, libc::FIONREAD as u32) == Ok(0)
 }
 
 /// Sends what `data` holds, as the calls without control messages do. What stays in the kernel may go there whole, if
@@ -207,8 +204,12 @@ pub(crate) fn send(
     let mut sent = 0;
     loop {
         let moves = object.moves.load(Ordering::Acquire);
+        let has_sent = progress.has_sent;
         let look = || {
             let _in_flight = in_kernel(object, LOOKS)?;
+            if has_sent && has_failed(object.shadow(fd)) {
+                return Some(fail(libc::EPIPE));
+            }
             let mut pieces = NO_PIECES;
             let message = data.message(&mut pieces, usize::MAX);
             let flags = flags | libc::MSG_DONTWAIT | libc::MSG_NOSIGNAL;
@@ -220,7 +221,7 @@ pub(crate) fn send(
         match wait(runtime, object, fd, libc::POLLOUT, flags, limits, moves, look) {
             Outcome::Done(Ok(n)) => {
                 sent += n;
-                progress.begins &= n == 0;
+                progress.sent(n as usize);
                 data.pass(n as usize);
                 judge::in_kernel(object, n as usize);
                 counts::in_kernel(object.counts(), n as usize, false);

@@ -7,7 +7,7 @@ use crate::errno::fail;
 use crate::message::Buffers;
 use crate::object::Object;
 use crate::object::room::{Inner, Way};
-use crate::part::{Outcome, Progress, is_at_mark};
+use crate::part::{Outcome, Progress, has_failed, is_at_mark};
 use crate::runtime::Runtime;
 use crate::wait::block::{self, Stopped, Wait};
 use crate::wait::in_memory::{self, Bell, News, after, is_in, is_repaid, poll, room};
@@ -431,11 +431,13 @@ pub(crate) fn send(
         return elsewhere(runtime, object, flags, "urgent data, or MSG_ZEROCOPY");
     }
     let begins = Cell::new(progress.begins);
+    let has_sent = progress.has_sent;
     let sent = Cell::new(0usize);
     let mut attempt = |now| -> Option<Outcome> {
         let put = locked(runtime, object, fd, now, |inner, tcp, news| {
             let was_vain = inner.sent_in_vain;
-            let put = give(inner, tcp, data, flags, object.shut.load(Ordering::Relaxed) & 2 != 0);
+            let is_shut = object.shut.load(Ordering::Relaxed) & 2 != 0;
+            let put = give(inner, tcp, data, flags, is_shut, has_sent || sent.get() > 0);
             if inner.sent_in_vain && !was_vain {
                 news.edges |= Ready::HUP;
             }
@@ -477,20 +479,29 @@ pub(crate) fn send(
     }
 }
 
-fn give(inner: &mut Inner, tcp: c_int, data: &mut Buffers<'_>, flags: c_int, is_shut: bool) -> Put {
+/// `has_sent`: see [`Progress::has_sent`].
+fn give(
+    inner: &mut Inner,
+    tcp: c_int,
+    data: &mut Buffers<'_>,
+    flags: c_int,
+    is_shut: bool,
+    has_sent: bool,
+) -> Put {
     if is_shut {
         return Put::Error(libc::EPIPE);
     }
     let joined = match &mut inner.way {
         Way::Joined(joined) if !joined.has_left() => joined,
         Way::Joined(joined) if !is_repaid(joined, inner.repaid) => return Put::Nothing,
+        _ if has_sent && has_failed(tcp) => return Put::Error(libc::EPIPE),
         _ => return to_socket(tcp, data, flags),
     };
     if joined.is_leaving() {
         return Put::Nothing;
     }
     if joined.has_peer_hung_up() || joined.distrust().is_some() || !joined.sends_by_segment() {
-        return in_vain(inner, data);
+        return in_vain(inner, data, has_sent);
     }
     if data.left() == 0 {
         return Put::Bytes(0);
@@ -526,12 +537,12 @@ fn as_one(data: &mut Buffers<'_>, mut send: impl FnMut(&[u8]) -> usize) -> usize
 
 /// The peer is gone. As in the kernel, the first send meets a RST that is on its way, unless that has come.
 #[cold]
-fn in_vain(inner: &mut Inner, data: &mut Buffers<'_>) -> Put {
+fn in_vain(inner: &mut Inner, data: &mut Buffers<'_>, has_sent: bool) -> Put {
     let is_reset = match &inner.way {
         Way::Joined(joined) => joined.ended() == Some(End::Reset),
         _ => false,
     };
-    if is_reset && !core::mem::replace(&mut inner.told_reset, true) {
+    if is_reset && !has_sent && !core::mem::replace(&mut inner.told_reset, true) {
         return Put::Error(libc::ECONNRESET);
     }
     let has_drawn_reset = inner.has_drawn_reset();

@@ -9,7 +9,7 @@ use crate::runtime::Runtime;
 use crate::wait::block::{self, Stopped, Wait};
 use libc::{c_int, ssize_t};
 use stack::tcp::Push;
-use stack::{Instant, SendError, SocketId, Source};
+use stack::{Instant, Ready, SendError, SocketId, Source};
 
 /// Sends all of `data`, or what fits now if the caller may not block.
 #[inline]
@@ -21,7 +21,7 @@ pub(crate) fn send(
     progress: &mut Progress,
 ) -> Outcome {
     let wanted = data.remaining();
-    let first = attempt(object, data, flags, sys::clock::now(), progress.begins);
+    let first = attempt(object, data, flags, sys::clock::now(), progress);
     match first {
         Ok(_) if data.remaining() == 0 => return Outcome::Done(Ok(wanted as ssize_t)),
         Ok(_) | Err(SendError::WouldBlock) => {}
@@ -31,7 +31,7 @@ pub(crate) fn send(
     if !object.may_wait(flags) {
         return Outcome::Done(if sent > 0 { Ok(sent as ssize_t) } else { fail(libc::EAGAIN) });
     }
-    progress.begins &= sent == 0;
+    progress.sent(sent);
     rest(runtime, object, data, flags, progress, sent)
 }
 
@@ -51,8 +51,8 @@ fn rest(
     let wanted = sent + data.remaining();
     let outcome = block::until(runtime, &wait, |now| {
         lane.turn(now);
-        let result = attempt(object, data, flags, now, progress.begins);
-        progress.begins &= result.is_err();
+        let result = attempt(object, data, flags, now, progress);
+        progress.sent(usize::from(result.is_ok()));
         wait.restartable.set(wait.restartable.get() && progress.begins);
         match result {
             Ok(_) if data.remaining() == 0 => Some(Ok(())),
@@ -68,20 +68,25 @@ fn rest(
     }
 }
 
-/// Gives the engine what it takes now. `begins`: nothing of this call was taken before.
+/// Gives the engine what it takes now.
 #[inline]
 fn attempt(
     object: &Object,
     data: &mut impl Source,
     flags: c_int,
     now: u64,
-    begins: bool,
+    progress: &Progress,
 ) -> Result<usize, SendError> {
     let Some((lane, id)) = object.leg() else { return Err(SendError::NoSocket) };
-    lane.briefly(|inner| give(object, lane, inner, id, data, flags, now, begins))
+    lane.briefly(|inner| {
+        if progress.has_sent && inner.stack.ready(id).has(Ready::ERR) {
+            return Err(SendError::Closed);
+        }
+        give(object, lane, inner, id, data, flags, now, progress.begins)
+    })
 }
 
-/// See [`attempt`].
+/// See [`attempt`]. `begins`: nothing of the call was taken before.
 #[inline]
 #[allow(clippy::too_many_arguments)]
 fn give(
