@@ -32,4 +32,7 @@ static struct bpf_sock *(*const find_socket)(void *packet, struct bpf_sock_tuple
 					     __u64 flags) = (void *)BPF_FUNC_skc_lookup_tcp;
 static long (*const release_socket)(void *socket) = (void *)BPF_FUNC_sk_release;
 static __u64 (*const nanoseconds)(void) = (void *)BPF_FUNC_ktime_get_ns;
+// `length`: in, bytes behind the link's header; out, the MTU. Not 0: the packet is longer.
+static long (*const check_mtu)(void *packet, __u32 interface, __u32 *length, int more, __u64 flags) =
+	(void *)BPF_FUNC_check_mtu;
 static long (*const adjust_tail)(struct xdp_md *packet, int by) = (void *)BPF_FUNC_xdp_adjust_tail;

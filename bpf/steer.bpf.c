@@ -209,7 +209,7 @@ SECTION("xdp.frags") int steer(struct xdp_md *packet)
 	struct fragmented whole = {};
 	struct ports *ports;
 	int first = 0, is_part;
-	__u32 zero = 0;
+	__u32 zero = 0, mtu;
 	struct flood *flood = map_lookup(&floods, &zero);
 
 	// A driver may take a program and never run it. (Written once: all processors share it.)
@@ -233,6 +233,11 @@ SECTION("xdp.frags") int steer(struct xdp_md *packet)
 		break;
 	case IPPROTO_UDP:
 		if (ip->ihl != 5 || ip->frag_off & NETWORK16(MORE_FRAGMENTS))
+			return XDP_PASS;
+		// Several datagrams that were sent as one (UDP_SEGMENT), on an interface that does not cut them: where
+		// they end only the kernel knows.
+		mtu = NETWORK16(ip->tot_len);
+		if (check_mtu(packet, 0, &mtu, 0, 0))
 			return XDP_PASS;
 		break;
 	case IPPROTO_ICMP:

@@ -184,4 +184,5 @@ pub(crate) const OS: Os = Os {
     outside,
     opened,
     has_unseen_rings: uring::are_unseen,
+    has_unseen_sets: sockets::calls::has_unseen_sets,
 };

@@ -88,6 +88,8 @@ pub struct Os {
     pub opened: fn(),
     /// Whether the program has rings of io_uring whose requests are not seen. Looks at every descriptor.
     pub has_unseen_rings: fn() -> bool,
+    /// Whether the program has sets of epoll that were made past every hook. Looks at every descriptor.
+    pub has_unseen_sets: fn() -> bool,
 }
 
 /// How many of the application's signal handlers have run in one thread; the counts wrap. A wait compares before and

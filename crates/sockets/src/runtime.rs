@@ -76,6 +76,10 @@ pub(crate) struct Runtime {
     pub confined: AtomicBool,
     /// New sockets are the kernel's, too: the program may use any by rings of io_uring that we do not see into.
     pub has_unseen_rings: AtomicBool,
+    /// Likewise by sets of epoll that were made past every hook.
+    pub has_unseen_sets: AtomicBool,
+    /// When such are looked for next, and how long after that again: nanoseconds.
+    looks_unseen: (AtomicU64, AtomicU64),
     /// In the child of a fork: what its lanes are opened from, beside the parent's.
     pub inherited: sys::Mutex<Vec<xdp::Inherited>>,
     /// IPsec policies, which are the kernel's to apply.
@@ -103,6 +107,9 @@ pub(crate) fn start(product: Product, os: Os) -> (&'static Runtime, bool) {
     RUNTIME.store(core::ptr::from_ref(runtime).cast_mut(), Ordering::Release);
     (runtime, true)
 }
+
+/// After the first look for what is unseen the next one, nanoseconds; each pause is twice the one before.
+const LOOKS_UNSEEN_NS: u64 = 1_000_000_000;
 
 impl Runtime {
     fn new(os: Os, read: settings::Read) -> Runtime {
@@ -132,8 +139,35 @@ impl Runtime {
             fenced: AtomicBool::new(false),
             confined: AtomicBool::new(false),
             has_unseen_rings: AtomicBool::new(false),
+            has_unseen_sets: AtomicBool::new(false),
+            looks_unseen: (AtomicU64::new(0), AtomicU64::new(LOOKS_UNSEEN_NS)),
             inherited: Rank::Inherited.lock(Vec::new()),
             policies: Policies::new(),
+        }
+    }
+
+    /// Why sockets must not leave the kernel: the program may wait for them, or use them, in a way that is not seen here.
+    /// It is looked for before the first one moves, and now and then, as a look is at every descriptor.
+    pub(crate) fn unseen(&self) -> Option<Why> {
+        let (next, again) = &self.looks_unseen;
+        let now = sys::clock::now();
+        if now >= next.load(Ordering::Relaxed) {
+            let pause = again.load(Ordering::Relaxed);
+            next.store(now.saturating_add(pause), Ordering::Relaxed);
+            again.store(pause.saturating_mul(2), Ordering::Relaxed);
+            for (known, look) in [
+                (&self.has_unseen_rings, self.os.has_unseen_rings),
+                (&self.has_unseen_sets, self.os.has_unseen_sets),
+            ] {
+                if look() {
+                    known.store(true, Ordering::Relaxed);
+                }
+            }
+        }
+        match (self.has_unseen_rings.load(Ordering::Relaxed), self.has_unseen_sets.load(Ordering::Relaxed)) {
+            (true, _) => Some(Why::IoUring),
+            (_, true) => Some(Why::UnseenSet),
+            _ => None,
         }
     }
 

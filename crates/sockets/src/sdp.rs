@@ -17,7 +17,6 @@ use ::memory::Meeting;
 use ::memory::sign::Takes;
 use config::sdp::{By, Role, Wanted};
 use core::net::SocketAddr;
-use core::sync::atomic::Ordering;
 
 /// What a stream socket is to speak that connects to `address`, or listens there; told, and counted where it is TCP.
 pub(crate) fn wanted(runtime: &Runtime, fd: i32, role: Role, address: SocketAddr) -> (Wanted, By) {
@@ -88,7 +87,7 @@ pub(crate) fn before_set(runtime: &Runtime, fd: i32) {
 
 /// connect(2) has begun, at least; `offered`: the meeting place, if its peer looks for it at once.
 pub(crate) fn connected(runtime: &'static Runtime, fd: i32, to: SocketAddr, offered: Option<Meeting>) {
-    if runtime.has_unseen_rings.load(Ordering::Relaxed) {
+    if runtime.unseen().is_some() {
         return;
     }
     if !refusal::is_within_host(fd, to) {
@@ -114,7 +113,7 @@ pub(crate) fn accepted(runtime: &'static Runtime, listener: &Object, fd: i32) ->
     if memory::takes(listener) == Some(Takes::SdpOnly) {
         return refusal::takes_in(runtime, object, fd);
     }
-    if !runtime.has_unseen_rings.load(Ordering::Relaxed) {
+    if runtime.unseen().is_none() {
         memory::accepted(runtime, object, fd);
     } else if fd_table::take_out(fd, object) {
         object.release();

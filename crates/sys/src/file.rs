@@ -145,8 +145,9 @@ pub fn read_whole(path: &CStr, limit: usize) -> Result<Vec<u8>> {
     }
 }
 
-/// Whether the process has a descriptor of this kind, as /proc/self/fd shows it ("anon_inode:[eventfd]").
-pub fn has_descriptor_of(kind: &[u8]) -> bool {
+/// Whether the process has a descriptor of this kind, as /proc/self/fd shows it ("anon_inode:[eventfd]"), that is
+/// `meant`.
+pub fn has_descriptor_of(kind: &[u8], meant: impl Fn(i32) -> bool) -> bool {
     let Ok(folder) = open_briefly(c"/proc/self/fd", libc::O_DIRECTORY) else {
         return false;
     };
@@ -166,12 +167,19 @@ pub fn has_descriptor_of(kind: &[u8]) -> bool {
             // SAFETY: the kernel ended the name with a null byte; the buffer is ours.
             if let Ok(found) = unsafe { syscall(libc::SYS_readlinkat, arguments) }
                 && target.get(..found) == Some(kind)
+                && number_at(&entries[at + 19..]).is_some_and(&meant)
             {
                 return true;
             }
             at += usize::from(u16::from_ne_bytes([low, high])).max(1);
         }
     }
+}
+
+/// The number that a name ended by a null byte is.
+fn number_at(name: &[u8]) -> Option<i32> {
+    let end = name.iter().position(|byte| *byte == 0)?;
+    core::str::from_utf8(&name[..end]).ok()?.parse().ok()
 }
 
 /// The number in a file such as `/proc/sys/net/core/rmem_max`, which the kernel gives with the first read.

@@ -37,7 +37,7 @@ pub use socket::{
     accept4, accepted, accepts, accepts_next, bind, connect, getpeername, getsockname, getsockopt, listen,
     setsockopt, shutdown, socket, took_client,
 };
-pub use wait::{epoll_create1, epoll_ctl, epoll_pwait2, ppoll, pselect};
+pub use wait::{epoll_create1, epoll_ctl, epoll_pwait2, has_unseen_sets, ppoll, pselect};
 pub use whole::{sendfile64, splice};
 
 use crate::answer::{Answer, Stop};

@@ -203,6 +203,11 @@ pub unsafe fn readv(fd: c_int, pieces: *const iovec, count: c_int) -> Answer<ssi
     if count < 0 {
         return fail(libc::EINVAL);
     }
+    // SAFETY: the application's iovecs.
+    if unsafe { message::buffers(pieces, count as usize, libc::EINVAL) }?.left() == 0 {
+        // As read(2) of nothing: it waits for nothing, and takes nothing, not even a datagram.
+        return Ok(0);
+    }
     match object.kind() {
         Kind::Stream | Kind::Memory => {
             // SAFETY: the application's iovecs.
@@ -217,11 +222,6 @@ pub unsafe fn readv(fd: c_int, pieces: *const iovec, count: c_int) -> Answer<ssi
             counts::receive(object.counts(), unsafe { udp::recv(runtime, object, fd, target, 0) })
         }
         Kind::Carried | Kind::Moving => {
-            // SAFETY: the application's iovecs.
-            if unsafe { message::buffers(pieces, count as usize, libc::EINVAL) }?.left() == 0 {
-                // As read(2) of nothing: it waits for nothing.
-                return Ok(0);
-            }
             let mut message = header(pieces.cast_mut(), count as usize);
             // SAFETY: as above.
             unsafe { receive_message(runtime, object, fd, &mut message, 0) }

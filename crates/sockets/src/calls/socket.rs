@@ -53,6 +53,8 @@ pub unsafe fn socket(domain: c_int, kind: c_int, protocol: c_int) -> Answer<c_in
         Some(Why::Confined)
     } else if runtime.has_unseen_rings.load(Ordering::Relaxed) {
         Some(Why::IoUring)
+    } else if runtime.has_unseen_sets.load(Ordering::Relaxed) {
+        Some(Why::UnseenSet)
     } else if (ours != Kind::Carried || !runtime.knows_namespace()) && !runtime.is_in_namespace(fd) {
         // What the kernel carries is asked for when it moves.
         Some(Why::Namespace)

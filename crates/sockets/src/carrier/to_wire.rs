@@ -68,6 +68,9 @@ pub(crate) fn to_wire(
     if !runtime.is_in_namespace(fd) {
         return Err(Refusal::Kernel(Why::Namespace));
     }
+    if let Some(why) = runtime.unseen() {
+        return Err(Refusal::Kernel(why));
+    }
     let tos = option(fd, libc::IPPROTO_IP, libc::IP_TOS, 0 as c_int)?;
     let lane = lane(runtime, object, (local, remote), tos as u8, opens)?;
     object.shadow_changed.store(true, Ordering::Relaxed);

@@ -45,11 +45,9 @@ impl Runtime {
         if !self.is_here() {
             return Err(Why::Namespace);
         }
-        let opened = if (self.os.has_unseen_rings)() {
-            self.has_unseen_rings.store(true, Ordering::Relaxed);
-            Err(Why::IoUring)
-        } else {
-            sys::thread::with_room(|| self.open_link(index))
+        let opened = match self.unseen() {
+            Some(why) => Err(why),
+            None => sys::thread::with_room(|| self.open_link(index)),
         };
         let known = match &opened {
             Ok(lane) => Ok(lane.slot),

@@ -77,7 +77,7 @@ fn ask(runtime: &'static Runtime, object: &'static Object, fd: c_int, calls: u32
 }
 
 /// Whether nothing keeps the connection in the kernel, or demands the wire: an option, a rule, the extra API, what the
-/// program gave up, or io_uring.
+/// program gave up, or readiness that it hears of unseen.
 fn may_meet(runtime: &Runtime, object: &Object, role: Role, (own, other): (End, End)) -> bool {
     let role = match role {
         Role::Connected => config::Role::TcpClient,
@@ -85,9 +85,8 @@ fn may_meet(runtime: &Runtime, object: &Object, role: Role, (own, other): (End, 
     };
     object.price.load(Ordering::SeqCst) != u32::MAX
         && object.extra().is_none()
-        && [&runtime.fenced, &runtime.confined, &runtime.has_unseen_rings]
-            .iter()
-            .all(|not| !not.load(Ordering::Relaxed))
+        && [&runtime.fenced, &runtime.confined].iter().all(|not| !not.load(Ordering::Relaxed))
+        && runtime.unseen().is_none()
         && offload::allowed(runtime, role, Some(for_rules(own)), Some(for_rules(other))).is_ok()
 }
 

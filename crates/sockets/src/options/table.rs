@@ -208,7 +208,7 @@ pub(super) const TABLE: &[Row] = &[
     row(IPPROTO_TCP, libc::TCP_WINDOW_CLAMP, Engine).inherited(),
     row(IPPROTO_UDP, libc::UDP_CORK, Layer),
     row(IPPROTO_UDP, UDP_ENCAP, Kernel),
-    row(IPPROTO_UDP, libc::UDP_GRO, Shadow),
+    row(IPPROTO_UDP, libc::UDP_GRO, Kernel),
     row(IPPROTO_UDP, libc::UDP_SEGMENT, Layer),
 ];
 
