@@ -1,8 +1,8 @@
 //! Descriptors: closing, duplicating, flags; and numbers that the kernel gives out anew.
 
 use super::{kernel, ours, passing};
-use crate::answer::Answer;
-use crate::closing::{became_other, let_go, registrations_stay};
+use crate::answer::{Answer, Why};
+use crate::closing::{became_other, let_go, registrations_stay, replaced};
 use crate::errno::fail;
 use crate::fd_table::{self, Entry};
 use crate::object::{Kind, Object};
@@ -156,16 +156,26 @@ fn duplicate_onto(
     genuine: impl FnOnce() -> c_int,
 ) -> Answer<c_int> {
     // Closed by that, its port is to stay reserved while the peer is told.
-    let replaced = to.filter(|to| fd_table::socket(*to).is_some());
-    let replaced = replaced.and_then(|to| sys::Fd::duplicate_of(to).ok());
+    let shadow = to.filter(|to| fd_table::socket(*to).is_some());
+    let shadow = shadow.and_then(|to| sys::Fd::duplicate_of(to).ok());
     // A connection of the parent is claimed by that, and may be the kernel's afterwards.
     let _ = ours(fd);
     let entry = fd_table::entry(fd);
+    // Whoever changes what `to` is by that number has done so before it is another's.
+    let before = to.and_then(|to| Some((to, fd_table::remove_socket(to)?)));
     let copy = genuine();
     if copy < 0 {
-        return fail(runtime.os.errno());
+        let errno = runtime.os.errno();
+        if let Some((to, object)) = before {
+            fd_table::enter_socket(to, object);
+        }
+        return fail(errno);
     }
-    became_other(copy, replaced.as_ref().map_or(-1, sys::Fd::raw));
+    let shadow = shadow.as_ref().map_or(-1, sys::Fd::raw);
+    if let Some((to, object)) = before {
+        replaced(runtime, Entry::Socket(object), to, shadow);
+    }
+    became_other(copy, shadow);
     if let Some(entry) = entry {
         adopt(runtime, entry, copy);
     }

@@ -144,6 +144,7 @@ pub fn forked_child() {
     waker::after_fork();
     // SAFETY: a fresh child has the one thread that forked, and it holds nothing any more.
     let child = &unsafe { sys::InChild::new() };
+    object::after_fork(child);
     FAMILY.after_fork(child);
     ::memory::sign::after_fork(child);
     memory::forget_parent(child);

@@ -13,7 +13,7 @@ use crate::counts;
 use crate::family::FAMILY;
 use crate::keeper;
 use crate::lane::{Inner, Lane, Tx};
-use crate::object::{Kind, Object};
+use crate::object::{Kind, Object, Pin};
 use crate::offload;
 use crate::runtime::Runtime;
 use crate::tcp;
@@ -51,15 +51,11 @@ impl From<i32> for Refusal {
     }
 }
 
-/// Moves the connection behind `fd`, which the caller made [`Kind::Moving`]: no call is under way on it. In case of a
-/// refusal it is as it was, and the caller's to make [`Kind::Carried`] again. `opens`: the interface, too, if it must
-/// be.
-pub(crate) fn to_wire(
-    runtime: &'static Runtime,
-    object: &'static Object,
-    fd: c_int,
-    opens: bool,
-) -> Result<(), Refusal> {
+/// Moves the connection behind `fd`, which the caller pinned and made [`Kind::Moving`]: no call is under way on it. In
+/// case of a refusal it is as it was, and the caller's to make [`Kind::Carried`] again. `opens`: the interface, too, if
+/// it must be.
+pub(crate) fn to_wire(runtime: &'static Runtime, pin: &Pin, fd: c_int, opens: bool) -> Result<(), Refusal> {
+    let object = pin.object();
     let plain = Refusal::Never(Verdict::NotIpv4);
     let local = address::of_shadow(&runtime.os, fd).map_err(|_| plain)?;
     let remote = address::peer_of_shadow(&runtime.os, fd).ok_or(plain)?;
@@ -90,7 +86,7 @@ pub(crate) fn to_wire(
             control.remote = Some(remote);
             control.tcp = Some(Box::new(options.clone()));
             control.flows = vec![(0, flow)];
-            object.add_leg(lane, *id);
+            object.add_leg(pin, lane, *id);
             drop(control);
             counts::named(object.counts(), local, Some(remote));
             object.receive_low_water.store(options.receive_low_water, Ordering::Relaxed);

@@ -19,7 +19,7 @@ use crate::answer::Why;
 use crate::background::BACKGROUND;
 use crate::fd_table;
 use crate::locks::Rank;
-use crate::object::{Kind, Object};
+use crate::object::{Kind, Object, Pin};
 use crate::runtime::Runtime;
 use crate::tcp::{self, Moved};
 use crate::turn::await_under_way;
@@ -186,12 +186,14 @@ impl Family {
 
     /// Moves a connection into the kernel. False: it cannot be.
     pub(crate) fn to_kernel(&self, runtime: &'static Runtime, object: &'static Object, why: Why) -> bool {
+        let Some(_pin) = Pin::known(object) else { return false };
         self.busy.store(true, Ordering::Release);
         self.state.lock().move_to_kernel(runtime, object, why)
     }
 
     /// Moves a connection into the kernel, from where it may come back. False: it cannot be moved.
     pub(crate) fn to_carried(&self, runtime: &'static Runtime, object: &'static Object, fd: i32) -> bool {
+        let Some(_pin) = Pin::by(object, fd) else { return false };
         self.busy.store(true, Ordering::Release);
         self.state.lock().carry(runtime, object, fd)
     }
