@@ -205,6 +205,11 @@ pub fn executing() {
     if refused > 0 {
         logger::warning!("exec: {refused} connections that were not accepted yet are reset");
     }
+    for fd in 0..fd_table::end() {
+        if let Some(object) = fd_table::socket(fd) {
+            carrier::executes(object, fd, is_close_on_exec);
+        }
+    }
     let (mut lost, mut first) = (0, None);
     for fd in 0..fd_table::end() {
         let Some(object) = fd_table::socket(fd).filter(|object| is_lost(object)) else { continue };

@@ -241,7 +241,7 @@ fn to_wire(
     // One thread moves it.
     let alone = if is_allowed { InFlight::alone(object) } else { None };
     // Another thread may have left it to the kernel before.
-    if alone.is_some() && waits(object) && fd_table::names(fd, object) {
+    if alone.is_some() && waits(object) && holders::is_alone(object) {
         let begun = sys::clock::now();
         let seen = object.traffic.seen();
         let calls = seen.0;

@@ -219,8 +219,10 @@ fn to_wire(runtime: &'static Runtime, object: &'static Object, fd: c_int, verdic
     if !opens && goes_on(runtime, object) {
         return;
     }
-    if !object.begin_move() {
-        return;
+    let Some(pin) = Pin::by(object, fd).filter(|pin| object.begin_move(pin)) else { return };
+    if !holders::is_alone(object) {
+        // A fork shared it meanwhile.
+        return object.set_kind(Kind::Carried);
     }
     object.claim_counts(fd);
     let seen = object.traffic.seen();
