@@ -4,6 +4,7 @@ use super::{kernel, ours, passing};
 use crate::answer::{Answer, Why};
 use crate::closing::{became_other, let_go, registrations_stay, replaced};
 use crate::errno::fail;
+use crate::expel::expel;
 use crate::fd_table::{self, Entry};
 use crate::object::{Kind, Object};
 use crate::runtime::{self, Runtime};
@@ -86,6 +87,12 @@ pub unsafe fn fcntl(fd: c_int, command: c_int, argument: usize) -> Answer<c_int>
         }
         F_SETSIG => {
             if let Entry::Socket(object) = entry
+                && argument != 0
+                && is_left_to_tell(object)?
+            {
+                return kernel();
+            }
+            if let Entry::Socket(object) = entry
                 && object.notice.load(Ordering::Relaxed) != 0
             {
                 let signal = if argument == 0 { libc::SIGIO } else { argument as c_int };
@@ -106,6 +113,9 @@ pub unsafe fn fcntl(fd: c_int, command: c_int, argument: usize) -> Answer<c_int>
                 // SAFETY: this command takes a struct f_owner_ex: what is meant, and its number.
                 let [kind, number] = unsafe { (argument as *const [c_int; 2]).read_unaligned() };
                 let owner = if kind == F_OWNER_PGRP { -number } else { number };
+                if kind == F_OWNER_TID && number != 0 && is_left_to_tell(object)? {
+                    return kernel();
+                }
                 object.owner.store(owner, Ordering::Relaxed);
             }
             kernel()
@@ -123,7 +133,28 @@ pub unsafe fn fcntl(fd: c_int, command: c_int, argument: usize) -> Answer<c_int>
 const F_SETSIG: c_int = 10;
 const F_GETSIG: c_int = 11;
 const F_SETOWN_EX: c_int = 15;
+const F_OWNER_TID: c_int = 0;
 const F_OWNER_PGRP: c_int = 2;
+
+/// Only the kernel's signal says which descriptor is ready and for what (F_SETSIG), and is for one thread
+/// (F_OWNER_TID): the socket is left to it, and may be another object's from then on. False: it cannot move there, and
+/// goes on with plain signals.
+#[cold]
+fn is_left_to_tell(object: &'static Object) -> Answer<bool> {
+    let Some(runtime) = runtime::get() else { return Ok(true) };
+    if runtime.parameters.strict && !matches!(object.kind(), Kind::Carried | Kind::Moving) {
+        return fail(libc::EPROTONOSUPPORT);
+    }
+    let is_left = expel(runtime, object, Why::Unsupported);
+    if !is_left {
+        let fd = object.fd.load(Ordering::Relaxed);
+        logger::warning!(
+            "fd {fd}: signals of its readiness tell no descriptor and are for the whole process: that connection cannot \
+             move into the kernel, which takes CAP_NET_ADMIN or the keeper"
+        );
+    }
+    Ok(is_left)
+}
 
 /// O_ASYNC: the signal that F_SETSIG chose, or SIGIO.
 fn set_notice(object: &'static Object, fd: c_int, on: bool) {
