@@ -28,7 +28,10 @@ pub(crate) fn expel(runtime: &'static Runtime, object: &'static Object, why: Why
         }
         Kind::TcpIdle | Kind::Listener => detaches(tcp::detach),
         Kind::Stream if !tcp::is_open(object) => return true,
-        Kind::Stream => return FAMILY.to_kernel(runtime, object, why),
+        Kind::Stream => {
+            let Some(_pin) = Pin::known(object) else { return true };
+            return FAMILY.to_kernel(runtime, object, why);
+        }
         Kind::Lent | Kind::Inherited => {
             return FAMILY.claim(runtime, object, Patience::Long) == Ok(true);
         }

@@ -236,11 +236,13 @@ fn to_wire(
     if !opens && judge::goes_on(runtime, object) {
         return;
     }
-    let is_allowed = runtime.parameters.carrier != Carrier::Kernel && !has_place(object);
+    if runtime.parameters.carrier == Carrier::Kernel || !holders::is_alone(object) || has_place(object) {
+        return;
+    }
     let Some(pin) = Pin::by(object, fd) else { return };
     // One thread moves it.
-    let alone = if is_allowed { InFlight::alone(object) } else { None };
-    // Another thread may have left it to the kernel before.
+    let alone = InFlight::alone(object);
+    // Another thread may have left it to the kernel before, or shared it by a fork.
     if alone.is_some() && waits(object) && holders::is_alone(object) {
         let begun = sys::clock::now();
         let seen = object.traffic.seen();
