@@ -4,7 +4,7 @@ use crate::answer::{Answer, Why};
 use crate::family::FAMILY;
 use crate::fd_table;
 use crate::lane::Lane;
-use crate::object::Kind;
+use crate::object::{Kind, Pin};
 use crate::offload;
 use crate::runtime::Runtime;
 use crate::tcp;
@@ -37,6 +37,7 @@ pub(crate) fn look_for_gone(runtime: &'static Runtime) {
 fn leave_lane(runtime: &'static Runtime, lane: &'static Lane) {
     for fd in 0..fd_table::end() {
         let Some(object) = fd_table::socket(fd) else { continue };
+        let Some(_pin) = Pin::by(object, fd) else { continue };
         if !object.leg().is_some_and(|(first, _)| core::ptr::eq(first, lane)) {
             continue;
         }

@@ -5,6 +5,7 @@ use crate::describe;
 use crate::family::FAMILY;
 use crate::fd_table::{self, Entry};
 use crate::object::holders;
+use crate::object::pin::await_pins;
 use crate::object::{Kind, Object};
 use crate::runtime::{self, Runtime};
 use crate::udp_legs;
@@ -12,7 +13,8 @@ use crate::{counts, memory, tcp};
 use core::sync::atomic::Ordering;
 use libc::c_int;
 
-/// A descriptor no longer names `entry`; the last one ends it. `shadow`: where its kernel socket still is; -1: nowhere.
+/// A descriptor no longer names `entry`; the last one ends it, when whoever changes it by that number has done so. The
+/// caller took it out of the table, and holds no lock. `shadow`: where its kernel socket still is; -1: nowhere.
 pub(crate) fn let_go(runtime: &'static Runtime, entry: Entry, fd: c_int, shadow: c_int) {
     match entry {
         Entry::Epoll(set) => {
@@ -24,7 +26,8 @@ pub(crate) fn let_go(runtime: &'static Runtime, entry: Entry, fd: c_int, shadow:
             }
         }
         Entry::Socket(object) => {
-            if object.fds.fetch_sub(1, Ordering::AcqRel) == 1 {
+            await_pins(object);
+            if object.fds.fetch_sub(1, Ordering::SeqCst) == 1 {
                 for (set, slot) in object.watch.sets() {
                     set.forget(&runtime.os, object, slot);
                 }
@@ -94,8 +97,9 @@ fn end(runtime: &'static Runtime, object: &'static Object, fd: c_int) {
         }
         Kind::TcpIdle | Kind::Listener | Kind::Stream => tcp::close(runtime, object, fd),
         Kind::Lent | Kind::Inherited => FAMILY.decline(object),
-        Kind::Carried | Kind::Moving => holders::leave(object),
+        Kind::Carried => holders::leave(object),
         Kind::Memory => memory::close(object, fd),
+        Kind::Moving => debug_assert!(false, "who moves a connection holds a pin"),
         Kind::Free => {}
     }
     object.watch.wake_all();
@@ -108,13 +112,19 @@ pub fn recycled(fd: c_int) {
     became_other(fd, -1);
 }
 
+/// The number named `entry`, which is out of the table, and is another file's by now. `shadow`: as for
+/// [`became_other`].
+pub(crate) fn replaced(runtime: &'static Runtime, entry: Entry, fd: c_int, shadow: c_int) {
+    if let Entry::Socket(object) = entry {
+        object.shadow_changed.store(true, Ordering::Relaxed);
+    }
+    let_go(runtime, entry, fd, shadow);
+}
+
 /// The number is another file's by now. `shadow`: a duplicate of what it was; -1: there is none.
 pub(crate) fn became_other(fd: c_int, shadow: c_int) {
     if let (Some(entry), Some(runtime)) = (fd_table::remove(fd), runtime::get()) {
-        if let Entry::Socket(object) = entry {
-            object.shadow_changed.store(true, Ordering::Relaxed);
-        }
-        let_go(runtime, entry, fd, shadow);
+        replaced(runtime, entry, fd, shadow);
     }
     counts::closed(fd..fd + 1);
 }

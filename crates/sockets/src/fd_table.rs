@@ -4,9 +4,10 @@
 //! close meanwhile; what it names is checked by generation in the engine.
 
 use crate::counts;
+use crate::object::pin::{self, Pin};
 use crate::object::set::Set;
 use crate::object::{Kind, Object};
-use core::sync::atomic::{AtomicI32, AtomicUsize, Ordering};
+use core::sync::atomic::{AtomicI32, AtomicUsize, Ordering, fence};
 
 /// Descriptors at and above this number are the kernel's alone.
 pub(crate) const LEN: usize = 1 << 20;
@@ -87,14 +88,20 @@ pub(crate) fn enter_epoll(fd: i32, set: &'static Set) -> bool {
 
 /// Takes the entry out; the caller lets go of what it named.
 pub(crate) fn remove(fd: i32) -> Option<Entry> {
-    decode(TABLE.get(fd as usize)?.swap(0, Ordering::AcqRel))
+    decode(TABLE.get(fd as usize)?.swap(0, Ordering::SeqCst))
+}
+
+/// As [`remove`], of a socket. Whoever changes it by this number has done so when this returns.
+pub(crate) fn remove_socket(fd: i32) -> Option<&'static Object> {
+    let object = socket(fd)?;
+    take_out(fd, object).then(|| pin::await_pins(object)).map(|()| object)
 }
 
 /// Takes the entry out if it still names this socket: false if another thread was faster.
 pub(crate) fn take_out(fd: i32, object: &'static Object) -> bool {
     let word = core::ptr::from_ref(object) as usize;
     let slot = TABLE.get(fd as usize);
-    slot.is_some_and(|slot| slot.compare_exchange(word, 0, Ordering::AcqRel, Ordering::Relaxed).is_ok())
+    slot.is_some_and(|slot| slot.compare_exchange(word, 0, Ordering::SeqCst, Ordering::Relaxed).is_ok())
 }
 
 /// One past the highest descriptor that was ever ours.
@@ -131,6 +138,34 @@ pub(crate) fn each_of(object: &Object, mut visit: impl FnMut(i32)) {
         }
     }
 }
+
+impl Pin {
+    /// The caller changes the socket by the number `fd`. `None`: that does not name it (any more).
+    pub(crate) fn by(object: &'static Object, fd: i32) -> Option<Pin> {
+        let pin = Pin::begin(object);
+        fence(Ordering::SeqCst);
+        names(fd, object).then_some(pin)
+    }
+
+    /// The caller changes the socket by the number that it knows. `None`: it is closed.
+    pub(crate) fn known(object: &'static Object) -> Option<Pin> {
+        let mut tries = 0;
+        while tries < TRIES {
+            if let Some(pin) = Pin::by(object, object.fd.load(Ordering::SeqCst)) {
+                return Some(pin);
+            }
+            if object.fds.load(Ordering::SeqCst) == 0 {
+                break;
+            }
+            // One of its numbers is being closed, and it will know another.
+            pin::pause(&mut tries);
+        }
+        None
+    }
+}
+
+/// Looks for a number that names a socket. A close takes some microseconds, with the processor.
+const TRIES: u32 = 1000;
 
 impl Object {
     /// It counts from now on, if it did not: what came by a fork does not, nor what came before there were statistics.

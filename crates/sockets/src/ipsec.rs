@@ -4,7 +4,7 @@
 use crate::answer::Why;
 use crate::expel::expel;
 use crate::fd_table;
-use crate::object::{Kind, Object};
+use crate::object::{Kind, Object, Pin};
 use crate::offload;
 use crate::runtime::Runtime;
 use crate::tcp;
@@ -22,6 +22,7 @@ pub(crate) fn follow(runtime: &'static Runtime) {
 fn enforce(runtime: &'static Runtime) {
     for fd in 0..fd_table::end() {
         let Some(object) = fd_table::socket(fd) else { continue };
+        let Some(_pin) = Pin::by(object, fd) else { continue };
         if object.leg().is_none() || !is_selected(runtime, object) {
             continue;
         }

@@ -10,6 +10,7 @@ pub(crate) mod holders;
 pub(crate) mod in_flight;
 mod legs;
 mod multicast;
+pub(crate) mod pin;
 pub(crate) mod price;
 pub(crate) mod room;
 mod seldom;
@@ -21,6 +22,7 @@ pub(crate) use crate::kind::Kind;
 pub(crate) use extra::{Extra, Filter};
 pub(crate) use legs::LEGS_MAX;
 pub(crate) use multicast::{Membership, Multicast};
+pub(crate) use pin::Pin;
 pub(crate) use seldom::{Empty, Rarely};
 
 use crate::counts;
@@ -151,7 +153,7 @@ pub(crate) struct Object {
     pub is_mapped: AtomicBool,
     /// How often it was given back: it was another socket before.
     pub generation: AtomicU32,
-    /// Calls that wait on it (wait/presence.rs).
+    /// Calls that wait on it (wait/presence.rs), and pins (object/pin.rs).
     pub users: AtomicU32,
     /// Its last descriptor was closed meanwhile.
     pub ending: AtomicBool,
@@ -215,16 +217,29 @@ pub(crate) fn lock_free() -> sys::MutexGuard<'static, Vec<&'static Object>> {
     FREE.lock()
 }
 
+/// In the child of a fork: no thread is about to find that one of these is not what it looked for.
+pub(crate) fn after_fork(_: &sys::InChild) {
+    let free = FREE.lock();
+    for object in free.iter().filter(|object| object.users.load(Ordering::Relaxed) != 0) {
+        object.users.store(0, Ordering::Relaxed);
+    }
+}
+
 impl Object {
     /// A fresh object of `kind` for descriptor `fd`.
     pub(crate) fn new(kind: Kind, fd: i32, nonblocking: bool) -> &'static Object {
         let object = FREE.lock().pop().unwrap_or_else(|| Box::leak(Box::new(Object::blank())));
+        debug_assert!(object.stands_nowhere(), "somebody gave legs to a socket that was gone");
         object.fds.store(1, Ordering::Relaxed);
         object.fd.store(fd, Ordering::Relaxed);
         object.nonblocking.store(nonblocking, Ordering::Relaxed);
         object.set_counts(counts::claim_soon(kind, fd, nonblocking));
         object.kind.store(kind as u8, Ordering::Release);
         object
+    }
+
+    fn stands_nowhere(&self) -> bool {
+        self.leg_count.load(Ordering::Acquire) == 0 && self.control.lock().flows.is_empty()
     }
 
     /// SO_RCVTIMEO in nanoseconds; 0: none.
@@ -398,7 +413,7 @@ impl Object {
 
     /// The caller moves the connection from here on: true. False: the kernel does not carry it, or somebody else moves
     /// it.
-    pub(crate) fn begin_move(&self) -> bool {
+    pub(crate) fn begin_move(&self, _: &Pin) -> bool {
         let (from, to) = (Kind::Carried as u8, Kind::Moving as u8);
         self.kind.compare_exchange(from, to, Ordering::SeqCst, Ordering::Relaxed).is_ok()
     }

@@ -11,7 +11,7 @@ use crate::extra;
 use crate::family::FAMILY;
 use crate::lane::Tx;
 use crate::message::word_of;
-use crate::object::{Kind, Object, in_flight};
+use crate::object::{Kind, Object, Pin, in_flight};
 use crate::runtime::Runtime;
 use crate::udp::ancillary;
 use crate::udp_legs;
@@ -167,6 +167,13 @@ fn only_kernel(
     level: c_int,
     name: c_int,
 ) -> Answer<c_int> {
+    let _pin = match object.kind() {
+        Kind::Udp | Kind::TcpIdle | Kind::Listener => match Pin::known(object) {
+            Some(pin) => Some(pin),
+            None => return Ok(0),
+        },
+        _ => None,
+    };
     match object.kind() {
         Kind::Udp => udp_legs::detach(object),
         Kind::TcpIdle | Kind::Listener => tcp::detach(object),
@@ -278,8 +285,10 @@ fn note_sharing(
     let bit = ancillary::of_option(level, name);
     if bit != 0 && word.unwrap_or(0) != 0 {
         object.ancillary.fetch_or(bit, Ordering::Relaxed);
-        if object.kind() == Kind::Udp {
-            udp_legs::gets_company(runtime, object);
+        if object.kind() == Kind::Udp
+            && let Some(pin) = Pin::known(object)
+        {
+            udp_legs::gets_company(runtime, &pin);
         }
     }
 }

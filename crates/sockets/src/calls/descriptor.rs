@@ -1,9 +1,10 @@
 //! Descriptors: closing, duplicating, flags; and numbers that the kernel gives out anew.
 
 use super::{confine, kernel, ours, passing};
-use crate::answer::Answer;
-use crate::closing::{became_other, let_go, registrations_stay};
+use crate::answer::{Answer, Why};
+use crate::closing::{became_other, let_go, registrations_stay, replaced};
 use crate::errno::fail;
+use crate::expel::expel;
 use crate::fd_table::{self, Entry};
 use crate::object::{Kind, Object};
 use crate::runtime::{self, Runtime};
@@ -93,6 +94,12 @@ pub unsafe fn fcntl(fd: c_int, command: c_int, argument: usize) -> Answer<c_int>
         }
         F_SETSIG => {
             if let Entry::Socket(object) = entry
+                && argument != 0
+                && is_left_to_tell(object)?
+            {
+                return kernel();
+            }
+            if let Entry::Socket(object) = entry
                 && object.notice.load(Ordering::Relaxed) != 0
             {
                 let signal = if argument == 0 { libc::SIGIO } else { argument as c_int };
@@ -113,6 +120,9 @@ pub unsafe fn fcntl(fd: c_int, command: c_int, argument: usize) -> Answer<c_int>
                 // SAFETY: this command takes a struct f_owner_ex: what is meant, and its number.
                 let [kind, number] = unsafe { (argument as *const [c_int; 2]).read_unaligned() };
                 let owner = if kind == F_OWNER_PGRP { -number } else { number };
+                if kind == F_OWNER_TID && number != 0 && is_left_to_tell(object)? {
+                    return kernel();
+                }
                 object.owner.store(owner, Ordering::Relaxed);
             }
             kernel()
@@ -130,7 +140,28 @@ pub unsafe fn fcntl(fd: c_int, command: c_int, argument: usize) -> Answer<c_int>
 const F_SETSIG: c_int = 10;
 const F_GETSIG: c_int = 11;
 const F_SETOWN_EX: c_int = 15;
+const F_OWNER_TID: c_int = 0;
 const F_OWNER_PGRP: c_int = 2;
+
+/// Only the kernel's signal says which descriptor is ready and for what (F_SETSIG), and is for one thread
+/// (F_OWNER_TID): the socket is left to it, and may be another object's from then on. False: it cannot move there, and
+/// goes on with plain signals.
+#[cold]
+fn is_left_to_tell(object: &'static Object) -> Answer<bool> {
+    let Some(runtime) = runtime::get() else { return Ok(true) };
+    if runtime.parameters.strict && !matches!(object.kind(), Kind::Carried | Kind::Moving) {
+        return fail(libc::EPROTONOSUPPORT);
+    }
+    let is_left = expel(runtime, object, Why::Unsupported);
+    if !is_left {
+        let fd = object.fd.load(Ordering::Relaxed);
+        logger::warning!(
+            "fd {fd}: signals of its readiness tell no descriptor and are for the whole process: that connection cannot \
+             move into the kernel, which takes CAP_NET_ADMIN or the keeper"
+        );
+    }
+    Ok(is_left)
+}
 
 /// O_ASYNC: the signal that F_SETSIG chose, or SIGIO.
 fn set_notice(object: &'static Object, fd: c_int, on: bool) {
@@ -163,16 +194,26 @@ fn duplicate_onto(
     genuine: impl FnOnce() -> c_int,
 ) -> Answer<c_int> {
     // Closed by that, its port is to stay reserved while the peer is told.
-    let replaced = to.filter(|to| fd_table::socket(*to).is_some());
-    let replaced = replaced.and_then(|to| sys::Fd::duplicate_of(to).ok());
+    let shadow = to.filter(|to| fd_table::socket(*to).is_some());
+    let shadow = shadow.and_then(|to| sys::Fd::duplicate_of(to).ok());
     // A connection of the parent is claimed by that, and may be the kernel's afterwards.
     let _ = ours(fd);
     let entry = fd_table::entry(fd);
+    // Whoever changes what `to` is by that number has done so before it is another's.
+    let before = to.and_then(|to| Some((to, fd_table::remove_socket(to)?)));
     let copy = genuine();
     if copy < 0 {
-        return fail(runtime.os.errno());
+        let errno = runtime.os.errno();
+        if let Some((to, object)) = before {
+            fd_table::enter_socket(to, object);
+        }
+        return fail(errno);
     }
-    became_other(copy, replaced.as_ref().map_or(-1, sys::Fd::raw));
+    let shadow = shadow.as_ref().map_or(-1, sys::Fd::raw);
+    if let Some((to, object)) = before {
+        replaced(runtime, Entry::Socket(object), to, shadow);
+    }
+    became_other(copy, shadow);
     if let Some(entry) = entry {
         adopt(runtime, entry, copy);
     }

@@ -7,7 +7,7 @@ use crate::expel::expel;
 use crate::family::{self, FAMILY, Patience};
 use crate::fd_table;
 use crate::message::plausible;
-use crate::object::{Kind, Object};
+use crate::object::{Kind, Object, Pin};
 use crate::runtime::{self, Runtime};
 use crate::udp_legs;
 use crate::{carrier, offload, tcp};
@@ -67,6 +67,7 @@ pub fn hand_on(fd: c_int, why: Why) {
         }
         Kind::Carried | Kind::Moving | Kind::Memory => _ = expel(runtime, object, why),
         Kind::Listener | Kind::Udp => {
+            let Some(_pin) = Pin::by(object, fd) else { return };
             match object.kind() {
                 Kind::Listener if why == Why::Passed => family::share(object),
                 Kind::Udp => udp_legs::detach_queue(object),
@@ -110,6 +111,10 @@ pub(super) fn is_close_on_exec(fd: c_int) -> bool {
 /// io_uring or of asynchronous I/O is about it, or a set of epoll that was made past every hook.
 pub fn used_by(fd: c_int, why: Why) {
     let (Some(object), Some(runtime)) = (fd_table::socket(fd), runtime::get()) else { return };
+    if !matches!(object.kind(), Kind::Udp | Kind::Listener | Kind::TcpIdle) {
+        return hand_on(fd, why);
+    }
+    let Some(_pin) = Pin::by(object, fd) else { return };
     match object.kind() {
         Kind::Udp => udp_legs::detach(object),
         Kind::Listener => {
@@ -117,8 +122,7 @@ pub fn used_by(fd: c_int, why: Why) {
             tcp::refuse_queued(object);
             tcp::detach(object);
         }
-        Kind::TcpIdle => {}
-        _ => return hand_on(fd, why),
+        _ => {}
     }
     let _ = offload::fall_back::<()>(runtime, object, why, "socket");
 }
@@ -133,10 +137,13 @@ pub fn rings_are_unseen() {
 /// A socket has become descriptor 0, 1 or 2, by duplication: stdio, and programs that are started, read and write there
 /// past every hook.
 pub(super) fn became_standard(runtime: &'static Runtime, object: &'static Object, fd: c_int) {
+    if !matches!(object.kind(), Kind::Udp | Kind::TcpIdle) {
+        return hand_on(fd, Why::StandardStream);
+    }
+    let Some(_pin) = Pin::by(object, fd) else { return };
     match object.kind() {
         Kind::Udp => udp_legs::detach(object),
-        Kind::TcpIdle => tcp::detach(object),
-        _ => return hand_on(fd, Why::StandardStream),
+        _ => tcp::detach(object),
     }
     let _ = offload::fall_back::<()>(runtime, object, Why::StandardStream, "socket");
 }

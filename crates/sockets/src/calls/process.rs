@@ -144,6 +144,7 @@ pub fn forked_child() {
     waker::after_fork();
     // SAFETY: a fresh child has the one thread that forked, and it holds nothing any more.
     let child = &unsafe { sys::InChild::new() };
+    object::after_fork(child);
     FAMILY.after_fork(child);
     ::memory::sign::after_fork(child);
     memory::forget_parent(child);
@@ -203,6 +204,11 @@ pub fn executing() {
     }
     if refused > 0 {
         logger::warning!("exec: {refused} connections that were not accepted yet are reset");
+    }
+    for fd in 0..fd_table::end() {
+        if let Some(object) = fd_table::socket(fd) {
+            carrier::executes(object, fd, is_close_on_exec);
+        }
     }
     let (mut lost, mut first) = (0, None);
     for fd in 0..fd_table::end() {

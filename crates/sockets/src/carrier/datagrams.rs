@@ -9,10 +9,10 @@ use crate::address;
 use crate::answer::Why;
 use crate::counts;
 use crate::fd_table;
-use crate::object::Object;
 use crate::object::holders;
 use crate::object::in_flight::{InFlight, SLEEPS, has_sleepers, is_moved};
 use crate::object::traffic::{CALLS, is_small};
+use crate::object::{Object, Pin};
 use crate::offload;
 use crate::offload::is_demanded;
 use crate::opening::OPENING;
@@ -170,6 +170,7 @@ pub(super) fn tried(runtime: &'static Runtime, object: &'static Object) {
 
 /// True: the kernel goes on with the socket.
 fn to_kernel(runtime: &'static Runtime, object: &'static Object) -> bool {
+    let Some(_pin) = Pin::known(object) else { return false };
     // One thread moves it.
     let Some(_alone) = InFlight::alone(object).filter(|_| !has_place(object)) else { return false };
     let stands = object.leg().is_some();
@@ -206,10 +207,11 @@ pub(super) fn follow_thread(runtime: &'static Runtime, object: &'static Object, 
     {
         return;
     }
+    let Some(pin) = Pin::by(object, fd) else { return };
     // One thread moves it.
     let alone = InFlight::alone(object);
     if alone.is_some() && object.leg().is_some() {
-        udp_legs::change_lanes(runtime, object);
+        udp_legs::change_lanes(runtime, &pin);
         logger::debug!("fd {fd}: its datagrams go by the lane of the thread that uses it");
     }
 }
@@ -234,16 +236,18 @@ fn to_wire(
     if !opens && judge::goes_on(runtime, object) {
         return;
     }
-    let is_allowed =
-        runtime.parameters.carrier != Carrier::Kernel && holders::is_alone(object) && !has_place(object);
+    if runtime.parameters.carrier == Carrier::Kernel || !holders::is_alone(object) || has_place(object) {
+        return;
+    }
+    let Some(pin) = Pin::by(object, fd) else { return };
     // One thread moves it.
-    let alone = if is_allowed { InFlight::alone(object) } else { None };
-    // Another thread may have left it to the kernel before.
-    if alone.is_some() && waits(object) && fd_table::names(fd, object) {
+    let alone = InFlight::alone(object);
+    // Another thread may have left it to the kernel before, or shared it by a fork.
+    if alone.is_some() && waits(object) && holders::is_alone(object) {
         let begun = sys::clock::now();
         let seen = object.traffic.seen();
         let calls = seen.0;
-        match stand(runtime, object, fd, peer, opens) {
+        match stand(runtime, &pin, fd, peer, opens) {
             Ok(()) => {
                 object.price.store(u32::MAX, Ordering::Relaxed);
                 object.traffic.clear();
@@ -289,11 +293,12 @@ fn leave(runtime: &'static Runtime, object: &'static Object, fd: c_int, why: Why
 
 fn stand(
     runtime: &'static Runtime,
-    object: &'static Object,
+    pin: &Pin,
     fd: c_int,
     peer: Option<SocketAddrV4>,
     opens: bool,
 ) -> Result<(), Refusal> {
+    let object = pin.object();
     let local = address::of_shadow(&runtime.os, fd).map_err(|_| Refusal::Never(Verdict::NotIpv4))?;
     if local.port() == 0 {
         return Err(Refusal::Later(Verdict::NoPort));
@@ -322,7 +327,7 @@ fn stand(
     }
     object.control.lock().local = Some(local);
     counts::named(object.counts(), local, remote);
-    match udp_legs::stand_late(runtime, object, local, remote) {
+    match udp_legs::stand_late(runtime, pin, local, remote) {
         true => Ok(()),
         // It was told, and is the kernel's alone.
         false => Err(Refusal::Never(Verdict::NotTold)),

@@ -4,7 +4,7 @@
 use super::read_out;
 use crate::address::{self, Named};
 use crate::counts;
-use crate::object::{Kind, Object};
+use crate::object::{Kind, Object, Pin};
 use crate::offload::is_demanded;
 use crate::runtime::Runtime;
 use crate::wait::moves;
@@ -68,7 +68,8 @@ fn becomes_engines(
         return false;
     }
     let Ok(options) = read_out::options(fd, &runtime.tcp_settings().options) else { return false };
-    if !object.begin_move() {
+    let Some(pin) = Pin::by(object, fd) else { return false };
+    if !object.begin_move(&pin) {
         return false;
     }
     object.claim_counts(fd);

@@ -6,8 +6,8 @@ use crate::family::FAMILY;
 use crate::fd_table;
 use crate::keeper;
 use crate::memory;
-use crate::object::holders;
-use crate::object::in_flight::{stays, wait_while_moving};
+use crate::object::holders::{self, Sharing};
+use crate::object::in_flight::{InFlight, has_to_stay, stays, wait_while_moving};
 use crate::object::{Kind, Object};
 use crate::offload;
 use crate::runtime::Runtime;
@@ -23,12 +23,17 @@ pub(crate) fn before_fork(runtime: &'static Runtime) -> bool {
     let lends_already = FAMILY.lends();
     let is_settled = lends_already || CAN_NOTHING.load(Ordering::Relaxed) == sys::process::pid();
     let (mut listens, mut serves) = (false, false);
+    let mut sharing = Sharing::default();
     for fd in 0..fd_table::end() {
         let Some(object) = fd_table::socket(fd) else { continue };
         // The first of its descriptors speaks for all.
         let is_first = object.fd.load(Ordering::Relaxed) == fd;
-        if is_first && object.kind() == Kind::Udp && waits(object) && !holders::share(object) {
-            stays(object, Verdict::OthersHaveIt);
+        if is_first && object.kind() == Kind::Udp && waits(object) {
+            // Nobody moves it meanwhile: who does looks afterwards whether this process has it alone.
+            let _alone = InFlight::changes(object);
+            if waits(object) && !sharing.share(object) {
+                stays(object, Verdict::OthersHaveIt);
+            }
         }
         if !is_first || !matches!(object.kind(), Kind::Carried | Kind::Moving) {
             continue;
@@ -40,8 +45,16 @@ pub(crate) fn before_fork(runtime: &'static Runtime) -> bool {
         if is_listener(object) {
             listens = true;
             serves = serves || !is_settled && serves_others(runtime, fd);
-        } else if !holders::share(object) {
+        } else if has_to_stay(object) {
+            // Nobody will ask who has it.
+        } else if !sharing.share(object) {
             stays(object, Verdict::OthersHaveIt);
+        } else {
+            // Who began before had it alone, and goes on.
+            wait_while_moving(object);
+            if object.kind() != Kind::Carried {
+                holders::leave(object);
+            }
         }
     }
     let lends = lends_already || (serves || runtime.lanes().next().is_some()) && may_lend(runtime);
@@ -91,6 +104,19 @@ pub(crate) fn after_fork(object: &'static Object, child: &sys::InChild) -> bool 
     let _ = memory::after_fork(object, child);
     object.keep(child);
     true
+}
+
+/// Before exec, of a number that names the socket: who else has a connection that the kernel carries may come to have
+/// it alone. `closes`: whether exec closes a number. An exec that fails leaves it to them, too.
+pub(crate) fn executes(object: &'static Object, fd: i32, closes: fn(i32) -> bool) {
+    let is_first = object.fd.load(Ordering::Relaxed) == fd;
+    if !is_first || !holders::is_counted(object) {
+        return;
+    }
+    stays(object, Verdict::OthersHaveIt);
+    let mut is_closed = true;
+    fd_table::each_of(object, |fd| is_closed &= closes(fd));
+    if is_closed { holders::leave(object) } else { holders::lose(object) }
 }
 
 /// Whether it is a listener, whoever has its queue.

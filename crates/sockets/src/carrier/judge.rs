@@ -14,7 +14,7 @@ use crate::memory;
 use crate::object::holders;
 use crate::object::in_flight::{calls_are_over, wait_while_moving};
 use crate::object::traffic::{CALLS, is_bulk, is_small};
-use crate::object::{Kind, Object};
+use crate::object::{Kind, Object, Pin};
 use crate::offload::is_demanded;
 use crate::opening::OPENING;
 use crate::runtime::Runtime;
@@ -219,14 +219,16 @@ fn to_wire(runtime: &'static Runtime, object: &'static Object, fd: c_int, verdic
     if !opens && goes_on(runtime, object) {
         return;
     }
-    if !object.begin_move() {
-        return;
+    let Some(pin) = Pin::by(object, fd).filter(|pin| object.begin_move(pin)) else { return };
+    if !holders::is_alone(object) {
+        // A fork shared it meanwhile.
+        return object.set_kind(Kind::Carried);
     }
     object.claim_counts(fd);
     let seen = object.traffic.seen();
     let begun = sys::clock::now();
     let refused = match calls_are_over(object) {
-        true => to_wire::to_wire(runtime, object, fd, opens).err(),
+        true => to_wire::to_wire(runtime, &pin, fd, opens).err(),
         false => Some(Refusal::Later(Verdict::InCall)),
     };
     let Some(refusal) = refused else {

@@ -40,6 +40,6 @@ pub(crate) use datagrams::{
 };
 pub(crate) use demanded::{connects_on_wire, listens_on_wire};
 pub(crate) use file::copy_file;
-pub(crate) use forking::{after_fork, before_fork, is_listener};
+pub(crate) use forking::{after_fork, before_fork, executes, is_listener};
 pub(crate) use judge::{before_any_call, demand, on_wire};
 pub use straight::{Settled, SettledPoll, polled, received, received_message, sent, sent_message};

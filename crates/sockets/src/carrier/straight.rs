@@ -163,6 +163,7 @@ pub(super) fn settle(runtime: &Runtime, object: &Object, is_kept: bool) {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::object::Pin;
 
     /// No descriptor of the test's process.
     const NUMBER: c_int = 900_000;
@@ -184,7 +185,10 @@ mod tests {
         assert_eq!(object.in_flight.load(Ordering::SeqCst), LOOKS);
         assert_eq!((call.over(7), object.traffic.seen()), (Some(7), (1, 7)));
         assert_eq!(object.in_flight.load(Ordering::SeqCst), 0);
-        assert!(object.begin_move() && !is_kernels(0), "who moves it finds no call in flight");
+        assert!(
+            object.begin_move(&Pin::of_new(object)) && !is_kernels(0),
+            "who moves it finds no call in flight"
+        );
         assert_eq!(object.in_flight.load(Ordering::SeqCst), 0);
         object.set_kind(Kind::Carried);
         object.settled.store(1, Ordering::Relaxed);
@@ -222,7 +226,9 @@ mod tests {
         assert_eq!(object.in_flight.load(Ordering::SeqCst), 2 * LOOKS);
         drop(call);
         assert!(matches!(poll(&[POLLED; POLLED_MOST + 1], true), Straight::Ours));
-        assert!(object.begin_move() && matches!(poll(&[0, POLLED], false), Straight::Ours));
+        assert!(
+            object.begin_move(&Pin::of_new(object)) && matches!(poll(&[0, POLLED], false), Straight::Ours)
+        );
         assert_eq!(object.in_flight.load(Ordering::SeqCst), 0);
         assert!(fd_table::entry(POLLED).is_some());
         fd_table::remove(POLLED);

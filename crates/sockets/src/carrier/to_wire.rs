@@ -13,7 +13,7 @@ use crate::counts;
 use crate::family::FAMILY;
 use crate::keeper;
 use crate::lane::{Inner, Lane, Tx};
-use crate::object::{Kind, Object};
+use crate::object::{Kind, Object, Pin};
 use crate::offload;
 use crate::runtime::Runtime;
 use crate::tcp;
@@ -51,15 +51,11 @@ impl From<i32> for Refusal {
     }
 }
 
-/// Moves the connection behind `fd`, which the caller made [`Kind::Moving`]: no call is under way on it. In case of a
-/// refusal it is as it was, and the caller's to make [`Kind::Carried`] again. `opens`: the interface, too, if it must
-/// be.
-pub(crate) fn to_wire(
-    runtime: &'static Runtime,
-    object: &'static Object,
-    fd: c_int,
-    opens: bool,
-) -> Result<(), Refusal> {
+/// Moves the connection behind `fd`, which the caller pinned and made [`Kind::Moving`]: no call is under way on it. In
+/// case of a refusal it is as it was, and the caller's to make [`Kind::Carried`] again. `opens`: the interface, too, if
+/// it must be.
+pub(crate) fn to_wire(runtime: &'static Runtime, pin: &Pin, fd: c_int, opens: bool) -> Result<(), Refusal> {
+    let object = pin.object();
     let plain = Refusal::Never(Verdict::NotIpv4);
     let local = address::of_shadow(&runtime.os, fd).map_err(|_| plain)?;
     let remote = address::peer_of_shadow(&runtime.os, fd).ok_or(plain)?;
@@ -87,17 +83,21 @@ pub(crate) fn to_wire(
     let result = begin(runtime, object, fd, inner, (local, remote));
     let mut left = None;
     match &result {
-        Ok((id, options)) => {
+        Ok(Begun { id, options, is_whole }) => {
             let mut control = object.control.lock();
             control.local = Some(local);
             control.remote = Some(remote);
             control.tcp = Some(Box::new(options.clone()));
             control.flows = vec![(0, flow)];
-            object.add_leg(lane, *id);
+            object.add_leg(pin, lane, *id);
             drop(control);
             counts::named(object.counts(), local, Some(remote));
             object.receive_low_water.store(options.receive_low_water, Ordering::Relaxed);
             object.set_kind(Kind::Stream);
+            if !is_whole {
+                // Neither end may go on as if it were.
+                inner.stack.tcp_reset(Instant(now), *id, &mut Tx(&mut inner.device));
+            }
             inner.flush(Instant(now));
             inner.deliver_events(now);
         }
@@ -118,6 +118,14 @@ pub(crate) fn to_wire(
     result.map(|_| ())
 }
 
+/// A connection that an engine has.
+struct Begun {
+    id: SocketId,
+    options: Options,
+    /// False: something came to the kernel meanwhile that nobody has.
+    is_whole: bool,
+}
+
 /// The flow is steered to the lane: reads the connection out and has the engine go on with it. What was inside the
 /// kernel when the entry came, on its way to the socket, has the time that it takes to look at the options.
 fn begin(
@@ -126,13 +134,14 @@ fn begin(
     fd: c_int,
     inner: &mut Inner,
     (local, remote): (SocketAddrV4, SocketAddrV4),
-) -> Result<(SocketId, Options), Refusal> {
+) -> Result<Begun, Refusal> {
     refuse_what_only_the_kernel_can(fd)?;
     let options = read_out::options(fd, &runtime.tcp_settings().options)?;
     epoll::take_from_kernel(&runtime.os, object);
     moves::moved(object);
     let accepted = object.control.lock().accepted;
-    let mut connection = Deaf::make(fd).and_then(|_deaf| take_out(fd, local, remote, accepted))?;
+    let (mut connection, is_whole) =
+        Deaf::make(fd).and_then(|_deaf| take_out(fd, local, remote, accepted))?;
     let is_of = |end: u32| (end.wrapping_sub(connection.send_seq) as i32) > 0;
     {
         let control = object.control.lock();
@@ -146,10 +155,14 @@ fn begin(
     let begun =
         inner.stack.tcp_take_over(now, &connection, &options, object.token(), &mut Tx(&mut inner.device));
     match begun {
-        Ok(id) => Ok((id, options)),
+        Ok(id) => Ok(Begun { id, options, is_whole }),
         Err(_) => {
             // Nothing was said to the peer yet.
             tcp::put_back(runtime, inner, object, fd, &connection);
+            if !is_whole {
+                // To the kernel, that is a reset for both ends.
+                let _ = connect(fd, &NOWHERE);
+            }
             Err(Refusal::Later(Verdict::EngineFull))
         }
     }
@@ -216,26 +229,30 @@ impl Drop for Deaf {
     }
 }
 
+/// AF_UNSPEC.
+const NOWHERE: libc::sockaddr = libc::sockaddr { sa_family: libc::AF_UNSPEC as u16, sa_data: [0; 14] };
+
 /// Reads the connection out and has the kernel's socket forget it: it is unconnected then, and keeps its port if it was
-/// not a listener's. In case of an error it is as it was.
+/// not a listener's. In case of an error it is as it was. False: something came meanwhile, and is lost.
 fn take_out(
     fd: c_int,
     local: SocketAddrV4,
     remote: SocketAddrV4,
     accepted: bool,
-) -> Result<Handover, Refusal> {
+) -> Result<(Handover, bool), Refusal> {
     let reuse = option(fd, SOL_SOCKET, libc::SO_REUSEADDR, 0 as c_int)?;
     keeper::set_repair(fd, 1)?;
     let found = read_out::read_out(fd, local, remote).and_then(|connection| {
-        connect(fd, &libc::sockaddr { sa_family: libc::AF_UNSPEC as u16, sa_data: [0; 14] })?;
-        if read_out::received(fd) != Ok(connection.receive_next()) {
-            logger::error!("fd {fd}: data came while the connection moved, and is lost: it ends");
+        connect(fd, &NOWHERE)?;
+        let is_whole = read_out::received(fd) == Ok(connection.receive_next());
+        if !is_whole {
+            logger::error!("fd {fd}: data came while the connection moved, and is lost: it is reset");
         }
         if !accepted {
             // In repair mode a port is given that others of this host's connections share.
             let _ = address::bind(fd, local);
         }
-        Ok(connection)
+        Ok((connection, is_whole))
     });
     let _ = keeper::set_repair(fd, TCP_REPAIR_OFF_NO_WP);
     let _ = set_option(fd, SOL_SOCKET, libc::SO_REUSEADDR, &reuse);

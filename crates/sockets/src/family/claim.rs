@@ -20,24 +20,68 @@ use sys::Fd;
 /// A child, or several generations, and what they may claim.
 pub(super) struct Channel {
     pub(super) fd: Fd,
-    pub(super) objects: Vec<Claimable>,
+    pub(super) objects: Claimables,
 }
 
 /// A socket that children may claim, as long as the object is that socket: who leaves a UDP socket to the kernel says
 /// nothing here.
 #[derive(Clone, Copy)]
-pub(super) struct Claimable {
+struct Claimable {
     object: &'static Object,
     generation: u32,
+    is_taken: bool,
 }
 
 impl Claimable {
-    pub(super) fn of(object: &'static Object) -> Claimable {
-        Claimable { object, generation: object.generation.load(Ordering::SeqCst) }
+    fn of(object: &'static Object) -> Claimable {
+        Claimable { object, generation: object.generation.load(Ordering::SeqCst), is_taken: false }
+    }
+
+    fn token(&self) -> u64 {
+        self.object.token()
     }
 
     fn object(self) -> Option<&'static Object> {
-        (self.object.generation.load(Ordering::SeqCst) == self.generation).then_some(self.object)
+        let is_same = self.object.generation.load(Ordering::SeqCst) == self.generation;
+        (is_same && !self.is_taken).then_some(self.object)
+    }
+}
+
+/// What a fork gave to a child, in the order of their tokens: a server may have very many, and each is asked for, or
+/// declined, by a message.
+pub(super) struct Claimables {
+    sorted: Vec<Claimable>,
+    /// Those that were not taken.
+    left: usize,
+}
+
+impl Claimables {
+    /// Each of them once, also one that several descriptors name.
+    pub(super) fn new(objects: impl Iterator<Item = &'static Object>) -> Claimables {
+        let mut sorted: Vec<_> = objects.map(Claimable::of).collect();
+        sorted.sort_unstable_by_key(Claimable::token);
+        sorted.dedup_by_key(|one| one.token());
+        let left = sorted.len();
+        Claimables { sorted, left }
+    }
+
+    pub(super) fn is_empty(&self) -> bool {
+        self.left == 0
+    }
+
+    pub(super) fn each(&self, visit: impl FnMut(&'static Object)) {
+        self.sorted.iter().filter_map(|one| one.object()).for_each(visit);
+    }
+
+    /// Takes the one with this token out, if it is there and that socket still.
+    fn take(&mut self, token: u64) -> Option<&'static Object> {
+        let at = self.sorted.binary_search_by_key(&token, Claimable::token).ok()?;
+        let one = &mut self.sorted[at];
+        let object = one.object();
+        if !core::mem::replace(&mut one.is_taken, true) {
+            self.left -= 1;
+        }
+        object
     }
 }
 
@@ -167,9 +211,7 @@ impl State {
                 Told::Claimed(object, far) => self.claimed(runtime, object, &far),
                 Told::Gone => {
                     let objects = self.channels.swap_remove(at).objects;
-                    for object in objects.into_iter().filter_map(Claimable::object) {
-                        self.release(runtime, object);
-                    }
+                    objects.each(|object| self.release(runtime, object));
                 }
             }
         }
@@ -197,16 +239,15 @@ impl State {
             self.is_everybodys(object);
             return true;
         }
-        let kept = self.kept.iter().position(|(kept, _)| core::ptr::eq(*kept, object));
+        let kept = self.kept.get(&object.token());
         let fd = match kept {
-            Some(at) => self.kept[at].1.as_ref().map_or(-1, Fd::raw),
+            Some(shadow) => shadow.as_ref().map_or(-1, Fd::raw),
             None => object.fd.load(Ordering::Relaxed),
         };
         let Some(moved) = tcp::to_kernel(runtime, object, fd, why) else { return false };
         self.moved.push((sys::clock::now() + UNDER_WAY_NS, moved));
         self.is_everybodys(object);
-        if let Some(at) = kept {
-            self.kept.swap_remove(at);
+        if self.kept.remove(&object.token()).is_some() {
             object.release();
         }
         true
@@ -217,7 +258,7 @@ impl State {
         // A thread that is closing it waits for our lock before it looks at this again.
         object.holders.store(0, Ordering::Release);
         for channel in &mut self.channels {
-            channel.objects.retain(|known| !core::ptr::eq(known.object, object));
+            let _ = channel.objects.take(object.token());
         }
     }
 
@@ -238,8 +279,9 @@ impl State {
 
     /// This process ends: what its children may still use goes to the kernel.
     pub(super) fn leave_to_children(&mut self, runtime: &'static Runtime) {
-        let held: Vec<_> = self.channels.iter().flat_map(|channel| channel.objects.iter().copied()).collect();
-        for object in held.into_iter().filter_map(Claimable::object) {
+        let mut held = Vec::new();
+        self.channels.iter().for_each(|channel| channel.objects.each(|object| held.push(object)));
+        for object in held {
             // (Of several children the first one's did it.)
             if object.leg().is_some() {
                 self.move_to_kernel(runtime, object, Why::Inherited);
@@ -259,8 +301,7 @@ impl Channel {
                 return Told::Gone;
             }
             let token = u64::from_ne_bytes(token);
-            let known = self.objects.iter().position(|known| known.object.token() == token);
-            let Some(object) = known.and_then(|at| self.objects.swap_remove(at).object()) else { continue };
+            let Some(object) = self.objects.take(token) else { continue };
             return match descriptors.pop() {
                 Some(far) => Told::Claimed(object, far),
                 None => Told::Declined(object),
@@ -321,13 +362,18 @@ mod tests {
     fn what_is_another_socket_by_now_is_not_claimed_by_its_old_name() {
         let object = Object::new(Kind::Udp, 900_020, false);
         let (fd, child) = sys::socket::pair(libc::SOCK_SEQPACKET).unwrap();
-        let mut channel = Channel { fd, objects: vec![Claimable::of(object)] };
+        let other = Object::new(Kind::Udp, 900_021, false);
+        let mut channel = Channel { fd, objects: Claimables::new([object, other, object].into_iter()) };
+        assert_eq!(channel.objects.left, 2, "one has two descriptors");
         let declines = || sys::socket::send(child.raw(), &object.token().to_ne_bytes(), libc::MSG_DONTWAIT);
         declines().unwrap();
         assert!(matches!(channel.hear(), Told::Declined(known) if core::ptr::eq(known, object)));
-        channel.objects = vec![Claimable::of(object)];
+        declines().unwrap();
+        assert!(matches!(channel.hear(), Told::Nothing), "it was declined");
+        channel.objects = Claimables::new([object].into_iter());
         object.release();
         declines().unwrap();
         assert!(matches!(channel.hear(), Told::Nothing) && channel.objects.is_empty());
+        other.release();
     }
 }

@@ -19,15 +19,16 @@ use crate::answer::Why;
 use crate::background::BACKGROUND;
 use crate::fd_table;
 use crate::locks::Rank;
-use crate::object::{Kind, Object};
+use crate::object::{Kind, Object, Pin};
 use crate::runtime::Runtime;
 use crate::tcp::{self, Moved};
 use crate::turn::await_under_way;
 use crate::udp_legs;
 pub(crate) use claim::Patience;
-use claim::{Channel, Claimable};
+use claim::{Channel, Claimables};
 use core::sync::atomic::{AtomicBool, Ordering};
 use libc::c_int;
+use std::collections::BTreeMap;
 use sys::Fd;
 use sys::poll::pollfd;
 
@@ -53,8 +54,9 @@ pub(crate) struct State {
     /// Made before a fork: our end, and the child's.
     pending: Option<(Channel, Fd)>,
     channels: Vec<Channel>,
-    /// Connections that this process closed and a child may use, with their shadows, which keep their ports reserved.
-    kept: Vec<(&'static Object, Option<Fd>)>,
+    /// Connections that this process closed and a child may use, by their tokens, with their shadows, which keep their
+    /// ports reserved.
+    kept: BTreeMap<u64, Option<Fd>>,
     /// Connections that moved into the kernel, until when the engine may still be given packets of theirs.
     moved: Vec<(u64, Moved)>,
     leaving: Vec<listeners::Leaving>,
@@ -67,7 +69,7 @@ impl State {
         State {
             pending: None,
             channels: Vec::new(),
-            kept: Vec::new(),
+            kept: BTreeMap::new(),
             moved: Vec::new(),
             leaving: Vec::new(),
             lending: None,
@@ -108,14 +110,10 @@ impl Family {
     /// something of this process.
     pub(crate) fn fork_begins(&self, state: &mut State, lends: bool) {
         self.is_shared.store(true, Ordering::Relaxed);
-        let mut objects: Vec<&'static Object> = Vec::new();
-        for fd in 0..fd_table::end() {
-            let Some(object) = fd_table::socket(fd).filter(|object| is_in_engine(object)) else { continue };
-            object.shadow_changed.store(true, Ordering::Relaxed);
-            if !objects.iter().any(|known| core::ptr::eq(*known, object)) {
-                objects.push(object);
-            }
-        }
+        let in_engine =
+            (0..fd_table::end()).filter_map(fd_table::socket).filter(|object| is_in_engine(object));
+        let objects = Claimables::new(in_engine);
+        objects.each(|object| object.shadow_changed.store(true, Ordering::Relaxed));
         state.pending = None;
         if lends {
             state.lend();
@@ -124,10 +122,7 @@ impl Family {
             return;
         }
         let Ok((ours, theirs)) = sys::socket::pair(libc::SOCK_SEQPACKET) else { return };
-        for object in &objects {
-            object.holders.fetch_add(1, Ordering::AcqRel);
-        }
-        let objects = objects.into_iter().map(Claimable::of).collect();
+        objects.each(|object| _ = object.holders.fetch_add(1, Ordering::AcqRel));
         state.pending = Some((Channel { fd: ours, objects }, theirs));
     }
 
@@ -180,18 +175,20 @@ impl Family {
             state.is_everybodys(object);
             return false;
         }
-        state.kept.push((object, Fd::duplicate_of(fd).ok()));
+        state.kept.insert(object.token(), Fd::duplicate_of(fd).ok());
         true
     }
 
     /// Moves a connection into the kernel. False: it cannot be.
     pub(crate) fn to_kernel(&self, runtime: &'static Runtime, object: &'static Object, why: Why) -> bool {
+        let Some(_pin) = Pin::known(object) else { return false };
         self.busy.store(true, Ordering::Release);
         self.state.lock().move_to_kernel(runtime, object, why)
     }
 
     /// Moves a connection into the kernel, from where it may come back. False: it cannot be moved.
     pub(crate) fn to_carried(&self, runtime: &'static Runtime, object: &'static Object, fd: i32) -> bool {
+        let Some(_pin) = Pin::by(object, fd) else { return false };
         self.busy.store(true, Ordering::Release);
         self.state.lock().carry(runtime, object, fd)
     }
@@ -270,8 +267,7 @@ impl State {
         if object.holders.fetch_sub(1, Ordering::AcqRel) != 1 {
             return;
         }
-        let Some(at) = self.kept.iter().position(|(kept, _)| core::ptr::eq(*kept, object)) else { return };
-        let (_, shadow) = self.kept.swap_remove(at);
+        let Some(shadow) = self.kept.remove(&object.token()) else { return };
         tcp::close(runtime, object, shadow.as_ref().map_or(-1, Fd::raw));
         object.release();
     }

@@ -15,7 +15,7 @@ use crate::describe;
 use crate::fd_table;
 use crate::object::price::{self, Role};
 use crate::object::room::{COUNT, Inner, Room, Way, one_less};
-use crate::object::{Kind, Object};
+use crate::object::{Kind, Object, Pin};
 use crate::object::{holders, in_flight};
 use crate::runtime::Runtime;
 use crate::wait::LOOK_NS;
@@ -210,9 +210,10 @@ fn look(runtime: &'static Runtime, object: &'static Object, fd: c_int, room: &'s
             || object.price.load(Ordering::SeqCst) == u32::MAX
             || kept::keeps(object) && kept::still_keeps(object, fd)
     };
-    if !is_due || stays() || !holders::is_alone(object) || !object.begin_move() {
+    if !is_due || stays() || !holders::is_alone(object) {
         return;
     }
+    let Some(pin) = Pin::by(object, fd).filter(|pin| object.begin_move(pin)) else { return };
     let mut became = Kind::Carried;
     if object.in_flight.load(Ordering::SeqCst) == 0 && FORKS.load(Ordering::SeqCst) == 0 {
         let mut inner = room.inner.lock();
@@ -228,6 +229,7 @@ fn look(runtime: &'static Runtime, object: &'static Object, fd: c_int, room: &'s
         }
     }
     object.set_kind(became);
+    drop(pin);
     if became == Kind::Memory {
         describe::in_memory(object);
         logger::debug!("fd {fd}: meets its peer, to go on through memory");

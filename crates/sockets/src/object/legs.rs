@@ -1,7 +1,7 @@
 //! The legs of a socket: engine sockets, one for each lane that it stands on. The first is in the object, since most
 //! sockets have no other.
 
-use super::{IS, Object, WAS};
+use super::{IS, Object, Pin, WAS};
 use crate::counts;
 use crate::lane::{Inner, Lane};
 use core::sync::atomic::{AtomicPtr, AtomicU64, Ordering};
@@ -87,8 +87,9 @@ impl Object {
         self.legs().map(|(own, _)| own).find(|own| own.link == lane.link).unwrap_or(lane)
     }
 
-    /// Adds a leg and returns its index; `None` if there are too many. Callers hold `control`.
-    pub(crate) fn add_leg(&self, lane: &'static Lane, id: SocketId) -> Option<u8> {
+    /// Adds a leg and returns its index; `None` if there are too many. Callers hold `control`, and a pin: a socket that
+    /// ended meanwhile would be another's by then.
+    pub(crate) fn add_leg(&self, _: &Pin, lane: &'static Lane, id: SocketId) -> Option<u8> {
         let count = self.leg_count.load(Ordering::Relaxed);
         let leg = self.room_for_leg(count as usize)?;
         leg.id.store(id.to_bits(), Ordering::Relaxed);

@@ -7,7 +7,7 @@ use crate::errno::fail;
 use crate::fd_table;
 use crate::lane::Lane;
 use crate::object::in_flight::InFlight;
-use crate::object::{Inherited, Kind, Object};
+use crate::object::{Inherited, Kind, Object, Pin};
 use crate::offload;
 use crate::runtime::Runtime;
 use crate::wait::LOOK_NS;
@@ -150,7 +150,7 @@ fn take(
         control.inherited = inherited;
         control.linger = linger;
         control.tcp = options;
-        object.add_leg(lane, child);
+        object.add_leg(&Pin::of_new(object), lane, child);
     }
     for (mine, theirs) in
         [(&object.receive_timeout, &listener.receive_timeout), (&object.send_timeout, &listener.send_timeout)]

@@ -7,7 +7,7 @@ use crate::address::{self, Given, Named};
 use crate::answer::{Answer, Stop, Why};
 use crate::errno::fail;
 use crate::lane::{Lane, Tx};
-use crate::object::{Kind, Object};
+use crate::object::{Kind, Object, Pin};
 use crate::offload;
 use crate::runtime::Runtime;
 use crate::wait::block::{self, Stopped, Wait};
@@ -56,7 +56,10 @@ pub(crate) fn connect(
     if !port::is_free(runtime, lane, local, remote) {
         return fail(libc::EADDRNOTAVAIL);
     }
-    begin(runtime, object, lane, local, remote)?;
+    {
+        let Some(pin) = Pin::by(object, fd) else { return Err(Stop::Kernel(Why::NotOurs)) };
+        begin(runtime, &pin, lane, local, remote)?;
+    }
     if object.nonblocking.load(Ordering::Relaxed) {
         object.control.lock().connecting = true;
         return fail(libc::EINPROGRESS);
@@ -199,11 +202,12 @@ fn set_no_port(runtime: &Runtime, fd: c_int, on: c_int) {
 /// Steers the flow first, so that the answer to the SYN is not lost, then sends the SYN.
 fn begin(
     runtime: &'static Runtime,
-    object: &'static Object,
+    pin: &Pin,
     lane: &'static Lane,
     local: SocketAddrV4,
     remote: SocketAddrV4,
 ) -> Answer<()> {
+    let object = pin.object();
     if let Err(why) = offload::steer(object, lane, 0, libc::IPPROTO_TCP as u8, local, Some(remote)) {
         return offload::fall_back(runtime, object, why, "TCP connect");
     }
@@ -234,7 +238,7 @@ fn begin(
     {
         let mut control = object.control.lock();
         control.remote = Some(remote);
-        object.add_leg(lane, id);
+        object.add_leg(pin, lane, id);
     }
     object.set_kind(Kind::Stream);
     lane.turn(now);

@@ -4,7 +4,7 @@ use super::options;
 use crate::address;
 use crate::answer::{Answer, Stop, Why};
 use crate::lane::Lane;
-use crate::object::{Kind, Object, Queue};
+use crate::object::{Kind, Object, Pin, Queue};
 use crate::offload;
 use crate::runtime::Runtime;
 use crate::wait::moves;
@@ -29,15 +29,16 @@ pub(crate) fn listen(
         }
         return Ok(0);
     }
+    let Some(pin) = Pin::by(object, fd) else { return Err(Stop::Kernel(Why::NotOurs)) };
     let bound = address::of_shadow(&runtime.os, fd)?;
-    let early = (bound.port() != 0).then(|| stand(runtime, object, bound, queue));
+    let early = (bound.port() != 0).then(|| stand(runtime, &pin, bound, queue));
     if let Err(refused) = kernel_listen(runtime, fd, backlog) {
         super::detach(object);
         return Err(refused);
     }
     let stood = match early {
         Some(stood) => stood,
-        None => stand(runtime, object, address::of_shadow(&runtime.os, fd)?, queue),
+        None => stand(runtime, &pin, address::of_shadow(&runtime.os, fd)?, queue),
     };
     match stood {
         Ok(()) => {
@@ -62,16 +63,12 @@ fn kernel_listen(runtime: &'static Runtime, fd: c_int, backlog: c_int) -> Answer
 }
 
 /// A listener in the engine of every lane that `local` concerns, steered.
-fn stand(
-    runtime: &'static Runtime,
-    object: &'static Object,
-    local: SocketAddrV4,
-    queue: u32,
-) -> Result<(), Why> {
+fn stand(runtime: &'static Runtime, pin: &Pin, local: SocketAddrV4, queue: u32) -> Result<(), Why> {
+    let object = pin.object();
     object.control.lock().local = Some(local);
     offload::allowed(runtime, Role::TcpServer, Some(local), None)?;
     let lanes = offload::lanes_of(runtime, object, *local.ip())?;
-    lanes.into_iter().try_for_each(|lane| leg(runtime, object, lane, local, queue))
+    lanes.into_iter().try_for_each(|lane| leg(runtime, pin, lane, local, queue))
 }
 
 /// The backlog as Linux understands it: negative is the largest, and somaxconn bounds it.
@@ -85,17 +82,18 @@ fn queue_length(backlog: c_int) -> u32 {
 
 fn leg(
     runtime: &'static Runtime,
-    object: &'static Object,
+    pin: &Pin,
     lane: &'static Lane,
     local: SocketAddrV4,
     queue: u32,
 ) -> Result<(), Why> {
+    let object = pin.object();
     let options = options(runtime, object);
     let listening = lane.lock().stack.tcp_listen(local, queue, &options, object.token());
     let id = listening.map_err(|_| Why::EngineFull)?;
     let index = {
         let _control = object.control.lock();
-        object.add_leg(lane, id)
+        object.add_leg(pin, lane, id)
     };
     let Some(index) = index else {
         super::close::abort(lane, id);

@@ -73,9 +73,8 @@ pub(crate) fn put_back(runtime: &Runtime, inner: &Inner, object: &Object, fd: c_
 fn take_out(runtime: &Runtime, object: &'static Object, fd: c_int, becomes: Kind) -> Option<Moved> {
     // Also where it fails: what was tried on the shadow stays with this connection.
     object.shadow_changed.store(true, Ordering::Relaxed);
-    let (lane, id) = object.leg()?;
+    let (lane, mut guard, id) = object.engine()?;
     let now = sys::clock::now();
-    let mut guard = lane.lock();
     let inner = &mut *guard;
     inner.turn(now);
     if becomes == Kind::Carried && inner.stack.tcp_has_urgent(id) {

@@ -15,8 +15,8 @@ use crate::address::{self, Given, Named};
 use crate::answer::{Answer, Stop, Why};
 use crate::carrier as late;
 use crate::errno::fail;
-use crate::object::Object;
 use crate::object::in_flight::InFlight;
+use crate::object::{Object, Pin};
 use crate::runtime::Runtime;
 use crate::udp_legs::{
     detach, multicast, pending_error, stand, stand_again, stand_connected, waits_in_kernel,
@@ -34,6 +34,7 @@ pub(crate) fn bind(
     fd: c_int,
     given: &Given,
 ) -> Answer<c_int> {
+    let Some(pin) = Pin::by(object, fd) else { return Err(Stop::Kernel(Why::NotOurs)) };
     let _alone = InFlight::changes(object);
     runtime.os.bind_given(fd, given).map_err(Stop::Errno)?;
     let local = address::of_shadow(&runtime.os, fd)?;
@@ -44,11 +45,11 @@ pub(crate) fn bind(
     }
     if local.ip().is_multicast() {
         // Stands where it joins.
-        multicast::refresh(runtime, object);
+        multicast::refresh(runtime, &pin);
         multicast::hears_by_kernel(runtime, local);
         return Ok(0);
     }
-    done(stand(runtime, object, local, "UDP bind"))
+    done(stand(runtime, &pin, local, "UDP bind"))
 }
 
 /// connect(2), AF_UNSPEC included.
@@ -59,6 +60,7 @@ pub(crate) fn connect(
     given: &Given,
 ) -> Answer<c_int> {
     let named = given.named;
+    let Some(pin) = Pin::by(object, fd) else { return Err(Stop::Kernel(Why::NotOurs)) };
     let _alone = InFlight::changes(object);
     // As in the kernel, an error that nobody has taken stays, and so does what waits, from whomever it came.
     let error = pending_error(object);
@@ -69,7 +71,7 @@ pub(crate) fn connect(
     }
     if let Err(errno) = runtime.os.connect_given(fd, given) {
         if stood {
-            stand_again(runtime, object, error);
+            stand_again(runtime, &pin, error);
         }
         return fail(errno);
     }
@@ -87,7 +89,7 @@ pub(crate) fn connect(
                 }
                 return Ok(0);
             }
-            done(stand_connected(runtime, object, local, remote, error))
+            done(stand_connected(runtime, &pin, local, remote, error))
         }
         _ => {
             object.control.lock().remote = None;
@@ -101,7 +103,7 @@ pub(crate) fn connect(
                 moves::changed(&runtime.os, object);
                 return Ok(0);
             }
-            done(stand(runtime, object, local, "UDP disconnect"))
+            done(stand(runtime, &pin, local, "UDP disconnect"))
         }
     }
 }
@@ -115,7 +117,7 @@ fn done(answer: Answer<()>) -> Answer<c_int> {
 }
 
 /// An unbound socket sends for the first time: the kernel gives it a port, and it stands on every lane for answers.
-fn autobind(runtime: &'static Runtime, object: &'static Object, fd: c_int) -> Answer<()> {
+fn autobind(runtime: &'static Runtime, pin: &Pin, fd: c_int) -> Answer<()> {
     // A send that the kernel refused has bound it already, or another thread meanwhile: that port is the socket's.
     let _ = runtime.os.bind_to(fd, SocketAddrV4::new(Ipv4Addr::UNSPECIFIED, 0));
     let local = address::of_shadow(&runtime.os, fd)?;
@@ -123,8 +125,8 @@ fn autobind(runtime: &'static Runtime, object: &'static Object, fd: c_int) -> An
         // No port left: the kernel's own send tells.
         return Err(Stop::Kernel(Why::NotOurs));
     }
-    object.control.lock().local = Some(local);
-    stand(runtime, object, local, "UDP send")
+    pin.object().control.lock().local = Some(local);
+    stand(runtime, pin, local, "UDP send")
 }
 
 /// shutdown(2): the kernel judges whether the socket is connected; receives and sends end here too.

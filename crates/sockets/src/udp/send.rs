@@ -9,8 +9,8 @@ use crate::errno::fail;
 use crate::fd_table;
 use crate::lane::{Inner, Lane, Tx};
 use crate::message::Buffers;
-use crate::object::Object;
 use crate::object::in_flight::InFlight;
+use crate::object::{Object, Pin};
 use crate::offload;
 use crate::runtime::Runtime;
 use crate::spin::Budget;
@@ -88,10 +88,11 @@ pub(crate) fn send(
 /// kernel has none either, and is the kernel's to send for.
 #[cold]
 fn gets_legs(runtime: &'static Runtime, object: &'static Object, fd: c_int) -> Answer<()> {
+    let Some(pin) = Pin::by(object, fd) else { return Err(Stop::Kernel(Why::NotOurs)) };
     let _alone = InFlight::changes(object);
     match object.leg() {
         None if carrier::waits(object) || !fd_table::names(fd, object) => Err(Stop::Kernel(Why::NotOurs)),
-        None => autobind(runtime, object, fd),
+        None => autobind(runtime, &pin, fd),
         Some(_) => Ok(()),
     }
 }

@@ -8,8 +8,8 @@ use crate::answer::{Answer, Why};
 use crate::background::BACKGROUND;
 use crate::errno::fail;
 use crate::lane::Lane;
-use crate::object::Object;
 use crate::object::ancillary::SHARES;
+use crate::object::{Object, Pin};
 use crate::offload;
 use crate::runtime::Runtime;
 use crate::wait::moves;
@@ -35,22 +35,19 @@ pub(crate) fn pending_error(object: &Object) -> Option<stack::SocketError> {
 }
 
 /// A socket that left its lanes has some again.
-pub(crate) fn stand_again(
-    runtime: &'static Runtime,
-    object: &'static Object,
-    error: Option<stack::SocketError>,
-) {
+pub(crate) fn stand_again(runtime: &'static Runtime, pin: &Pin, error: Option<stack::SocketError>) {
+    let object = pin.object();
     let (local, remote) = {
         let control = object.control.lock();
         (control.local, control.remote)
     };
     let _ = match (local, remote) {
-        (Some(local), Some(remote)) => stand_connected(runtime, object, local, remote, error),
+        (Some(local), Some(remote)) => stand_connected(runtime, pin, local, remote, error),
         (Some(local), None) if local.ip().is_multicast() => {
-            multicast::refresh(runtime, object);
+            multicast::refresh(runtime, pin);
             Ok(())
         }
-        (Some(local), None) => stand(runtime, object, local, "UDP socket"),
+        (Some(local), None) => stand(runtime, pin, local, "UDP socket"),
         (None, _) => Ok(()),
     };
 }
@@ -58,16 +55,17 @@ pub(crate) fn stand_again(
 /// Gives a connected socket its leg.
 pub(crate) fn stand_connected(
     runtime: &'static Runtime,
-    object: &'static Object,
+    pin: &Pin,
     local: SocketAddrV4,
     remote: SocketAddrV4,
     error: Option<stack::SocketError>,
 ) -> Answer<()> {
+    let object = pin.object();
     let decided = offload::allowed(runtime, Role::UdpConnect, Some(local), Some(remote))
         .and_then(|()| way_to(runtime, object, *remote.ip()));
     let stood = decided.and_then(|(first, _)| {
         let lane = lane_of_caller(runtime, object, first, local);
-        leg(runtime, object, lane, local, Some(remote))
+        leg(runtime, pin, lane, local, Some(remote))
     });
     match stood {
         Ok(()) => {
@@ -87,21 +85,22 @@ pub(crate) fn stand_connected(
 /// A socket that the kernel carries gets its legs; the interfaces are open. False: it is left to the kernel.
 pub(crate) fn stand_late(
     runtime: &'static Runtime,
-    object: &'static Object,
+    pin: &Pin,
     local: SocketAddrV4,
     remote: Option<SocketAddrV4>,
 ) -> bool {
+    let object = pin.object();
     waits_in_kernel(object);
     match remote {
-        Some(remote) => stand_connected(runtime, object, local, remote, None).is_ok(),
+        Some(remote) => stand_connected(runtime, pin, local, remote, None).is_ok(),
         None if local.ip().is_multicast() => {
             object.price.store(u32::MAX, Ordering::Relaxed);
-            multicast::refresh(runtime, object);
+            multicast::refresh(runtime, pin);
             true
         }
         None => {
             object.price.store(u32::MAX, Ordering::Relaxed);
-            stand(runtime, object, local, "UDP socket").is_ok()
+            stand(runtime, pin, local, "UDP socket").is_ok()
         }
     }
 }
@@ -115,24 +114,20 @@ pub(crate) fn waits_in_kernel(object: &Object) {
 const SHADOW_FIRST_NS: u64 = 1_000_000;
 
 /// Gives a bound socket its legs.
-pub(crate) fn stand(
-    runtime: &'static Runtime,
-    object: &'static Object,
-    local: SocketAddrV4,
-    what: &str,
-) -> Answer<()> {
+pub(crate) fn stand(runtime: &'static Runtime, pin: &Pin, local: SocketAddrV4, what: &str) -> Answer<()> {
+    let object = pin.object();
     let lanes = offload::allowed(runtime, Role::UdpReceiver, Some(local), None)
         .and_then(|()| offload::lanes_of(runtime, object, *local.ip()));
     let stood = lanes.and_then(|lanes| {
         lanes.into_iter().try_for_each(|first| {
             let lane = lane_of_caller(runtime, object, first, local);
-            leg(runtime, object, lane, local, None)
+            leg(runtime, pin, lane, local, None)
         })
     });
     match stood {
         Ok(()) => {
             moves::changed(&runtime.os, object);
-            multicast::refresh(runtime, object);
+            multicast::refresh(runtime, pin);
             Ok(())
         }
         Err(why) => {
@@ -162,29 +157,32 @@ pub(crate) fn has_company(object: &Object) -> bool {
 }
 
 /// Others may be bound to its port from now on.
-pub(crate) fn gets_company(runtime: &'static Runtime, object: &'static Object) {
+pub(crate) fn gets_company(runtime: &'static Runtime, pin: &Pin) {
+    let object = pin.object();
     if object.legs().any(|(lane, _)| lane.number != 0) {
-        change_lanes(runtime, object);
+        change_lanes(runtime, pin);
     }
 }
 
 /// The socket gets legs anew, on the lanes of the calling thread, by way of the kernel: nothing is lost.
-pub(crate) fn change_lanes(runtime: &'static Runtime, object: &'static Object) {
+pub(crate) fn change_lanes(runtime: &'static Runtime, pin: &Pin) {
+    let object = pin.object();
     let error = pending_error(object);
     detach(object);
     waits_in_kernel(object);
-    stand_again(runtime, object, error);
+    stand_again(runtime, pin, error);
 }
 
 /// One leg: engine socket first, then the steering entry, so that nothing arrives for nobody.
 fn leg(
     runtime: &'static Runtime,
-    object: &'static Object,
+    pin: &Pin,
     lane: &'static Lane,
     local: SocketAddrV4,
     remote: Option<SocketAddrV4>,
 ) -> Result<(), Why> {
-    let (Some(index), id) = open_leg(runtime, object, lane, local)? else { return Ok(()) };
+    let object = pin.object();
+    let (Some(index), id) = open_leg(runtime, pin, lane, local)? else { return Ok(()) };
     if remote.is_some() {
         lane.lock().stack.udp_connect(id, local, remote);
     }
@@ -194,15 +192,16 @@ fn leg(
 /// A leg that hears nothing yet: its index, `None` if the object has too many.
 fn open_leg(
     runtime: &'static Runtime,
-    object: &'static Object,
+    pin: &Pin,
     lane: &'static Lane,
     local: SocketAddrV4,
 ) -> Result<(Option<u8>, stack::SocketId), Why> {
+    let object = pin.object();
     let options = options(runtime, object);
     let id = lane.lock().stack.udp_open(local, &options, object.token()).ok_or(Why::EngineFull)?;
     let index = {
         let _control = object.control.lock();
-        object.add_leg(lane, id)
+        object.add_leg(pin, lane, id)
     };
     match index {
         Some(_) => crate::filter::begin_on(object, lane, id),

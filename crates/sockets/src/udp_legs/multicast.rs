@@ -15,7 +15,8 @@ use crate::counts;
 use crate::fd_table;
 use crate::lane::Lane;
 use crate::message::word_of;
-use crate::object::{Control, Kind, Membership, Object};
+use crate::object::in_flight::InFlight;
+use crate::object::{Control, Kind, Membership, Object, Pin};
 use crate::offload;
 use crate::runtime::Runtime;
 use crate::wait::moves;
@@ -87,8 +88,13 @@ pub(crate) fn set(runtime: &'static Runtime, object: &'static Object, fd: c_int,
     ACTIVE.store(true, Ordering::Relaxed);
     // What others of this process send to the group may have to be heard here now.
     runtime.route_generation.fetch_add(1, Ordering::AcqRel);
-    // A feed handler joins hundreds, one by one.
-    look_again(runtime, object, &Bound::default(), |one| changed.is_none_or(|(group, _)| one.group == group));
+    let _alone = InFlight::changes(object);
+    if let Some(pin) = Pin::by(object, fd) {
+        // A feed handler joins hundreds, one by one.
+        look_again(runtime, &pin, &Bound::default(), |one| {
+            changed.is_none_or(|(group, _)| one.group == group)
+        });
+    }
 }
 
 /// Tells the statistics; and waits after a join as long as the user wants: switches take a while to learn of it.
@@ -246,24 +252,20 @@ pub(crate) fn hears_by_kernel(runtime: &'static Runtime, local: SocketAddrV4) {
             control.local.is_some_and(|other| other.port() == local.port())
                 && control.multicast.groups.iter().any(|one| one.steered && is_same(one))
         };
-        if hears {
-            look_again(runtime, object, &bound, is_same);
+        if hears && let Some(pin) = Pin::by(object, fd) {
+            look_again(runtime, &pin, &bound, is_same);
         }
     }
 }
 
 /// Takes over the groups of a socket that can be ours now, and gives back those that no longer can.
-pub(crate) fn refresh(runtime: &'static Runtime, object: &'static Object) {
-    look_again(runtime, object, &Bound::default(), |_| true);
+pub(crate) fn refresh(runtime: &'static Runtime, pin: &Pin) {
+    look_again(runtime, pin, &Bound::default(), |_| true);
 }
 
 /// The same with those groups that are `chosen`.
-fn look_again(
-    runtime: &'static Runtime,
-    object: &'static Object,
-    bound: &Bound,
-    chosen: impl Fn(&Membership) -> bool,
-) {
+fn look_again(runtime: &'static Runtime, pin: &Pin, bound: &Bound, chosen: impl Fn(&Membership) -> bool) {
+    let object = pin.object();
     if super::waits(object) {
         return;
     }
@@ -289,7 +291,7 @@ fn look_again(
             }
         };
         match may {
-            Some(lane) if !one.steered => take_over(runtime, object, lane, &one, local),
+            Some(lane) if !one.steered => take_over(runtime, pin, lane, &one, local),
             None if one.steered => give_back(object, &one),
             _ => {}
         }
@@ -311,11 +313,12 @@ fn decide(
 
 fn take_over(
     runtime: &'static Runtime,
-    object: &'static Object,
+    pin: &Pin,
     lane: &'static Lane,
     one: &Membership,
     local: SocketAddrV4,
 ) {
+    let object = pin.object();
     let mut lane = object.lane_beside(lane);
     if object.leg_on(lane).is_none() {
         // A socket bound to every address stands on every lane already; one bound to the group stands where it joined.
@@ -323,7 +326,7 @@ fn take_over(
             return;
         }
         lane = super::lane_of_caller(runtime, object, lane, local);
-        if super::open_leg(runtime, object, lane, local).is_err() {
+        if super::open_leg(runtime, pin, lane, local).is_err() {
             return;
         }
         moves::changed(&runtime.os, object);
@@ -458,7 +461,10 @@ fn recheck(runtime: &'static Runtime) {
         if object.fd.load(Ordering::Relaxed) != fd {
             continue;
         }
-        look_again(runtime, object, &bound, |_| true);
+        let Some(pin) = Pin::by(object, fd) else { continue };
+        // Who moves it looks again.
+        let Some(_alone) = InFlight::alone(object).filter(|_| object.kind() == Kind::Udp) else { continue };
+        look_again(runtime, &pin, &bound, |_| true);
         let to = object.control.lock().remote.filter(|to| to.ip().is_multicast());
         if let Some(to) = to
             && let Err(why) = way_out(runtime, object, *to.ip())

@@ -13,7 +13,8 @@
 use super::epoll::Set;
 use crate::closing;
 use crate::lane::Lane;
-use crate::object::Object;
+use crate::object::pin::PIN;
+use crate::object::{Object, Pin};
 use core::cell::{Cell, RefCell};
 use core::sync::atomic::Ordering;
 
@@ -46,17 +47,27 @@ impl Mark {
 
     fn take_back(self) {
         match self {
-            Mark::Uses(object) => {
-                let is_last = object.users.fetch_sub(1, Ordering::SeqCst) == 1;
-                if is_last && object.ending.swap(false, Ordering::SeqCst) {
-                    closing::end_deferred(object);
-                }
-            }
+            Mark::Uses(object) => used(object, 1),
             Mark::SleepsFor(object, eventfd) => object.watch.remove_sleeper(eventfd),
             Mark::Polls(set, eventfd) => set.remove_poller(eventfd),
             Mark::SleepsOn(lane) => drop(lane.sleepers.fetch_sub(1, Ordering::Relaxed)),
             Mark::SleepsIn(set) => set.awake(),
         }
+    }
+}
+
+/// A use of a socket is over; the last one ends what was closed, or left to the kernel, meanwhile.
+fn used(object: &'static Object, how: u32) {
+    let is_last = object.users.fetch_sub(how, Ordering::SeqCst) == how;
+    if is_last && object.ending.swap(false, Ordering::SeqCst) {
+        closing::end_deferred(object);
+    }
+}
+
+/// No lock may be held that the end of a socket takes.
+impl Drop for Pin {
+    fn drop(&mut self) {
+        used(self.object(), PIN);
     }
 }
 

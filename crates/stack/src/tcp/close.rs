@@ -59,6 +59,15 @@ impl<F: Frame> Stack<F> {
         self.with_tcp(now, id, out, |tcb, cx| tcb.close(cx, how));
     }
 
+    /// The connection cannot go on: the peer is reset, and the application told so once it has read what waits.
+    pub fn tcp_reset(&mut self, now: Instant, id: SocketId, out: &mut impl Outlet) {
+        let now = self.reach(now);
+        self.with_tcp(now, id, out, |tcb, cx| {
+            tcb.send_reset(cx);
+            tcb.finish(cx, Some(SocketError::Reset))
+        });
+    }
+
     /// Whether a closed id still has something to deliver: its FIN, or data before it, is not acknowledged. SO_LINGER
     /// waits for that (Linux's sk_stream_wait_close).
     pub fn tcp_delivers(&self, id: SocketId) -> bool {

@@ -221,3 +221,19 @@ fn what_was_lost_before_a_move_is_found_by_a_probe_though_queues_were_full_then(
     world.run(MS * 100);
     assert!(world.read_all(1, b) == bytes, "sent again within less than a retransmission timeout");
 }
+
+#[test]
+fn what_lost_something_on_its_way_is_reset_for_both_ends_behind_what_waits() {
+    let mut world = World::new();
+    let (a, b) = world.pair();
+    world.send(1, b, b"unread").unwrap();
+    world.run(MS);
+    let a = world.take_over(0, a);
+    let Host { stack, out, .. } = &mut world.hosts[0];
+    stack.tcp_reset(world.now, a, out);
+    world.run(MS);
+    assert_eq!(world.read_all(0, a), b"unread");
+    for (host, id) in [(0, a), (1, b)] {
+        assert_eq!(world.hosts[host].stack.take_error(id), Some(SocketError::Reset));
+    }
+}
