@@ -282,23 +282,40 @@ impl<F: Frame> Tcb<F> {
         room
     }
 
-    /// The window to tell: never less than was told, no silly increases (RFC 9293, 3.8.6.2.2; Linux's rules).
-    /// Moves `rcv_adv`.
+    /// The window to tell: never less than was told, no silly increases (RFC 9293, 3.8.6.2.2; Linux's rules). Where
+    /// the header cannot say what was told it says more, unless that would be beyond the buffer by a whole unit: then
+    /// it says less, and what was told still counts (RFC 7323, 2.4). Moves `rcv_adv`, which bounds what a peer can have
+    /// us keep: it goes ahead of the buffer's end by less than a unit.
     fn select_window(&mut self) -> u16 {
         let told = self.rcv_adv.distance_from(self.rcv_nxt).max(0) as u32;
         let told = if planted!(WindowShrinks) { 0 } else { told };
-        let window = self.window_on_offer().max(told);
-        let largest = 65_535 << self.rcv_wscale;
+        let free = self.free_to_receive();
         let unit = 1u32 << self.rcv_wscale;
-        let window = window.next_multiple_of(unit).min(largest);
-        self.rcv_adv = self.rcv_nxt + window;
+        let wanted = self.worth_offering(free).max(told);
+        let mut window = wanted.next_multiple_of(unit);
+        if window >= free.saturating_add(unit) {
+            window = wanted & !(unit - 1);
+        }
+        let window = window.min(65_535 << self.rcv_wscale);
+        let edge = self.rcv_nxt + window;
+        if edge.after(self.rcv_adv) {
+            self.rcv_adv = edge;
+        }
         (window >> self.rcv_wscale) as u16
     }
 
     /// Room for data that is worth telling.
     pub(crate) fn window_on_offer(&self) -> u32 {
+        self.worth_offering(self.free_to_receive())
+    }
+
+    fn free_to_receive(&self) -> u32 {
         let lent = self.seldom.as_ref().map_or(0, |seldom| seldom.lent);
-        let free = self.rx_capacity.saturating_sub(self.rx.len() as u32).saturating_sub(lent);
+        self.rx_capacity.saturating_sub(self.rx.len() as u32).saturating_sub(lent)
+    }
+
+    #[inline]
+    fn worth_offering(&self, free: u32) -> u32 {
         if free < self.rx_capacity / 2 && (free < self.rx_capacity / 16 || free < self.rcv_mss) {
             return 0;
         }
