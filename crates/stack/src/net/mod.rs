@@ -5,6 +5,7 @@
 //! held there as packets.
 
 mod cache;
+mod neighbours;
 mod paths;
 mod waiting;
 
@@ -16,7 +17,8 @@ use crate::{Config, Instant, Large, MacAddr, Outlet, Query, Request, SocketError
 use ahash::RandomState;
 use cache::Cache;
 use core::net::Ipv4Addr;
-use paths::{Neighbour, PathEntry};
+use neighbours::Neighbour;
+use paths::PathEntry;
 use siphasher::sip::SipHasher13;
 use std::collections::VecDeque;
 use waiting::Waiting;

@@ -1,7 +1,8 @@
-//! The path cache and the neighbour table, what waits in them, and path MTUs learned from ICMP.
+//! The path cache, what waits for its answers, and path MTUs learned from ICMP.
 
+use super::neighbours::NeighbourState;
 use super::{Hop, Net, Route, Sent};
-use crate::{Duration, Instant, MacAddr, Path, Query, Request, SocketError, SocketId};
+use crate::{Duration, Instant, Path, Query, Request, SocketError, SocketId};
 use core::hash::Hasher;
 use core::net::Ipv4Addr;
 use std::collections::VecDeque;
@@ -12,7 +13,7 @@ pub(super) struct PathEntry {
     state: PathState,
     next_hop: Ipv4Addr,
     /// Where the next hop's entry was last time.
-    hint: u32,
+    pub(super) hint: u32,
     /// What routing says, and what all limits together allow, bytes of IP packet.
     route_mtu: u32,
     mtu: u32,
@@ -24,7 +25,7 @@ pub(super) struct PathEntry {
     stale: bool,
     ident: u16,
     /// Whether the neighbour's entry has us in its list.
-    listed: bool,
+    pub(super) listed: bool,
     pub(super) pending: Option<Box<Pending>>,
 }
 
@@ -46,19 +47,6 @@ pub(super) struct Pending {
 pub(crate) struct Held {
     pub(crate) id: SocketId,
     pub(crate) packet: Vec<u8>,
-}
-
-/// One next hop.
-pub(super) struct Neighbour {
-    state: NeighbourState,
-    /// Destinations behind it that wait.
-    waiting: Vec<Query>,
-}
-
-enum NeighbourState {
-    Asked(Instant),
-    Known([u8; ethernet::HEADER_LEN]),
-    Failed(Instant),
 }
 
 /// By which way an answer goes to where a packet came from.
@@ -140,45 +128,6 @@ impl Net {
         let (next_hop, mtu, elsewhere) = (path.next_hop, path.mtu, path.elsewhere);
         let ether = self.neighbour(now, next_hop, at, route.query)?;
         Ok(Hop { ether, mtu, elsewhere, at })
-    }
-
-    fn neighbour(
-        &mut self,
-        now: Instant,
-        next_hop: Ipv4Addr,
-        at: u32,
-        query: Query,
-    ) -> Result<[u8; ethernet::HEADER_LEN], Sent> {
-        let found = match self.neighbours.find(next_hop, self.paths.at(at).hint) {
-            Some(found) => found,
-            None => {
-                let state = match known_mac(next_hop) {
-                    Some(mac) => NeighbourState::Known(ethernet::Header::ipv4(mac, self.mac)),
-                    None => {
-                        self.requests.push_back(Request::Neighbour(next_hop));
-                        NeighbourState::Asked(now)
-                    }
-                };
-                self.insert_neighbour(next_hop, state)
-                    .ok_or(Sent::Unreachable(SocketError::HostUnreachable))?
-            }
-        };
-        let neighbour = self.neighbours.at(found);
-        match neighbour.state {
-            NeighbourState::Known(ether) => return Ok(ether),
-            NeighbourState::Failed(until) if now < until => {
-                return Err(Sent::Unreachable(SocketError::HostUnreachable));
-            }
-            NeighbourState::Asked(since) if now < since + ASK_AGAIN => {}
-            NeighbourState::Failed(_) | NeighbourState::Asked(_) => {
-                neighbour.state = NeighbourState::Asked(now);
-                self.requests.push_back(Request::Neighbour(next_hop));
-            }
-        }
-        if !core::mem::replace(&mut self.paths.at(at).listed, true) {
-            self.neighbours.at(found).waiting.push(query);
-        }
-        Err(Sent::Waiting)
     }
 
     /// The largest IP packet on the way to a destination as far as is known, bytes.
@@ -321,36 +270,6 @@ impl Net {
         }
     }
 
-    /// Takes in the hardware address of a next hop; returns the ways that waited for it.
-    pub(crate) fn answer_neighbour(
-        &mut self,
-        now: Instant,
-        next_hop: Ipv4Addr,
-        mac: Option<MacAddr>,
-    ) -> Vec<Query> {
-        let mut state = match mac {
-            Some(mac) => NeighbourState::Known(ethernet::Header::ipv4(mac, self.mac)),
-            None => NeighbourState::Failed(now + FAILURE_LASTS),
-        };
-        let Some(at) = self.neighbours.find(next_hop, u32::MAX) else {
-            self.insert_neighbour(next_hop, state);
-            return Vec::new();
-        };
-        let neighbour = self.neighbours.at(at);
-        if mac.is_none() && matches!(neighbour.state, NeighbourState::Known(_)) {
-            // Not an answer, but knowledge lost: the next packet asks anew before anybody is told of a failure.
-            state = NeighbourState::Failed(now);
-        }
-        neighbour.state = state;
-        let waiting = core::mem::take(&mut neighbour.waiting);
-        for query in &waiting {
-            if let Some(at) = self.paths.find(*query, u32::MAX) {
-                self.paths.at(at).listed = false;
-            }
-        }
-        waiting
-    }
-
     /// Sends what a path held if it is known now; what else waited is the caller's to try. Nothing is released as
     /// long as the path is not known to its end.
     pub(crate) fn release(&mut self, now: Instant, query: Query, out: &mut impl crate::Outlet) -> Released {
@@ -418,16 +337,6 @@ impl Net {
         }
     }
 
-    /// The interface has another hardware address: packets to known neighbours leave with it from now on.
-    pub(crate) fn set_mac(&mut self, mac: MacAddr) {
-        self.mac = mac;
-        for (_, neighbour) in self.neighbours.iter_mut() {
-            if let NeighbourState::Known(ether) = &mut neighbour.state {
-                *ether = ethernet::Header::ipv4(ethernet::destination(ether), mac);
-            }
-        }
-    }
-
     pub(crate) fn set_mtu(&mut self, mtu: u32) {
         self.mtu = mtu.max(IPV4_MTU_MIN);
         for (_, path) in self.paths.iter_mut() {
@@ -453,11 +362,6 @@ impl Net {
         };
         self.paths.insert(query, entry, |path| path.pending.is_some())
     }
-
-    fn insert_neighbour(&mut self, next_hop: Ipv4Addr, state: NeighbourState) -> Option<u32> {
-        let entry = Neighbour { state, waiting: Vec::new() };
-        self.neighbours.insert(next_hop, entry, |neighbour| !neighbour.waiting.is_empty())
-    }
 }
 
 impl PathEntry {
@@ -467,22 +371,11 @@ impl PathEntry {
     }
 }
 
-/// Groups have their hardware address by rule, not by ARP.
-fn known_mac(next_hop: Ipv4Addr) -> Option<MacAddr> {
-    if next_hop.is_multicast() {
-        Some(MacAddr::of_multicast(next_hop))
-    } else if next_hop.is_broadcast() {
-        Some(MacAddr::BROADCAST)
-    } else {
-        None
-    }
-}
-
 /// An unanswered question is asked again by the next packet after this time: the kernel gives a neighbour three
 /// probes, a second apart.
-const ASK_AGAIN: Duration = Duration::from_secs(4);
+pub(super) const ASK_AGAIN: Duration = Duration::from_secs(4);
 /// How long a failure is believed, as Linux keeps a failed neighbour for its retransmission time.
-const FAILURE_LASTS: Duration = Duration::from_secs(1);
+pub(super) const FAILURE_LASTS: Duration = Duration::from_secs(1);
 /// Packets held per path, and bytes over all paths (Linux: unres_qlen_bytes, 208 KiB per neighbour).
 const HELD_MAX: usize = 101;
 const HELD_BYTES_MAX: usize = 1 << 20;
