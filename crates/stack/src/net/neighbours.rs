@@ -1,4 +1,5 @@
-//! The neighbour table: next hops, their hardware addresses, and which ways wait for them.
+//! The neighbour table: next hops, their hardware addresses, and which ways wait for them. It is the only list of them:
+//! the owner asks it whose changes are of interest, and whom it should keep the kernel interested in.
 
 use super::paths::{ASK_AGAIN, FAILURE_LASTS};
 use super::{Net, Sent};
@@ -88,6 +89,36 @@ impl Net {
             }
         }
         waiting
+    }
+
+    /// Whether the table has this next hop: what changes of others is of no interest.
+    pub(crate) fn has_neighbour(&self, next_hop: Ipv4Addr) -> bool {
+        self.neighbours.has(next_hop)
+    }
+
+    /// Neighbours that packets left to since the last call.
+    pub(crate) fn take_used_neighbours(&mut self) -> Vec<Ipv4Addr> {
+        let entries = self.neighbours.iter_used();
+        let used = entries.filter_map(|(next_hop, neighbour, used)| {
+            let is_known = matches!(neighbour.state, NeighbourState::Known(_));
+            (core::mem::take(used) && is_known && known_mac(next_hop).is_none()).then_some(next_hop)
+        });
+        used.collect()
+    }
+
+    /// Changes may have been missed: the neighbours to be looked up anew. Those that are not in use are asked for by
+    /// the next packet to them.
+    pub(crate) fn doubt_neighbours(&mut self, now: Instant) -> Vec<Ipv4Addr> {
+        let mut doubtful = Vec::new();
+        for (next_hop, neighbour, used) in self.neighbours.iter_used() {
+            match neighbour.state {
+                NeighbourState::Known(_) if known_mac(next_hop).is_some() => {}
+                NeighbourState::Known(_) if !*used => neighbour.state = NeighbourState::Failed(now),
+                NeighbourState::Known(_) | NeighbourState::Asked(_) => doubtful.push(next_hop),
+                NeighbourState::Failed(_) => {}
+            }
+        }
+        doubtful
     }
 
     /// The interface has another hardware address: packets to known neighbours leave with it from now on.
