@@ -316,10 +316,16 @@ impl<F: Frame> Tcb<F> {
 
     #[inline]
     fn worth_offering(&self, free: u32) -> u32 {
-        if free < self.rx_capacity / 2 && (free < self.rx_capacity / 16 || free < self.rcv_mss) {
+        let small = free < self.rx_capacity / 2;
+        if small && (free < self.rx_capacity / 16 || free < self.rcv_mss) {
             return 0;
         }
-        if self.rcv_wscale > 0 { free & !((1 << self.rcv_wscale) - 1) } else { free.min(65_535) }
+        if self.rcv_wscale == 0 {
+            return free.min(65_535);
+        }
+        let unit = 1 << self.rcv_wscale;
+        // A whole buffer may be less than the unit: to say less would be to close the window for ever.
+        if free < unit && !small { unit } else { free & !(unit - 1) }
     }
 
     fn write_sack(&self, options: &mut OptionsWriter) {
