@@ -35,6 +35,8 @@ pub struct Plan {
     pub rest_max: u64,
     /// Uses `Push::Later` and `Push::More` as well.
     pub pushes: bool,
+    /// Writes only what fits into a packet, and only when all that it wrote was acknowledged.
+    pub patient: bool,
     /// The last byte of one in so many writes is urgent; zero: never.
     pub urgent: u64,
     /// One in so many calls it moves its connection out of the engine and back, up to `away_max` ns later, so often in
@@ -167,6 +169,11 @@ impl Talker {
     /// One write; whether there is more to do at once.
     fn write(&mut self, cx: &mut Cx<'_>, id: SocketId) -> bool {
         if !self.can_write || self.shut || self.said == self.plan.bytes || cx.now.0 < self.write_at {
+            return false;
+        }
+        if self.plan.patient && cx.stack.tcp_queued(id).is_some_and(|queued| queued.send > 0) {
+            self.write_at = cx.now.0 + PATIENCE;
+            cx.again_after(PATIENCE);
             return false;
         }
         let len = cx.chance.magnitude(1, self.plan.write_max).min(self.plan.bytes - self.said) as usize;
@@ -360,3 +367,6 @@ impl Talker {
         self.done
     }
 }
+
+/// How often who waits for acknowledgments looks, ns.
+const PATIENCE: u64 = 50_000_000;

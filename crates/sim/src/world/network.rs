@@ -50,6 +50,7 @@ impl World {
         }
         let to = frame.get(33).map_or(usize::MAX, |last| usize::from(*last).wrapping_sub(1));
         if to >= self.hosts.len() || self.plan.lose_frames.contains(&index) {
+            self.ledger.disturbed += 1;
             return self
                 .trace
                 .frame(self.now, host, &frame, || format!("#{index} lost: nobody or on purpose"));
@@ -59,6 +60,7 @@ impl World {
         if len <= path_mtu {
             return self.travel(host, to, frame, tag, index);
         }
+        self.ledger.disturbed += 1;
         if !router::forbids_fragments(&frame) {
             for piece in router::fragment(&frame, path_mtu as usize) {
                 self.travel(host, to, piece, tag, index);
@@ -77,6 +79,7 @@ impl World {
     fn travel(&mut self, from: usize, to: usize, frame: Vec<u8>, tag: Tag, index: u64) {
         let fate = self.up[from].enter(self.now, frame.len());
         self.trace.frame(self.now, from, &frame, || format!("#{index} {fate:?}"));
+        self.note_harm(&fate);
         let Fate::Arrives { at, mark, flip, again } = fate else { return };
         let mut frame = frame;
         if mark {
@@ -86,6 +89,11 @@ impl World {
             self.cross(again, to, frame.clone(), tag, None);
         }
         self.cross(at, to, frame, tag, flip);
+    }
+
+    fn note_harm(&mut self, fate: &Fate) {
+        self.ledger.disturbed +=
+            u64::from(matches!(fate, Fate::Lost(_) | Fate::Arrives { flip: Some(_), .. }));
     }
 
     /// A packet is at the router at `at`: at once if nothing that happens until then can matter.
@@ -106,6 +114,7 @@ impl World {
         if !matches!(fate, Fate::Arrives { mark: false, flip: None, again: None, .. }) {
             self.trace.note(now, to, || format!("{} => {fate:?}", crate::trace::describe(&frame)));
         }
+        self.note_harm(&fate);
         let Fate::Arrives { at, mark, flip, again } = fate else { return };
         if mark {
             router::mark(&mut frame);

@@ -139,6 +139,7 @@ impl<F: Frame> Tcb<F> {
     fn sample_rtt<O>(&mut self, cx: &mut Cx<'_, O>, seg: &Segment, delivered: &Delivered, advanced: bool) {
         if let Some(at) = delivered.sent_once_at {
             self.rtt.sample_ns(cx.now, cx.now.nanos_since(at));
+        } else if planted!(NoLongerPath) && self.rtt.known() {
         } else if let Some(rtt) = self.echoed_rtt(cx.now, seg).filter(|_| advanced) {
             self.rtt.sample(cx.now, rtt);
         } else {

@@ -293,7 +293,7 @@ impl<F: Frame> Tcb<F> {
         let unit = 1u32 << self.rcv_wscale;
         let wanted = self.worth_offering(free).max(told);
         let mut window = wanted.next_multiple_of(unit);
-        if window >= free.saturating_add(unit) {
+        if window >= free.saturating_add(unit) && !planted!(WindowGrowsByRounding) {
             window = wanted & !(unit - 1);
         }
         let window = window.min(65_535 << self.rcv_wscale);

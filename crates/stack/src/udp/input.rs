@@ -4,6 +4,7 @@ use super::handover::pass_on;
 use super::{Datagram, MtuDiscover, true_size};
 use crate::icmp::{IcmpError, Kind};
 use crate::ingress::{Drop, IpMeta};
+use crate::mutation::planted;
 use crate::stack::Socket;
 use crate::unrouted::ReversePath;
 use crate::{Endpoint, Frame, Instant, Ready, SocketError, SocketId, Stack};
@@ -44,9 +45,10 @@ pub(crate) fn on_datagram<F: Frame>(
             }
         }
     }
+    let to = Endpoint::new(meta.dst, header.dst);
     let datagram = Datagram {
-        from: Endpoint::new(meta.src, header.src),
-        to: Endpoint::new(meta.dst, header.dst),
+        from: if planted!(SenderMistaken) { to } else { Endpoint::new(meta.src, header.src) },
+        to,
         len: header.len - HEADER_LEN,
         ttl: meta.ttl,
         tos: meta.tos,

@@ -2,6 +2,7 @@
 
 use super::MtuDiscover;
 use super::input::fail;
+use crate::mutation::planted;
 use crate::net::{Held, Hop, Ip, Net, Route, Sent};
 use crate::stack::Socket;
 use crate::{Endpoint, Frame, Instant, Outlet, SendError, SocketError, SocketId, Source, Stack};
@@ -62,6 +63,10 @@ impl<F: Frame> Stack<F> {
             return Err(SendError::Failed(error));
         }
         let to = if to.port() != 0 { to } else { udp.remote.ok_or(SendError::NotConnected)? };
+        let to = match udp.route.to() {
+            before if planted!(Misaddressed) && !before.is_unspecified() => Endpoint::new(before, to.port()),
+            _ => to,
+        };
         let src = from.unwrap_or(*udp.local.ip());
         let src = if src.is_unspecified() || src.is_multicast() {
             self.net.source_for(*to.ip()).ok_or(SendError::Failed(SocketError::NetUnreachable))?
