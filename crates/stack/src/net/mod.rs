@@ -35,6 +35,8 @@ pub(crate) const HEADERS_LEN: usize = ethernet::HEADER_LEN + ipv4::HEADER_LEN;
 pub(crate) struct Net {
     mac: MacAddr,
     mtu: u32,
+    /// How often a path came to take more: who cuts by a path's MTU looks again.
+    growths: u16,
     /// The interface's.
     addresses: Vec<Ipv4Addr>,
     /// All that this host has, in order.
@@ -60,11 +62,13 @@ pub(crate) struct Net {
 pub(crate) struct Route {
     pub(crate) query: Query,
     hint: u32,
+    /// `Net::growths` when the MTU was asked for.
+    growths: u16,
 }
 
 impl Route {
     pub(crate) fn new(query: Query) -> Route {
-        Route { query, hint: u32::MAX }
+        Route { query, hint: u32::MAX, growths: 0 }
     }
 
     pub(crate) fn to(&self) -> Ipv4Addr {
@@ -132,6 +136,7 @@ impl Net {
         Net {
             mac: config.mac,
             mtu: config.mtu.max(paths::IPV4_MTU_MIN),
+            growths: 0,
             addresses: Vec::new(),
             of_host: Vec::new(),
             marks: 0,
@@ -157,6 +162,13 @@ impl Net {
 
     pub(crate) fn mac(&self) -> MacAddr {
         self.mac
+    }
+
+    /// Whether some path has come to take more since [`Net::path_mtu`] was asked for this way: it may be this one. That
+    /// is so seldom that the count does not come round.
+    #[inline]
+    pub(crate) fn may_take_more(&self, route: &Route) -> bool {
+        route.growths != self.growths
     }
 
     /// The interface's MTU, bytes of IP packet.

@@ -121,10 +121,9 @@ impl Net {
                 }
             }
         }
-        if path.learned.is_some_and(|(_, until)| now >= until) {
-            path.learned = None;
-        }
-        path.limit(self.mtu);
+        path.forget_learned(now);
+        let grows = path.limit(self.mtu);
+        self.growths = self.growths.wrapping_add(grows);
         let (next_hop, mtu, elsewhere) = (path.next_hop, path.mtu, path.elsewhere);
         let ether = self.neighbour(now, next_hop, at, route.query)?;
         Ok(Hop { ether, mtu, elsewhere, at })
@@ -137,10 +136,10 @@ impl Net {
         route.hint = at;
         let limit = self.mtu;
         let path = self.paths.at(at);
-        if path.learned.is_some_and(|(_, until)| now >= until) {
-            path.learned = None;
-            path.limit(limit);
+        if path.forget_learned(now) {
+            self.growths = self.growths.wrapping_add(path.limit(limit));
         }
+        route.growths = self.growths;
         path.mtu
     }
 
@@ -264,7 +263,7 @@ impl Net {
                 path.next_hop = answer.next_hop;
                 path.elsewhere = answer.elsewhere;
                 path.route_mtu = answer.mtu.max(IPV4_MTU_MIN);
-                path.limit(limit);
+                self.growths = self.growths.wrapping_add(path.limit(limit));
             }
             Err(why) => path.state = PathState::Failed(why, now + FAILURE_LASTS),
         }
@@ -340,7 +339,7 @@ impl Net {
     pub(crate) fn set_mtu(&mut self, mtu: u32) {
         self.mtu = mtu.max(IPV4_MTU_MIN);
         for (_, path) in self.paths.iter_mut() {
-            path.limit(self.mtu);
+            self.growths = self.growths.wrapping_add(path.limit(self.mtu));
         }
     }
 
@@ -365,9 +364,16 @@ impl Net {
 }
 
 impl PathEntry {
-    fn limit(&mut self, interface: u32) {
+    /// What all limits together allow from now on; answers how often it grew, once or not at all.
+    fn limit(&mut self, interface: u32) -> u16 {
         let learned = self.learned.map_or(u32::MAX, |(mtu, _)| mtu);
-        self.mtu = self.route_mtu.min(interface).min(learned);
+        let before = core::mem::replace(&mut self.mtu, self.route_mtu.min(interface).min(learned));
+        u16::from(self.mtu > before)
+    }
+
+    /// Forgets what a router said long ago (RFC 1191, 6.3); whether there was something.
+    fn forget_learned(&mut self, now: Instant) -> bool {
+        self.learned.take_if(|(_, until)| now >= *until).is_some()
     }
 }
 

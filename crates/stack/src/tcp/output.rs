@@ -69,6 +69,9 @@ impl<F: Frame> Tcb<F> {
         ) {
             return;
         }
+        if cx.net.may_take_more(&self.route) {
+            self.follow_path(cx);
+        }
         if self.board.lost() != self.board.resent() && !self.send_lost(cx) {
             self.arm_retransmit(cx);
             return;
