@@ -24,7 +24,7 @@ use std::collections::VecDeque;
 use waiting::Waiting;
 use wire::{ethernet, ipv4};
 
-pub(crate) use paths::{Back, Held};
+pub(crate) use paths::{Back, Held, Lowered};
 
 /// Bytes before the IP packet of a frame that we send.
 pub(crate) const LINK_LEN: usize = ethernet::HEADER_LEN;
@@ -109,6 +109,8 @@ pub(crate) struct Hop {
     pub(crate) mtu: u32,
     /// Routing would take another interface.
     pub(crate) elsewhere: bool,
+    /// Routers may cut what is sent, whatever it asks for.
+    may_cut: bool,
     /// Where the path's entry is.
     at: u32,
 }
@@ -275,10 +277,10 @@ impl Net {
     }
 
     /// Flags and identification of a packet that leaves whole. What cannot be fragmented needs no identification
-    /// (RFC 6864, 4.1).
+    /// (RFC 6864, 4.1). Where a path takes less than is believed, nothing that leaves would arrive otherwise.
     #[inline]
     pub(crate) fn whole(&mut self, hop: &Hop, ip: &Ip) -> (ipv4::Fragment, u16) {
-        if ip.dont_fragment {
+        if ip.dont_fragment && !hop.may_cut {
             (ipv4::Fragment::DONT, 0)
         } else {
             (ipv4::Fragment::WHOLE, self.next_ident(hop))

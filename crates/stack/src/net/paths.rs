@@ -17,8 +17,7 @@ pub(super) struct PathEntry {
     /// What routing says, and what all limits together allow, bytes of IP packet.
     route_mtu: u32,
     mtu: u32,
-    /// A limit learned from ICMP, and until when it counts.
-    learned: Option<(u32, Instant)>,
+    learned: Option<Learned>,
     /// Routing would take another interface.
     elsewhere: bool,
     /// Routes changed since the answer: serve, but ask again.
@@ -27,6 +26,16 @@ pub(super) struct PathEntry {
     /// Whether the neighbour's entry has us in its list.
     pub(super) listed: bool,
     pub(super) pending: Option<Box<Pending>>,
+}
+
+/// A limit learned from ICMP.
+#[derive(Clone, Copy)]
+struct Learned {
+    mtu: u32,
+    /// Until when it counts.
+    until: Instant,
+    /// The path takes less than is believed: routers are to cut what is sent (Linux's locked metric).
+    may_cut: bool,
 }
 
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -47,6 +56,16 @@ pub(super) struct Pending {
 pub(crate) struct Held {
     pub(crate) id: SocketId,
     pub(crate) packet: Vec<u8>,
+}
+
+/// What a router's word changed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Lowered {
+    Nothing,
+    /// The path's MTU.
+    Mtu,
+    /// Packets may be cut from now on; the MTU perhaps, too.
+    MayCut,
 }
 
 /// By which way an answer goes to where a packet came from.
@@ -88,7 +107,7 @@ impl Net {
                 if let NeighbourState::Known(ether) = self.neighbours.at(neighbour).state
                     && !self.abandoned
                 {
-                    return Ok(Hop { ether, mtu: path.mtu, elsewhere: path.elsewhere, at });
+                    return Ok(Hop { ether, mtu: path.mtu, elsewhere: path.elsewhere, may_cut: false, at });
                 }
             }
         }
@@ -125,8 +144,9 @@ impl Net {
         let grows = path.limit(self.mtu);
         self.growths = self.growths.wrapping_add(grows);
         let (next_hop, mtu, elsewhere) = (path.next_hop, path.mtu, path.elsewhere);
+        let may_cut = path.may_cut();
         let ether = self.neighbour(now, next_hop, at, route.query)?;
-        Ok(Hop { ether, mtu, elsewhere, at })
+        Ok(Hop { ether, mtu, elsewhere, may_cut, at })
     }
 
     /// The largest IP packet on the way to a destination as far as is known, bytes.
@@ -144,19 +164,28 @@ impl Net {
     }
 
     /// A router says that packets of `query` must be no larger than `mtu`. The caller made sure that it quoted a packet
-    /// of ours. Returns the path's MTU if that lowered it. A limit is never believed below 552 bytes (Linux's
-    /// min_pmtu), and forgotten after ten minutes (RFC 1191, 6.3).
-    pub(crate) fn lower_mtu(&mut self, now: Instant, query: Query, mtu: u32) -> Option<u32> {
-        let at = self.paths.find(query, u32::MAX)?;
+    /// of ours. No limit is believed below 552 bytes: what is sent there may be cut instead, as by Linux
+    /// (net.ipv4.route.min_pmtu). It is forgotten after ten minutes (RFC 1191, 6.3).
+    pub(crate) fn lower_mtu(&mut self, now: Instant, query: Query, mtu: u32) -> Lowered {
+        let Some(at) = self.paths.find(query, u32::MAX) else { return Lowered::Nothing };
         let limit = self.mtu;
         let path = self.paths.at(at);
-        let mtu = mtu.max(PMTU_MIN);
-        if path.state != PathState::Known || mtu >= path.mtu {
-            return None;
+        let may_cut = mtu < PMTU_MIN && !path.may_cut();
+        let believed = mtu.max(PMTU_MIN).min(path.mtu);
+        if path.state != PathState::Known || (believed == path.mtu && !may_cut) {
+            return Lowered::Nothing;
         }
-        path.learned = Some((mtu, now + PMTU_LIFETIME));
+        let lowered = if may_cut { Lowered::MayCut } else { Lowered::Mtu };
+        let may_cut = may_cut || path.may_cut();
+        path.learned = Some(Learned { mtu: believed, until: now + PMTU_LIFETIME, may_cut });
         path.limit(limit);
-        Some(path.mtu)
+        lowered
+    }
+
+    /// Whether routers may cut what goes to a destination, though it asks for none of that.
+    pub(crate) fn may_cut(&mut self, route: &Route) -> bool {
+        let found = self.paths.find(route.query, route.hint);
+        found.is_some_and(|at| self.paths.at(at).may_cut())
     }
 
     /// By which way answers go.
@@ -366,14 +395,18 @@ impl Net {
 impl PathEntry {
     /// What all limits together allow from now on; answers how often it grew, once or not at all.
     fn limit(&mut self, interface: u32) -> u16 {
-        let learned = self.learned.map_or(u32::MAX, |(mtu, _)| mtu);
+        let learned = self.learned.map_or(u32::MAX, |learned| learned.mtu);
         let before = core::mem::replace(&mut self.mtu, self.route_mtu.min(interface).min(learned));
         u16::from(self.mtu > before)
     }
 
+    fn may_cut(&self) -> bool {
+        self.learned.is_some_and(|learned| learned.may_cut)
+    }
+
     /// Forgets what a router said long ago (RFC 1191, 6.3); whether there was something.
     fn forget_learned(&mut self, now: Instant) -> bool {
-        self.learned.take_if(|(_, until)| now >= *until).is_some()
+        self.learned.take_if(|learned| now >= learned.until).is_some()
     }
 }
 

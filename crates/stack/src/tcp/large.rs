@@ -17,10 +17,13 @@ const BURST_NS: u64 = 1_000_000;
 
 impl<F: Frame> Tcb<F> {
     /// Full segments of `room` bytes that may leave together now, where one may leave; 1: it leaves alone.
-    pub(super) fn segments_at_once<O: Outlet>(&self, cx: &Cx<'_, O>, unsent: u32, room: u32) -> u32 {
+    pub(super) fn segments_at_once<O: Outlet>(&self, cx: &mut Cx<'_, O>, unsent: u32, room: u32) -> u32 {
         let max = cx.out.large_max() as u32;
         // What is not the same in each segment leaves alone: the urgent pointer, CWR; and a fragment's identification.
         if max == 0 || self.snd_up.is_some() || self.ecn.ok || !self.options.discover_mtu {
+            return 1;
+        }
+        if cx.net.may_cut(&self.route) {
             return 1;
         }
         let receiver = (self.snd_una + self.snd_wnd).distance_from(self.snd_nxt).max(0) as u32;

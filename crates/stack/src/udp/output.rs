@@ -91,7 +91,10 @@ impl<F: Frame> Stack<F> {
             && !hop.elsewhere
             && ipv4::HEADER_LEN + total <= hop.mtu as usize
         {
-            let (fragment, ident) = self.net.whole(&hop, &ip);
+            let (fragment, ident) = match udp.options.mtu_discover {
+                MtuDiscover::Do | MtuDiscover::Probe => (Fragment::DONT, 0),
+                MtuDiscover::Dont | MtuDiscover::Want => self.net.whole(&hop, &ip),
+            };
             let fill = |into: &mut [u8]| write_datagram(into, &ip, *to.ip(), ports, data);
             if self.net.emit(&hop, *to.ip(), &ip, ident, fragment, total, out, fill) {
                 return Ok(len);
