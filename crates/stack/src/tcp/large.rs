@@ -31,7 +31,10 @@ impl<F: Frame> Tcb<F> {
         let srtt = self.rtt.srtt().as_nanos().max(1) as u64;
         let burst = (u64::from(self.control.window()) * BURST_NS / srtt).min(u64::from(max)) as u32;
         let bytes = unsent.min(receiver).min(network).min(burst.max(2 * room)).min(self.pace_allows(cx.now));
-        (bytes / room).min((SEGMENTS_MAX - self.board.count()) as u32).max(1)
+        let count = (bytes / room).min((SEGMENTS_MAX - self.board.count()) as u32);
+        // The last segment of all goes with the FIN, alone: behind what left together it would wait for a round trip.
+        let ends = self.fin_queued && count * room == self.unsent();
+        (count - u32::from(ends)).max(1)
     }
 
     /// Sends `count` segments of `room` bytes of new data as one packet.

@@ -156,8 +156,7 @@ impl<F: Frame> Tcb<F> {
             if seq == self.snd_una || self.stuck_since.is_none() {
                 self.stuck_since = Some(cx.now);
             }
-            if len == waiting {
-                // A FIN went with it.
+            if len == waiting && self.fin_sent == self.fin_queued {
                 break;
             }
         }
