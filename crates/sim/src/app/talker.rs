@@ -35,7 +35,7 @@ pub struct Plan {
     pub rest_max: u64,
     /// Uses `Push::Later` and `Push::More` as well.
     pub pushes: bool,
-    /// Writes only what fits into a packet, and only when all that it wrote was acknowledged.
+    /// Writes `write_max` at a time, and only when all that it wrote was acknowledged.
     pub patient: bool,
     /// The last byte of one in so many writes is urgent; zero: never.
     pub urgent: u64,
@@ -131,7 +131,10 @@ impl Talker {
             self.maybe_end(cx, id);
         }
         let moved = cx.ledger.conversations[self.conversation].ends[self.side].moves;
-        if moved < self.plan.moves_max && !self.done && cx.chance.one_in(self.plan.move_lazy) {
+        // What arrives meanwhile is lost, and without timestamps a timeout that doubled stays long until new data is
+        // answered (RFC 6298, 5).
+        let may_move = moved < self.plan.moves_max && !self.done && !cx.healed;
+        if may_move && cx.chance.one_in(self.plan.move_lazy) {
             self.go_away(cx, id);
         }
     }
@@ -176,7 +179,11 @@ impl Talker {
             cx.again_after(PATIENCE);
             return false;
         }
-        let len = cx.chance.magnitude(1, self.plan.write_max).min(self.plan.bytes - self.said) as usize;
+        let len = match self.plan.patient {
+            true => self.plan.write_max,
+            false => cx.chance.magnitude(1, self.plan.write_max),
+        };
+        let len = len.min(self.plan.bytes - self.said) as usize;
         self.buffer.resize(len, 0);
         content::fill(stream_of(self.conversation, self.side), self.said, &mut self.buffer);
         let push = match self.plan.pushes {

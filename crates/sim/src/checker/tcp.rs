@@ -407,6 +407,10 @@ fn check_ack(mine: &Stream, theirs: &mut Stream, t: &Tcp<'_>) -> Result<bool, St
     theirs.acked = ack;
     let shift = scale(mine, theirs, t);
     let edge = ack + (u64::from(t.window) << shift);
+    if t.has(SYN) {
+        // Who answers by cookie knows nothing of an answer before, which came by another MTU perhaps.
+        theirs.edge_offered = 0;
+    }
     if edge + (1 << shift) <= theirs.edge_offered {
         return Err(format!("right edge {edge} after {}", theirs.edge_offered));
     }
