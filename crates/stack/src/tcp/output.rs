@@ -292,18 +292,24 @@ impl<F: Frame> Tcb<F> {
         let told = self.rcv_adv.distance_from(self.rcv_nxt).max(0) as u32;
         let told = if planted!(WindowShrinks) { 0 } else { told };
         let free = self.free_to_receive();
-        let unit = 1u32 << self.rcv_wscale;
-        let wanted = self.worth_offering(free).max(told);
-        let mut window = wanted.next_multiple_of(unit);
-        if window >= free.saturating_add(unit) && !planted!(WindowGrowsByRounding) {
-            window = wanted & !(unit - 1);
-        }
+        let offer = self.worth_offering(free);
+        let window = if offer >= told { offer } else { self.as_told(told, free) };
         let window = window.min(65_535 << self.rcv_wscale);
         let edge = self.rcv_nxt + window;
         if edge.after(self.rcv_adv) {
             self.rcv_adv = edge;
         }
         (window >> self.rcv_wscale) as u16
+    }
+
+    /// A window that was told, as the header can say it now.
+    fn as_told(&self, told: u32, free: u32) -> u32 {
+        let unit = 1u32 << self.rcv_wscale;
+        let more = told.next_multiple_of(unit);
+        if more >= free.saturating_add(unit) && !planted!(WindowGrowsByRounding) {
+            return told & !(unit - 1);
+        }
+        more
     }
 
     /// Room for data that is worth telling.
