@@ -141,6 +141,8 @@ impl Talker {
 
     fn go_away(&mut self, cx: &mut Cx<'_>, id: SocketId) {
         let Some(moving) = mover::take_out(cx, id) else { return };
+        // What comes meanwhile is lost.
+        cx.ledger.disturbed += 1;
         let span = cx.chance.magnitude(1, self.plan.away_max);
         self.moving = Some((cx.now.0 + span, moving));
         cx.ledger.conversations[self.conversation].ends[self.side].moves += 1;
@@ -149,6 +151,7 @@ impl Talker {
 
     fn come_back(&mut self, cx: &mut Cx<'_>) {
         let Some((_, moving)) = self.moving.take() else { return };
+        cx.ledger.disturbed += 1;
         self.id = mover::put_back(cx, moving);
         self.can_write = true;
         self.can_read = true;

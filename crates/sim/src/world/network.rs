@@ -130,7 +130,8 @@ impl World {
 }
 
 /// Flips one bit behind the Ethernet header. Two flips can cancel out in a checksum, in two fragments of a datagram as
-/// on two wires; so a packet that was hit already, and the payload of fragments, are spared.
+/// on two wires; so a packet that was hit already, and the payload of fragments, are spared. So is what would look
+/// like a packet whose checksum was left to hardware.
 fn flip_bit(frame: &mut [u8], word: u64) {
     let is_fragment = frame[20] & 0x3f != 0 || frame[21] != 0;
     if crate::packet::parse(frame).is_err() {
@@ -139,4 +140,7 @@ fn flip_bit(frame: &mut [u8], word: u64) {
     let bytes = if is_fragment { 20 } else { frame.len() - 14 };
     let bit = (word % (bytes * 8) as u64) as usize;
     frame[14 + bit / 8] ^= 1 << (bit % 8);
+    if crate::merge::is_partial(frame) {
+        frame[14 + bit / 8] ^= 1 << (bit % 8);
+    }
 }
