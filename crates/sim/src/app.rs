@@ -7,6 +7,7 @@ pub mod talker;
 pub mod writer;
 
 use crate::chance::Chance;
+use crate::checker::keeps::Keeps;
 use crate::checker::states::States;
 use crate::device::{SimFrame, TxRing};
 use crate::ledger::Ledger;
@@ -28,6 +29,8 @@ pub struct Cx<'a> {
     pub born: &'a mut Vec<App>,
     /// The checker of states, to be told of connections.
     pub states: &'a mut States,
+    /// The checker of what they keep.
+    pub keeps: &'a mut Keeps,
     /// The index of the application itself.
     pub own: usize,
     /// Index that the first of `born` gets.
@@ -42,9 +45,10 @@ impl Cx<'_> {
         self.own as u64 + 1
     }
 
-    /// From now on the states of this connection are looked at.
+    /// From now on this connection is looked at.
     pub fn watch(&mut self, id: SocketId) {
         self.states.watch(self.stack, id);
+        self.keeps.watch(self.stack, id);
     }
 
     /// Calls the application again after `span` ns.

@@ -2,6 +2,8 @@
 //! says what must not be. Its knowledge of the protocols is its own (packet.rs).
 
 pub mod ecn;
+pub mod keeps;
+pub mod needless;
 pub mod ranges;
 pub mod states;
 pub mod tcp;

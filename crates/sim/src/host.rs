@@ -3,6 +3,7 @@
 use crate::app::{App, Cx};
 use crate::chance::Chance;
 use crate::checker::Tag;
+use crate::checker::keeps::Keeps;
 use crate::checker::states::{Cause, States};
 use crate::device::{Device, SimFrame, TxRing};
 use crate::ledger::Ledger;
@@ -33,6 +34,7 @@ pub struct Host {
     pub spins: u32,
     pub chance: Chance,
     states: States,
+    keeps: Keeps,
     stale: Chance,
     tail: Vec<SimFrame>,
     alarms: Vec<(u64, usize)>,
@@ -87,6 +89,7 @@ impl Host {
             stale: Chance::new(chance.clone().next(), 3),
             chance,
             states: States::default(),
+            keeps: Keeps::default(),
             tail: Vec::new(),
             alarms: Vec::new(),
             born: Vec::new(),
@@ -161,7 +164,7 @@ impl Host {
             let head = self.device.receive(bytes);
             self.stack.on_frame(clock, head, &mut self.tail, &mut self.ring);
         }
-        self.states.look(&self.stack, Cause::Segment);
+        self.look(Cause::Segment);
     }
 
     /// Fires what is due.
@@ -169,13 +172,18 @@ impl Host {
         let clock = self.clock(now);
         if self.stack.next_timer().is_some_and(|due| due <= clock) {
             self.stack.on_time(clock, &mut self.ring);
-            self.states.look(&self.stack, Cause::Time);
+            self.look(Cause::Time);
         }
     }
 
-    /// A change of a connection's state that must not be, since the last call.
-    pub fn take_wrong_state(&mut self) -> Option<String> {
-        self.states.take_wrong()
+    fn look(&mut self, cause: Cause) {
+        self.states.look(&self.stack, cause);
+        self.keeps.look(&self.stack);
+    }
+
+    /// What must not be of its connections, since the last call: a change of state, or what one keeps.
+    pub fn take_wrong(&mut self) -> Option<String> {
+        self.states.take_wrong().or_else(|| self.keeps.take_wrong())
     }
 
     /// Hands events to their applications until there are none.
@@ -231,12 +239,13 @@ impl Host {
             alarms: &mut self.alarms,
             born: &mut self.born,
             states: &mut self.states,
+            keeps: &mut self.keeps,
             own,
             next,
             healed,
         };
         act(&mut self.apps[own], &mut cx);
-        self.states.look(&self.stack, Cause::Command);
+        self.look(Cause::Command);
     }
 
     /// Sends what waits, if the stack wants to.

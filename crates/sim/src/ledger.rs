@@ -2,7 +2,7 @@
 
 use crate::chance::mix;
 use crate::content;
-use stack::SocketError;
+use stack::{Endpoint, SocketError};
 
 /// Something that must not be.
 #[derive(Clone, Debug, PartialEq)]
@@ -70,6 +70,8 @@ impl Conversation {
 pub struct Letter {
     pub len: usize,
     pub copies: u32,
+    pub from: Endpoint,
+    pub to: Endpoint,
 }
 
 /// All that the applications of a world did.
@@ -89,6 +91,11 @@ pub struct Ledger {
     pub greetings: Vec<(usize, usize)>,
     pub letters_read: u64,
     pub bytes_read: u64,
+    /// How often something happened to the network by which a sender's timeouts may be right: a loss, a path that
+    /// becomes longer, a host that sleeps.
+    pub disturbed: u64,
+    /// No wire has a queue: how long a path is does not depend on how much is on it.
+    pub is_steady: bool,
 }
 
 impl Ledger {
@@ -195,10 +202,10 @@ impl Ledger {
         }
     }
 
-    /// `sender` sends a datagram of `len` bytes: its bytes into `into`.
-    pub fn write_letter(&mut self, sender: usize, len: usize, into: &mut Vec<u8>) {
+    /// `sender` sends a datagram of `len` bytes `from` an endpoint `to` another: its bytes into `into`.
+    pub fn write_letter(&mut self, sender: usize, [from, to]: [Endpoint; 2], len: usize, into: &mut Vec<u8>) {
         let number = self.letters[sender].len();
-        self.letters[sender].push(Letter { len, copies: 0 });
+        self.letters[sender].push(Letter { len, copies: 0, from, to });
         into.clear();
         into.resize(len, 0);
         content::fill(letter_stream(sender, number), 0, into);
@@ -222,8 +229,8 @@ impl Ledger {
         }
     }
 
-    /// A datagram was read.
-    pub fn on_letter(&mut self, bytes: &[u8]) {
+    /// A datagram was read by `reader`, who was told that it is from `from`.
+    pub fn on_letter(&mut self, from: Endpoint, reader: Endpoint, bytes: &[u8]) {
         self.letters_read += 1;
         if bytes.len() < 8 {
             return;
@@ -236,7 +243,15 @@ impl Ledger {
             return self.alarm(|| format!("a datagram that nobody sent: {sender}/{number}"));
         };
         letter.copies += 1;
-        let Letter { len, copies } = *letter;
+        let Letter { len, copies, .. } = *letter;
+        if (letter.from, letter.to) != (from, reader) {
+            let Letter { from: source, to, .. } = *letter;
+            self.alarm(|| {
+                format!(
+                    "datagram {sender}/{number} from {source} to {to} was read by {reader} as from {from}"
+                )
+            });
+        }
         if len != bytes.len()
             || content::first_difference(letter_stream(sender, number), 8, &bytes[8..]).is_some()
         {

@@ -9,6 +9,8 @@ pub struct Faults {
     pub delay: u64,
     /// See `delay`.
     pub jitter: u64,
+    /// From .0 (ns) on the delay is .1; ordered.
+    pub longer: Vec<(u64, u64)>,
     /// Bits per second (zero: no limit) and bytes that may wait for it. They stay when the wire heals.
     pub rate_bps: u64,
     /// See `rate_bps`.
@@ -29,6 +31,17 @@ pub struct Faults {
     pub outages: Vec<(u64, u64)>,
     /// From .0 (ns) on packets may have .1 bytes; ordered. Before the first: 65535. They stay when the wire heals.
     pub mtus: Vec<(u64, u32)>,
+}
+
+impl Faults {
+    fn delay_at(&self, now: u64) -> u64 {
+        self.longer.iter().rev().find(|(from, _)| *from <= now).map_or(self.delay, |(_, delay)| *delay)
+    }
+
+    /// The least delay that there ever is.
+    pub fn delay_min(&self) -> u64 {
+        self.longer.iter().map(|(_, delay)| *delay).min().unwrap_or(self.delay).min(self.delay)
+    }
 }
 
 /// What becomes of a frame.
@@ -95,7 +108,7 @@ impl Link {
             self.busy_until = depart;
         }
         let mark = faulty && chance.hits(f.mark);
-        let due = (depart + f.delay + chance.below(f.jitter + 1)).max(self.last_due);
+        let due = (depart + f.delay_at(now) + chance.below(f.jitter + 1)).max(self.last_due);
         if faulty && chance.hits(f.reorder.0) {
             return Fate::Arrives { at: due + chance.below(f.reorder.1 + 1), mark, flip: None, again: None };
         }

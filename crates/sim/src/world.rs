@@ -67,6 +67,7 @@ enum Event {
     Pause { host: usize, on: bool },
     Jump { host: usize, by: u64 },
     Mtu { host: usize, mtu: u32 },
+    Longer,
     Calm,
 }
 
@@ -110,7 +111,8 @@ impl World {
             faults.enumerate().map(|(i, f)| Link::new(f, plan.heals_at, stream(kind, i))).collect::<Vec<_>>()
         };
         let (up, down) = (wires(0), wires(1));
-        let delays: Vec<u64> = plan.hosts.iter().map(|h| h.up.delay + h.down.delay).collect();
+        let delays: Vec<u64> = plan.hosts.iter().map(|h| h.up.delay_min() + h.down.delay_min()).collect();
+        let is_steady = plan.hosts.iter().all(|h| h.up.rate_bps == 0 && h.down.rate_bps == 0);
         // Who reads the clock early measures less than it took.
         let stale = plan.hosts.iter().map(|h| h.stale_max).max().unwrap_or(0);
         let delay = |address: &u32| delays[(address & 0xff) as usize - 1];
@@ -141,6 +143,7 @@ impl World {
                     .collect(),
                 letters: vec![Vec::new(); plan.senders],
                 doubles: plan.doubles,
+                is_steady,
                 ..Ledger::default()
             },
             checker: Checker::new(plan.places),
@@ -159,22 +162,31 @@ impl World {
                 world.push(start, Event::Call { host, app });
             }
             world.hosts[host].apps = apps;
-            for (from, to) in world.hosts[host].plan.pauses.clone() {
-                world.push(from, Event::Pause { host, on: true });
-                world.push(to, Event::Pause { host, on: false });
-            }
-            for (at, by) in world.hosts[host].plan.jumps.clone() {
-                world.push(at, Event::Jump { host, by });
-            }
-            for (at, mtu) in world.hosts[host].plan.mtus.clone() {
-                world.push(at, Event::Mtu { host, mtu });
-            }
+            world.foresee(host);
         }
         for at in &plan.attacks {
             world.push(*at, Event::Attack);
         }
         world.push(plan.heals_at + CALM_AFTER, Event::Calm);
         world
+    }
+
+    /// What will happen to a host and its wires.
+    fn foresee(&mut self, host: usize) {
+        let plan = self.hosts[host].plan.clone();
+        for (from, to) in plan.pauses {
+            self.push(from, Event::Pause { host, on: true });
+            self.push(to, Event::Pause { host, on: false });
+        }
+        for (at, by) in plan.jumps {
+            self.push(at, Event::Jump { host, by });
+        }
+        for (at, mtu) in plan.mtus {
+            self.push(at, Event::Mtu { host, mtu });
+        }
+        for (at, _) in plan.up.longer.iter().chain(&plan.down.longer) {
+            self.push(*at, Event::Longer);
+        }
     }
 
     fn push(&mut self, at: u64, event: Event) {
@@ -227,13 +239,11 @@ impl World {
     }
 
     fn happen(&mut self, event: Event) {
+        self.note_disturbance(&event);
         let host = match event {
             Event::Arrive { host, frame, tag } => {
                 if self.hosts[host].paused {
-                    if self.hosts[host].waiting.len() < RX_RING {
-                        self.hosts[host].waiting.push_back((frame, tag));
-                    }
-                    return;
+                    return self.keep_for_later(host, frame, tag);
                 }
                 self.deliver(host, frame, tag);
                 host
@@ -305,10 +315,26 @@ impl World {
                 self.hosts[host].stop_merging(self.now);
                 host
             }
+            Event::Longer => return,
             Event::Attack => return self.attack(),
             Event::Calm => return self.calm(),
         };
         self.finish_turn(host);
+    }
+
+    fn note_disturbance(&mut self, event: &Event) {
+        if matches!(event, Event::Longer | Event::Pause { .. } | Event::Jump { .. } | Event::Mtu { .. }) {
+            self.ledger.disturbed += 1;
+        }
+    }
+
+    /// A frame arrives at a host that sleeps.
+    fn keep_for_later(&mut self, host: usize, frame: Vec<u8>, tag: Tag) {
+        if self.hosts[host].waiting.len() < RX_RING {
+            self.hosts[host].waiting.push_back((frame, tag));
+        } else {
+            self.ledger.disturbed += 1;
+        }
     }
 
     fn calm(&mut self) {
@@ -364,7 +390,7 @@ impl World {
                 self.push(self.now + span, Event::TxDone { host });
             }
         }
-        if let Some(wrong) = self.hosts[host].take_wrong_state() {
+        if let Some(wrong) = self.hosts[host].take_wrong() {
             self.ledger.alarm(|| wrong);
         }
         self.check_memory(host);

@@ -21,6 +21,7 @@ use crate::locks::Rank;
 use crate::object::{Kind, Object};
 use crate::runtime::Runtime;
 use crate::threads::THREADS;
+use crate::turn;
 use crate::udp_legs::multicast::Lookout;
 use crate::wait::in_memory;
 use ::memory::attention;
@@ -325,9 +326,10 @@ impl Worker {
             if let Some(moderator) = lane.moderator.get() {
                 moderator.adapt(lane, &self.runtime.parameters, now);
             }
+            let mut neighbours = Vec::new();
             let half_open = lane.try_lock().and_then(|mut inner| {
                 inner.close_left(now);
-                inner.remind_neighbours(now);
+                neighbours = inner.neighbours_to_remind(now);
                 if bury {
                     inner.device.bury_dead();
                     lane.look_after(&mut inner);
@@ -335,6 +337,7 @@ impl Worker {
                 inner.device.half_open(half_open::AT_ONCE)
             });
             half_open.iter().for_each(half_open::probe);
+            turn::remind(self.runtime, lane.link, &neighbours);
             if bury {
                 restore_keeper(lane);
             }

@@ -19,10 +19,14 @@ planted::faults! {
     WindowUpdateIgnored,
     /// The window's right edge moves back when the application is slow.
     WindowShrinks,
+    /// A window that its unit cannot say is told as more, however full the buffer is.
+    WindowGrowsByRounding,
     /// Round trips are measured by segments that were sent twice (Karn).
     NoKarn,
     /// The timeout does not double.
     NoBackoff,
+    /// Any acknowledgment ends the doubling of the timeout, and what was sent again is never measured.
+    NoLongerPath,
     /// SACK blocks end one byte too late.
     SackTooLong,
     /// The window grows to what it likes at the beginning.
@@ -69,6 +73,10 @@ planted::faults! {
     NoChecksum,
     /// An acknowledgment of our FIN in FIN-WAIT-1 is overlooked.
     FinAckLost,
+    /// A datagram is said to come from where it went.
+    SenderMistaken,
+    /// A datagram goes to whom the socket sent the one before.
+    Misaddressed,
     /// FINs that cross lead to TIME-WAIT before ours is acknowledged.
     NoClosing,
 }

@@ -324,6 +324,22 @@ impl<F: Frame> Stack<F> {
         }
     }
 
+    /// Whether [`Stack::set_neighbour`] is to be told of a change of this next hop: packets go to it, or did lately.
+    pub fn has_neighbour(&self, next_hop: Ipv4Addr) -> bool {
+        self.net.has_neighbour(next_hop)
+    }
+
+    /// Neighbours that packets left to since the last call: the owner sees that what is known of them stays true.
+    pub fn take_used_neighbours(&mut self) -> Vec<Ipv4Addr> {
+        self.net.take_used_neighbours()
+    }
+
+    /// Changes of neighbours may have been missed. Those that are to be told anew, by [`Stack::set_neighbour`].
+    pub fn doubt_neighbours(&mut self, now: Instant) -> Vec<Ipv4Addr> {
+        let now = self.reach(now);
+        self.net.doubt_neighbours(now)
+    }
+
     /// Sends or fails what waited for a destination, if its path is known now.
     fn release(&mut self, now: Instant, query: Query, out: &mut impl Outlet) {
         let released = self.net.release(now, query, out);

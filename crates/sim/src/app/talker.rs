@@ -35,6 +35,8 @@ pub struct Plan {
     pub rest_max: u64,
     /// Uses `Push::Later` and `Push::More` as well.
     pub pushes: bool,
+    /// Writes `write_max` at a time, and only when all that it wrote was acknowledged.
+    pub patient: bool,
     /// The last byte of one in so many writes is urgent; zero: never.
     pub urgent: u64,
     /// One in so many calls it moves its connection out of the engine and back, up to `away_max` ns later, so often in
@@ -129,13 +131,18 @@ impl Talker {
             self.maybe_end(cx, id);
         }
         let moved = cx.ledger.conversations[self.conversation].ends[self.side].moves;
-        if moved < self.plan.moves_max && !self.done && cx.chance.one_in(self.plan.move_lazy) {
+        // What arrives meanwhile is lost, and without timestamps a timeout that doubled stays long until new data is
+        // answered (RFC 6298, 5).
+        let may_move = moved < self.plan.moves_max && !self.done && !cx.healed;
+        if may_move && cx.chance.one_in(self.plan.move_lazy) {
             self.go_away(cx, id);
         }
     }
 
     fn go_away(&mut self, cx: &mut Cx<'_>, id: SocketId) {
         let Some(moving) = mover::take_out(cx, id) else { return };
+        // What comes meanwhile is lost.
+        cx.ledger.disturbed += 1;
         let span = cx.chance.magnitude(1, self.plan.away_max);
         self.moving = Some((cx.now.0 + span, moving));
         cx.ledger.conversations[self.conversation].ends[self.side].moves += 1;
@@ -144,6 +151,7 @@ impl Talker {
 
     fn come_back(&mut self, cx: &mut Cx<'_>) {
         let Some((_, moving)) = self.moving.take() else { return };
+        cx.ledger.disturbed += 1;
         self.id = mover::put_back(cx, moving);
         self.can_write = true;
         self.can_read = true;
@@ -169,7 +177,16 @@ impl Talker {
         if !self.can_write || self.shut || self.said == self.plan.bytes || cx.now.0 < self.write_at {
             return false;
         }
-        let len = cx.chance.magnitude(1, self.plan.write_max).min(self.plan.bytes - self.said) as usize;
+        if self.plan.patient && cx.stack.tcp_queued(id).is_some_and(|queued| queued.send > 0) {
+            self.write_at = cx.now.0 + PATIENCE;
+            cx.again_after(PATIENCE);
+            return false;
+        }
+        let len = match self.plan.patient {
+            true => self.plan.write_max,
+            false => cx.chance.magnitude(1, self.plan.write_max),
+        };
+        let len = len.min(self.plan.bytes - self.said) as usize;
         self.buffer.resize(len, 0);
         content::fill(stream_of(self.conversation, self.side), self.said, &mut self.buffer);
         let push = match self.plan.pushes {
@@ -360,3 +377,6 @@ impl Talker {
         self.done
     }
 }
+
+/// How often who waits for acknowledgments looks, ns.
+const PATIENCE: u64 = 50_000_000;

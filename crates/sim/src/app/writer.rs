@@ -100,7 +100,7 @@ impl Writer {
     }
 
     fn write(&mut self, cx: &mut Cx<'_>, id: SocketId, len: usize, to: Endpoint) {
-        cx.ledger.write_letter(self.sender, len, &mut self.buffer);
+        cx.ledger.write_letter(self.sender, [self.plan.local, to], len, &mut self.buffer);
         let result = cx.stack.udp_send(cx.call, id, None, to, &mut self.buffer.as_slice(), cx.ring);
         match result {
             Ok(sent) if sent == len => {}
@@ -127,7 +127,7 @@ impl Writer {
                             format!("datagram says {}, holds {found}, peek {peeked:?}", datagram.len)
                         });
                     }
-                    cx.ledger.on_letter(&self.buffer);
+                    cx.ledger.on_letter(datagram.from, self.plan.local, &self.buffer);
                 }
                 Err(RecvError::WouldBlock) => {
                     self.can_read = false;

@@ -8,8 +8,10 @@
 //! - options of SYN-ACK answer options of the SYN;
 //! - ECN (RFC 3168) only where both agreed: ECT on new data only, ECE from a mark's delivery until CWR's, and not
 //!   before;
+//! - timeouts come to an end where nothing is lost: the sender learns how long the path is;
 //! - an urgent pointer points behind a byte that the application said to be urgent.
 
+use super::needless::Needless;
 use super::ranges::Ranges;
 use super::{Tag, ecn};
 use crate::attack::Victim;
@@ -59,6 +61,7 @@ pub struct Stream {
     in_vain: u32,
     /// What `answers` was at the last of these.
     heard: u64,
+    needless: Needless,
     pub(super) fin_at: Option<u64>,
     pub(super) marks: ecn::Marks,
     tsval: Option<u32>,
@@ -99,6 +102,7 @@ impl Stream {
         if self.moves != moves {
             self.moves = moves;
             self.in_vain = 0;
+            self.needless = Needless::default();
             self.marks.forget();
         }
     }
@@ -221,11 +225,18 @@ impl Flows {
             ledger.alarm(|| format!("{}: {why}", crate::trace::describe_tcp(packet, t)));
         }
         let end = begin + u64::from(t.span());
+        mine.needless.on_sent(ledger.disturbed, mine.sent_end);
         if t.span() > 0 && begin < mine.sent_end && begin == mine.ack_known {
             // A half-open connection repeats its SYN-ACK to a SYN that comes again, too.
             let by_timeout = mine.heard == mine.answers && !(t.has(SYN) && t.has(ACK));
             mine.heard = mine.answers;
             mine.in_vain += u32::from(by_timeout);
+            if by_timeout
+                && ledger.is_steady
+                && let Err(why) = mine.needless.on_timeout(begin)
+            {
+                ledger.alarm(|| why);
+            }
             if mine.in_vain > IN_VAIN_MAX {
                 ledger.alarm(|| {
                     format!("position {begin} was sent {IN_VAIN_MAX} times: the timeout does not double")
@@ -396,6 +407,10 @@ fn check_ack(mine: &Stream, theirs: &mut Stream, t: &Tcp<'_>) -> Result<bool, St
     theirs.acked = ack;
     let shift = scale(mine, theirs, t);
     let edge = ack + (u64::from(t.window) << shift);
+    if t.has(SYN) {
+        // Who answers by cookie knows nothing of an answer before, which came by another MTU perhaps.
+        theirs.edge_offered = 0;
+    }
     if edge + (1 << shift) <= theirs.edge_offered {
         return Err(format!("right edge {edge} after {}", theirs.edge_offered));
     }

@@ -54,6 +54,7 @@ pub(super) fn talk(c: &mut Chance, swarm: &Swarm, ending: Ending) -> talker::Pla
         read_lazy: lazy(c),
         rest_max: c.magnitude(MS, 300 * MS),
         pushes: c.one_in(3),
+        patient: false,
         urgent: 0,
         move_lazy: 1,
         moves_max: 0,
@@ -133,6 +134,7 @@ fn faults(c: &mut Chance, swarm: &Swarm, heals_at: u64) -> Faults {
     Faults {
         delay: c.magnitude(1000, 50 * MS),
         jitter: if swarm.jitter { c.magnitude(1, 20 * MS) } else { 0 },
+        longer: Vec::new(),
         rate_bps: if swarm.rate { c.magnitude(1_000_000, 1_000_000_000) } else { 0 },
         queue_bytes: c.magnitude(20_000, 1_000_000),
         loss: some(swarm.loss, c, 0.3),

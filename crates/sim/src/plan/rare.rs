@@ -1,7 +1,7 @@
 //! What only some programs and networks do: keepalive, TCP_USER_TIMEOUT, urgent data, interfaces whose MTU changes,
-//! routers that mark (ECN), connections that move out of the engine and back, and threads that read the clock before
-//! they get hold of the stack. It is drawn from a stream of chance of its own, so that the rest of a world stays what
-//! it was.
+//! routers that mark (ECN), connections that move out of the engine and back, paths that become longer, large window
+//! scales, and threads that read the clock before they get hold of the stack. It is drawn from streams of chance of
+//! its own, so that the rest of a world stays what it was.
 
 use super::{HostPlan, MS, SECOND, Swarm};
 use crate::app::talker;
@@ -13,6 +13,8 @@ pub(super) struct Rare {
     chance: Chance,
     /// Of moves alone.
     moves: Chance,
+    /// Of paths that become longer, and of window scales.
+    paths: Chance,
     on: On,
 }
 
@@ -25,6 +27,8 @@ struct On {
     mark: bool,
     stale_clock: bool,
     moves: bool,
+    longer: bool,
+    scale: bool,
 }
 
 impl Rare {
@@ -40,16 +44,25 @@ impl Rare {
             mark: some(),
             stale_clock: some(),
             moves: false,
+            longer: false,
+            scale: false,
         };
         let mut on = if chance.one_in(4) { On::default() } else { on };
         let mut moves = Chance::new(seed, 4);
         on.moves = moves.one_in(4);
-        Rare { on, chance, moves }
+        let mut paths = Chance::new(seed, 5);
+        (on.longer, on.scale) = (paths.one_in(6), paths.one_in(4));
+        Rare { on, chance, moves, paths }
     }
 
     /// Nothing of it.
     pub(super) fn none() -> Rare {
-        Rare { chance: Chance::new(0, 2), moves: Chance::new(0, 4), on: On::default() }
+        Rare {
+            chance: Chance::new(0, 2),
+            moves: Chance::new(0, 4),
+            paths: Chance::new(0, 5),
+            on: On::default(),
+        }
     }
 
     /// No connection moves.
@@ -74,6 +87,27 @@ impl Rare {
             if self.on.mark && c.one_in(2) {
                 wire.mark = c.magnitude(1, 1000) as f64 / 2000.0;
             }
+        }
+        let c = &mut self.paths;
+        if self.on.scale && c.one_in(2) {
+            host.tcp.window_scale = Some(c.within(0, 14) as u8);
+        }
+        for wire in [&mut host.up, &mut host.down] {
+            if self.on.longer && c.one_in(2) {
+                let one = |c: &mut Chance| (c.below(heals_at + 10 * SECOND), c.magnitude(MS, 1000 * MS));
+                wire.longer = (0..c.within(1, 2)).map(|_| one(c)).collect();
+                wire.longer.sort_unstable();
+            }
+        }
+    }
+
+    /// One that waits for each answer: what it says is measured segment by segment.
+    fn talk_in_turn(&mut self, plan: &mut talker::Plan) {
+        let c = &mut self.paths;
+        if c.one_in(2) {
+            plan.patient = true;
+            plan.write_max = c.magnitude(1, 500);
+            plan.bytes = plan.write_max * c.within(20, 50);
         }
     }
 
@@ -121,6 +155,9 @@ impl Rare {
         // The position in the stream, by which the ledger follows urgent bytes, begins anew with each move.
         if self.on.moves && plans.iter().all(|plan| plan.urgent == 0) {
             plans.iter_mut().for_each(|plan| self.move_often(plan));
+        }
+        if self.on.longer {
+            plans.iter_mut().for_each(|plan| self.talk_in_turn(plan));
         }
         impatient
     }

@@ -1,4 +1,5 @@
-//! What must hold of hosts in every turn and at the end of a world. What must hold of packets is in `checker`.
+//! What must hold of hosts in every turn and at the end of a world. What must hold of packets, and of connections after
+//! each call, is in `checker`.
 
 use super::World;
 use stack::census::Census;
@@ -7,7 +8,7 @@ impl World {
     pub(super) fn check_memory(&mut self, host: usize) {
         let h = &self.hosts[host];
         let (attached, most) = (h.device.attached(), h.plan.attached_max as usize);
-        if attached > most + FRAMES_PER_PACKET {
+        if attached > most {
             self.ledger.alarm(|| format!("{attached} frames of the card are held, {most} are allowed"));
         }
         let bytes = h.device.living_bytes();
@@ -68,6 +69,4 @@ impl World {
     }
 }
 
-/// A packet in pieces may exceed the budget by its pieces while it is taken in.
-const FRAMES_PER_PACKET: usize = 0;
 const SOCKET_BYTES_MAX: usize = 16 << 20;

@@ -50,6 +50,7 @@ impl World {
         }
         let to = frame.get(33).map_or(usize::MAX, |last| usize::from(*last).wrapping_sub(1));
         if to >= self.hosts.len() || self.plan.lose_frames.contains(&index) {
+            self.ledger.disturbed += 1;
             return self
                 .trace
                 .frame(self.now, host, &frame, || format!("#{index} lost: nobody or on purpose"));
@@ -59,6 +60,7 @@ impl World {
         if len <= path_mtu {
             return self.travel(host, to, frame, tag, index);
         }
+        self.ledger.disturbed += 1;
         if !router::forbids_fragments(&frame) {
             for piece in router::fragment(&frame, path_mtu as usize) {
                 self.travel(host, to, piece, tag, index);
@@ -77,6 +79,7 @@ impl World {
     fn travel(&mut self, from: usize, to: usize, frame: Vec<u8>, tag: Tag, index: u64) {
         let fate = self.up[from].enter(self.now, frame.len());
         self.trace.frame(self.now, from, &frame, || format!("#{index} {fate:?}"));
+        self.note_harm(&fate);
         let Fate::Arrives { at, mark, flip, again } = fate else { return };
         let mut frame = frame;
         if mark {
@@ -86,6 +89,11 @@ impl World {
             self.cross(again, to, frame.clone(), tag, None);
         }
         self.cross(at, to, frame, tag, flip);
+    }
+
+    fn note_harm(&mut self, fate: &Fate) {
+        self.ledger.disturbed +=
+            u64::from(matches!(fate, Fate::Lost(_) | Fate::Arrives { flip: Some(_), .. }));
     }
 
     /// A packet is at the router at `at`: at once if nothing that happens until then can matter.
@@ -106,6 +114,7 @@ impl World {
         if !matches!(fate, Fate::Arrives { mark: false, flip: None, again: None, .. }) {
             self.trace.note(now, to, || format!("{} => {fate:?}", crate::trace::describe(&frame)));
         }
+        self.note_harm(&fate);
         let Fate::Arrives { at, mark, flip, again } = fate else { return };
         if mark {
             router::mark(&mut frame);
@@ -121,7 +130,8 @@ impl World {
 }
 
 /// Flips one bit behind the Ethernet header. Two flips can cancel out in a checksum, in two fragments of a datagram as
-/// on two wires; so a packet that was hit already, and the payload of fragments, are spared.
+/// on two wires; so a packet that was hit already, and the payload of fragments, are spared. So is what would look
+/// like a packet whose checksum was left to hardware.
 fn flip_bit(frame: &mut [u8], word: u64) {
     let is_fragment = frame[20] & 0x3f != 0 || frame[21] != 0;
     if crate::packet::parse(frame).is_err() {
@@ -130,4 +140,7 @@ fn flip_bit(frame: &mut [u8], word: u64) {
     let bytes = if is_fragment { 20 } else { frame.len() - 14 };
     let bit = (word % (bytes * 8) as u64) as usize;
     frame[14 + bit / 8] ^= 1 << (bit % 8);
+    if crate::merge::is_partial(frame) {
+        frame[14 + bit / 8] ^= 1 << (bit % 8);
+    }
 }

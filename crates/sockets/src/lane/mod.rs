@@ -89,8 +89,8 @@ pub(crate) struct Inner {
     pub reserved: usize,
     /// See `turn/left.rs`.
     pub left: Left,
-    /// Neighbours in use that the kernel is kept interested in, and when it was told last.
-    pub neighbours: Vec<(Ipv4Addr, u64)>,
+    /// When the kernel was reminded of the neighbours in use last.
+    pub reminded_at: u64,
     /// Reused between packets.
     pub chunks: Vec<xdp::RxFrame>,
     pub tail: Vec<Frame>,
@@ -171,7 +171,7 @@ impl Lane {
                 orphan_flows: HashMap::new(),
                 reserved: 0,
                 left: Left::default(),
-                neighbours: Vec::new(),
+                reminded_at: now.0,
                 chunks: Vec::new(),
                 tail: Vec::new(),
                 lent: crate::lent::Lent::new(slot, frames),

@@ -14,6 +14,7 @@ mod left;
 mod requests;
 
 pub(crate) use left::{UNDER_WAY_NS, await_under_way};
+pub(crate) use requests::remind;
 
 use crate::background::BACKGROUND;
 use crate::lane::{Frame, Inner, Lane, Tx};

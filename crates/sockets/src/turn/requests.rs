@@ -4,17 +4,15 @@
 use crate::background::BACKGROUND;
 use crate::keeper;
 use crate::lane::{Inner, Tx};
+use crate::runtime::Runtime;
 use core::net::{Ipv4Addr, SocketAddrV4};
 use core::sync::atomic::Ordering;
 use netlink::{NeighbourState, Route, RouteKind, RouteQuery, Update};
 use stack::{Instant, MacAddr, Path, Query, Request, SocketError};
 
-/// How often the kernel is reminded of a neighbour whose traffic it does not see, so that it notices a change of
+/// How often the kernel is reminded of neighbours whose traffic it does not see, so that it notices a change of
 /// hardware address: half of its own base reachable time (30 s).
 const REMIND_NS: u64 = 15_000_000_000;
-
-/// Neighbours that are kept in mind; beyond, new ones are not refreshed until a slot is free.
-const NEIGHBOURS_MAX: usize = 1024;
 
 /// The flag of a first segment (RFC 9293).
 const SYN: u8 = 2;
@@ -109,29 +107,24 @@ impl Inner {
             keeper::resolve(self.runtime, link, next_hop);
             BACKGROUND.hurry();
         }
-        if self.neighbours.len() < NEIGHBOURS_MAX && !self.neighbours.iter().any(|(ip, _)| *ip == next_hop) {
-            self.neighbours.push((next_hop, now));
-        }
     }
 
-    /// Looks up anew the neighbours that were asked for: what the kernel told about them may have been missed.
-    /// The caller hands over and tells afterwards.
+    /// Looks up anew the neighbours in use: what the kernel told about them may have been missed. The caller hands
+    /// over and tells afterwards.
     pub(crate) fn find_neighbours_again(&mut self, now: u64) {
-        for i in 0..self.neighbours.len() {
-            let (next_hop, _) = self.neighbours[i];
+        for next_hop in self.stack.doubt_neighbours(Instant(now)) {
             self.find_neighbour(next_hop, now);
         }
     }
 
-    /// Keeps the kernel's neighbour machinery awake for those we talk to.
-    pub(crate) fn remind_neighbours(&mut self, now: u64) {
-        let link = self.link;
-        for (next_hop, told) in &mut self.neighbours {
-            if now.saturating_sub(*told) >= REMIND_NS {
-                *told = now;
-                keeper::resolve(self.runtime, link, *next_hop);
-            }
+    /// Neighbours in use that the kernel's machinery is to be kept awake for, once in a while: [`remind`], without the
+    /// lane's lock.
+    pub(crate) fn neighbours_to_remind(&mut self, now: u64) -> Vec<Ipv4Addr> {
+        if now.saturating_sub(self.reminded_at) < REMIND_NS {
+            return Vec::new();
         }
+        self.reminded_at = now;
+        self.stack.take_used_neighbours()
     }
 
     /// Applies a change that the kernel told. The caller hands over and tells afterwards.
@@ -145,7 +138,7 @@ impl Inner {
                     NeighbourState::Failed => None,
                 };
                 // Neighbours that nobody here asked for are of no interest: the kernel's table may be large.
-                if self.neighbours.iter().any(|(ip, _)| ip == address) {
+                if self.stack.has_neighbour(*address) {
                     if mac.is_none() {
                         self.counts.neighbour_failed.one();
                     }
@@ -179,6 +172,11 @@ impl Inner {
             _ => {}
         }
     }
+}
+
+/// Has the kernel look whether neighbours still are who they were.
+pub(crate) fn remind(runtime: &Runtime, link: u32, neighbours: &[Ipv4Addr]) {
+    neighbours.iter().for_each(|next_hop| keeper::resolve(runtime, link, *next_hop));
 }
 
 /// The connection that a TCP packet is of. (Where the IP header has options, none: that is rare, and the kernel's to

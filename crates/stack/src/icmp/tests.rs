@@ -168,6 +168,29 @@ fn path_mtu_is_never_raised_nor_believed_below_552() {
 }
 
 #[test]
+fn what_a_path_of_less_than_552_bytes_is_sent_may_be_cut_on_its_way() {
+    let mut host = Host::new(1);
+    let id = open(&mut host, false);
+    let flags_of = |host: &mut Host, len: usize, discover: MtuDiscover| {
+        host.stack.udp_configure(id, |options| options.mtu_discover = discover);
+        send(host, NOW, id, len).unwrap();
+        let ip = ipv4::Header::parse(&host.out.frames[0][14..]).unwrap();
+        (ip.dont_fragment(), ip.ident())
+    };
+    assert!(flags_of(&mut host, 400, MtuDiscover::Want).0);
+    for mtu in [552, 300] {
+        receive(&mut host, &error(3, 4, mtu, 1500, 6));
+    }
+    let (first, second) =
+        (flags_of(&mut host, 400, MtuDiscover::Want), flags_of(&mut host, 400, MtuDiscover::Want));
+    assert_eq!((first.0, second.0), (false, false));
+    assert_ne!(first.1, second.1, "identifications are told apart (RFC 6864, 4.1)");
+    // Who says that nothing may be cut is told by an error, or by silence.
+    assert!(flags_of(&mut host, 400, MtuDiscover::Do).0);
+    assert!(flags_of(&mut host, 400, MtuDiscover::Probe).0);
+}
+
+#[test]
 fn too_big_about_a_packet_that_would_have_fit_is_ignored() {
     let mut host = Host::new(1);
     let id = open(&mut host, false);

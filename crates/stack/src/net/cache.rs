@@ -64,6 +64,16 @@ impl<K: Copy + Eq + Hash, T> Cache<K, T> {
         Some(at as u32)
     }
 
+    /// Whether there is an entry of `key`; to look does not count as use.
+    pub(crate) fn has(&self, key: K) -> bool {
+        self.index.contains_key(&key)
+    }
+
+    /// Every entry with its key, and whether it was used since that was cleared.
+    pub(crate) fn iter_used(&mut self) -> impl Iterator<Item = (K, &mut T, &mut bool)> {
+        self.slots.iter_mut().map(|slot| (slot.key, &mut slot.value, &mut slot.used))
+    }
+
     /// Every entry with its key.
     pub(crate) fn iter_mut(&mut self) -> impl Iterator<Item = (K, &mut T)> {
         self.slots.iter_mut().map(|slot| (slot.key, &mut slot.value))

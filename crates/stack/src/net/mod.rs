@@ -5,6 +5,7 @@
 //! held there as packets.
 
 mod cache;
+mod neighbours;
 mod paths;
 mod waiting;
 
@@ -16,13 +17,14 @@ use crate::{Config, Instant, Large, MacAddr, Outlet, Query, Request, SocketError
 use ahash::RandomState;
 use cache::Cache;
 use core::net::Ipv4Addr;
-use paths::{Neighbour, PathEntry};
+use neighbours::Neighbour;
+use paths::PathEntry;
 use siphasher::sip::SipHasher13;
 use std::collections::VecDeque;
 use waiting::Waiting;
 use wire::{ethernet, ipv4};
 
-pub(crate) use paths::{Back, Held};
+pub(crate) use paths::{Back, Held, Lowered};
 
 /// Bytes before the IP packet of a frame that we send.
 pub(crate) const LINK_LEN: usize = ethernet::HEADER_LEN;
@@ -33,6 +35,8 @@ pub(crate) const HEADERS_LEN: usize = ethernet::HEADER_LEN + ipv4::HEADER_LEN;
 pub(crate) struct Net {
     mac: MacAddr,
     mtu: u32,
+    /// How often a path came to take more: who cuts by a path's MTU looks again.
+    growths: u16,
     /// The interface's.
     addresses: Vec<Ipv4Addr>,
     /// All that this host has, in order.
@@ -58,11 +62,13 @@ pub(crate) struct Net {
 pub(crate) struct Route {
     pub(crate) query: Query,
     hint: u32,
+    /// `Net::growths` when the MTU was asked for.
+    growths: u16,
 }
 
 impl Route {
     pub(crate) fn new(query: Query) -> Route {
-        Route { query, hint: u32::MAX }
+        Route { query, hint: u32::MAX, growths: 0 }
     }
 
     pub(crate) fn to(&self) -> Ipv4Addr {
@@ -103,6 +109,8 @@ pub(crate) struct Hop {
     pub(crate) mtu: u32,
     /// Routing would take another interface.
     pub(crate) elsewhere: bool,
+    /// Routers may cut what is sent, whatever it asks for.
+    may_cut: bool,
     /// Where the path's entry is.
     at: u32,
 }
@@ -130,6 +138,7 @@ impl Net {
         Net {
             mac: config.mac,
             mtu: config.mtu.max(paths::IPV4_MTU_MIN),
+            growths: 0,
             addresses: Vec::new(),
             of_host: Vec::new(),
             marks: 0,
@@ -155,6 +164,13 @@ impl Net {
 
     pub(crate) fn mac(&self) -> MacAddr {
         self.mac
+    }
+
+    /// Whether some path has come to take more since [`Net::path_mtu`] was asked for this way: it may be this one. That
+    /// is so seldom that the count does not come round.
+    #[inline]
+    pub(crate) fn may_take_more(&self, route: &Route) -> bool {
+        route.growths != self.growths
     }
 
     /// The interface's MTU, bytes of IP packet.
@@ -261,10 +277,10 @@ impl Net {
     }
 
     /// Flags and identification of a packet that leaves whole. What cannot be fragmented needs no identification
-    /// (RFC 6864, 4.1).
+    /// (RFC 6864, 4.1). Where a path takes less than is believed, nothing that leaves would arrive otherwise.
     #[inline]
     pub(crate) fn whole(&mut self, hop: &Hop, ip: &Ip) -> (ipv4::Fragment, u16) {
-        if ip.dont_fragment {
+        if ip.dont_fragment && !hop.may_cut {
             (ipv4::Fragment::DONT, 0)
         } else {
             (ipv4::Fragment::WHOLE, self.next_ident(hop))

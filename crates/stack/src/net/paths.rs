@@ -1,7 +1,8 @@
-//! The path cache and the neighbour table, what waits in them, and path MTUs learned from ICMP.
+//! The path cache, what waits for its answers, and path MTUs learned from ICMP.
 
+use super::neighbours::NeighbourState;
 use super::{Hop, Net, Route, Sent};
-use crate::{Duration, Instant, MacAddr, Path, Query, Request, SocketError, SocketId};
+use crate::{Duration, Instant, Path, Query, Request, SocketError, SocketId};
 use core::hash::Hasher;
 use core::net::Ipv4Addr;
 use std::collections::VecDeque;
@@ -12,20 +13,29 @@ pub(super) struct PathEntry {
     state: PathState,
     next_hop: Ipv4Addr,
     /// Where the next hop's entry was last time.
-    hint: u32,
+    pub(super) hint: u32,
     /// What routing says, and what all limits together allow, bytes of IP packet.
     route_mtu: u32,
     mtu: u32,
-    /// A limit learned from ICMP, and until when it counts.
-    learned: Option<(u32, Instant)>,
+    learned: Option<Learned>,
     /// Routing would take another interface.
     elsewhere: bool,
     /// Routes changed since the answer: serve, but ask again.
     stale: bool,
     ident: u16,
     /// Whether the neighbour's entry has us in its list.
-    listed: bool,
+    pub(super) listed: bool,
     pub(super) pending: Option<Box<Pending>>,
+}
+
+/// A limit learned from ICMP.
+#[derive(Clone, Copy)]
+struct Learned {
+    mtu: u32,
+    /// Until when it counts.
+    until: Instant,
+    /// The path takes less than is believed: routers are to cut what is sent (Linux's locked metric).
+    may_cut: bool,
 }
 
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -48,17 +58,14 @@ pub(crate) struct Held {
     pub(crate) packet: Vec<u8>,
 }
 
-/// One next hop.
-pub(super) struct Neighbour {
-    state: NeighbourState,
-    /// Destinations behind it that wait.
-    waiting: Vec<Query>,
-}
-
-enum NeighbourState {
-    Asked(Instant),
-    Known([u8; ethernet::HEADER_LEN]),
-    Failed(Instant),
+/// What a router's word changed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Lowered {
+    Nothing,
+    /// The path's MTU.
+    Mtu,
+    /// Packets may be cut from now on; the MTU perhaps, too.
+    MayCut,
 }
 
 /// By which way an answer goes to where a packet came from.
@@ -100,7 +107,7 @@ impl Net {
                 if let NeighbourState::Known(ether) = self.neighbours.at(neighbour).state
                     && !self.abandoned
                 {
-                    return Ok(Hop { ether, mtu: path.mtu, elsewhere: path.elsewhere, at });
+                    return Ok(Hop { ether, mtu: path.mtu, elsewhere: path.elsewhere, may_cut: false, at });
                 }
             }
         }
@@ -133,52 +140,13 @@ impl Net {
                 }
             }
         }
-        if path.learned.is_some_and(|(_, until)| now >= until) {
-            path.learned = None;
-        }
-        path.limit(self.mtu);
+        path.forget_learned(now);
+        let grows = path.limit(self.mtu);
+        self.growths = self.growths.wrapping_add(grows);
         let (next_hop, mtu, elsewhere) = (path.next_hop, path.mtu, path.elsewhere);
+        let may_cut = path.may_cut();
         let ether = self.neighbour(now, next_hop, at, route.query)?;
-        Ok(Hop { ether, mtu, elsewhere, at })
-    }
-
-    fn neighbour(
-        &mut self,
-        now: Instant,
-        next_hop: Ipv4Addr,
-        at: u32,
-        query: Query,
-    ) -> Result<[u8; ethernet::HEADER_LEN], Sent> {
-        let found = match self.neighbours.find(next_hop, self.paths.at(at).hint) {
-            Some(found) => found,
-            None => {
-                let state = match known_mac(next_hop) {
-                    Some(mac) => NeighbourState::Known(ethernet::Header::ipv4(mac, self.mac)),
-                    None => {
-                        self.requests.push_back(Request::Neighbour(next_hop));
-                        NeighbourState::Asked(now)
-                    }
-                };
-                self.insert_neighbour(next_hop, state)
-                    .ok_or(Sent::Unreachable(SocketError::HostUnreachable))?
-            }
-        };
-        let neighbour = self.neighbours.at(found);
-        match neighbour.state {
-            NeighbourState::Known(ether) => return Ok(ether),
-            NeighbourState::Failed(until) if now < until => {
-                return Err(Sent::Unreachable(SocketError::HostUnreachable));
-            }
-            NeighbourState::Asked(since) if now < since + ASK_AGAIN => {}
-            NeighbourState::Failed(_) | NeighbourState::Asked(_) => {
-                neighbour.state = NeighbourState::Asked(now);
-                self.requests.push_back(Request::Neighbour(next_hop));
-            }
-        }
-        if !core::mem::replace(&mut self.paths.at(at).listed, true) {
-            self.neighbours.at(found).waiting.push(query);
-        }
-        Err(Sent::Waiting)
+        Ok(Hop { ether, mtu, elsewhere, may_cut, at })
     }
 
     /// The largest IP packet on the way to a destination as far as is known, bytes.
@@ -188,27 +156,36 @@ impl Net {
         route.hint = at;
         let limit = self.mtu;
         let path = self.paths.at(at);
-        if path.learned.is_some_and(|(_, until)| now >= until) {
-            path.learned = None;
-            path.limit(limit);
+        if path.forget_learned(now) {
+            self.growths = self.growths.wrapping_add(path.limit(limit));
         }
+        route.growths = self.growths;
         path.mtu
     }
 
     /// A router says that packets of `query` must be no larger than `mtu`. The caller made sure that it quoted a packet
-    /// of ours. Returns the path's MTU if that lowered it. A limit is never believed below 552 bytes (Linux's
-    /// min_pmtu), and forgotten after ten minutes (RFC 1191, 6.3).
-    pub(crate) fn lower_mtu(&mut self, now: Instant, query: Query, mtu: u32) -> Option<u32> {
-        let at = self.paths.find(query, u32::MAX)?;
+    /// of ours. No limit is believed below 552 bytes: what is sent there may be cut instead, as by Linux
+    /// (net.ipv4.route.min_pmtu). It is forgotten after ten minutes (RFC 1191, 6.3).
+    pub(crate) fn lower_mtu(&mut self, now: Instant, query: Query, mtu: u32) -> Lowered {
+        let Some(at) = self.paths.find(query, u32::MAX) else { return Lowered::Nothing };
         let limit = self.mtu;
         let path = self.paths.at(at);
-        let mtu = mtu.max(PMTU_MIN);
-        if path.state != PathState::Known || mtu >= path.mtu {
-            return None;
+        let may_cut = mtu < PMTU_MIN && !path.may_cut();
+        let believed = mtu.max(PMTU_MIN).min(path.mtu);
+        if path.state != PathState::Known || (believed == path.mtu && !may_cut) {
+            return Lowered::Nothing;
         }
-        path.learned = Some((mtu, now + PMTU_LIFETIME));
+        let lowered = if may_cut { Lowered::MayCut } else { Lowered::Mtu };
+        let may_cut = may_cut || path.may_cut();
+        path.learned = Some(Learned { mtu: believed, until: now + PMTU_LIFETIME, may_cut });
         path.limit(limit);
-        Some(path.mtu)
+        lowered
+    }
+
+    /// Whether routers may cut what goes to a destination, though it asks for none of that.
+    pub(crate) fn may_cut(&mut self, route: &Route) -> bool {
+        let found = self.paths.find(route.query, route.hint);
+        found.is_some_and(|at| self.paths.at(at).may_cut())
     }
 
     /// By which way answers go.
@@ -315,40 +292,10 @@ impl Net {
                 path.next_hop = answer.next_hop;
                 path.elsewhere = answer.elsewhere;
                 path.route_mtu = answer.mtu.max(IPV4_MTU_MIN);
-                path.limit(limit);
+                self.growths = self.growths.wrapping_add(path.limit(limit));
             }
             Err(why) => path.state = PathState::Failed(why, now + FAILURE_LASTS),
         }
-    }
-
-    /// Takes in the hardware address of a next hop; returns the ways that waited for it.
-    pub(crate) fn answer_neighbour(
-        &mut self,
-        now: Instant,
-        next_hop: Ipv4Addr,
-        mac: Option<MacAddr>,
-    ) -> Vec<Query> {
-        let mut state = match mac {
-            Some(mac) => NeighbourState::Known(ethernet::Header::ipv4(mac, self.mac)),
-            None => NeighbourState::Failed(now + FAILURE_LASTS),
-        };
-        let Some(at) = self.neighbours.find(next_hop, u32::MAX) else {
-            self.insert_neighbour(next_hop, state);
-            return Vec::new();
-        };
-        let neighbour = self.neighbours.at(at);
-        if mac.is_none() && matches!(neighbour.state, NeighbourState::Known(_)) {
-            // Not an answer, but knowledge lost: the next packet asks anew before anybody is told of a failure.
-            state = NeighbourState::Failed(now);
-        }
-        neighbour.state = state;
-        let waiting = core::mem::take(&mut neighbour.waiting);
-        for query in &waiting {
-            if let Some(at) = self.paths.find(*query, u32::MAX) {
-                self.paths.at(at).listed = false;
-            }
-        }
-        waiting
     }
 
     /// Sends what a path held if it is known now; what else waited is the caller's to try. Nothing is released as
@@ -418,20 +365,10 @@ impl Net {
         }
     }
 
-    /// The interface has another hardware address: packets to known neighbours leave with it from now on.
-    pub(crate) fn set_mac(&mut self, mac: MacAddr) {
-        self.mac = mac;
-        for (_, neighbour) in self.neighbours.iter_mut() {
-            if let NeighbourState::Known(ether) = &mut neighbour.state {
-                *ether = ethernet::Header::ipv4(ethernet::destination(ether), mac);
-            }
-        }
-    }
-
     pub(crate) fn set_mtu(&mut self, mtu: u32) {
         self.mtu = mtu.max(IPV4_MTU_MIN);
         for (_, path) in self.paths.iter_mut() {
-            path.limit(self.mtu);
+            self.growths = self.growths.wrapping_add(path.limit(self.mtu));
         }
     }
 
@@ -453,36 +390,31 @@ impl Net {
         };
         self.paths.insert(query, entry, |path| path.pending.is_some())
     }
-
-    fn insert_neighbour(&mut self, next_hop: Ipv4Addr, state: NeighbourState) -> Option<u32> {
-        let entry = Neighbour { state, waiting: Vec::new() };
-        self.neighbours.insert(next_hop, entry, |neighbour| !neighbour.waiting.is_empty())
-    }
 }
 
 impl PathEntry {
-    fn limit(&mut self, interface: u32) {
-        let learned = self.learned.map_or(u32::MAX, |(mtu, _)| mtu);
-        self.mtu = self.route_mtu.min(interface).min(learned);
+    /// What all limits together allow from now on; answers how often it grew, once or not at all.
+    fn limit(&mut self, interface: u32) -> u16 {
+        let learned = self.learned.map_or(u32::MAX, |learned| learned.mtu);
+        let before = core::mem::replace(&mut self.mtu, self.route_mtu.min(interface).min(learned));
+        u16::from(self.mtu > before)
     }
-}
 
-/// Groups have their hardware address by rule, not by ARP.
-fn known_mac(next_hop: Ipv4Addr) -> Option<MacAddr> {
-    if next_hop.is_multicast() {
-        Some(MacAddr::of_multicast(next_hop))
-    } else if next_hop.is_broadcast() {
-        Some(MacAddr::BROADCAST)
-    } else {
-        None
+    fn may_cut(&self) -> bool {
+        self.learned.is_some_and(|learned| learned.may_cut)
+    }
+
+    /// Forgets what a router said long ago (RFC 1191, 6.3); whether there was something.
+    fn forget_learned(&mut self, now: Instant) -> bool {
+        self.learned.take_if(|learned| now >= learned.until).is_some()
     }
 }
 
 /// An unanswered question is asked again by the next packet after this time: the kernel gives a neighbour three
 /// probes, a second apart.
-const ASK_AGAIN: Duration = Duration::from_secs(4);
+pub(super) const ASK_AGAIN: Duration = Duration::from_secs(4);
 /// How long a failure is believed, as Linux keeps a failed neighbour for its retransmission time.
-const FAILURE_LASTS: Duration = Duration::from_secs(1);
+pub(super) const FAILURE_LASTS: Duration = Duration::from_secs(1);
 /// Packets held per path, and bytes over all paths (Linux: unres_qlen_bytes, 208 KiB per neighbour).
 const HELD_MAX: usize = 101;
 const HELD_BYTES_MAX: usize = 1 << 20;

@@ -278,3 +278,56 @@ fn held_packets_whose_way_is_another_interfaces_are_the_kernels() {
     assert_eq!((net.take_for_kernel(), net.held_bytes, out.frames.len()), (Some(vec![7; 40]), 0, 0));
     assert!(net.is_elsewhere(&route));
 }
+
+#[test]
+fn only_neighbours_that_packets_leave_to_are_told_as_in_use() {
+    let (mut net, mut out) = (net(), VecOutlet::default());
+    let (mut used, mut group) =
+        (Route::new(way(5)), Route::new(Query::new(address(1), [224, 0, 0, 9].into())));
+    for n in [5, 6] {
+        known(&mut net, address(n), address(n));
+    }
+    known(&mut net, group.to(), group.to());
+    net.take_used_neighbours();
+    assert!(net.take_used_neighbours().is_empty());
+    for route in [&mut used, &mut group] {
+        assert_eq!(send(&mut net, NOW, 0, route, 20, &mut out), Sent::Done);
+    }
+    assert_eq!(net.take_used_neighbours(), [address(5)], "a group's address is not asked for");
+    assert!(net.take_used_neighbours().is_empty());
+    send(&mut net, NOW, 0, &mut used, 20, &mut out);
+    net.answer_neighbour(NOW, address(5), None);
+    assert!(net.take_used_neighbours().is_empty(), "it does not answer");
+}
+
+#[test]
+fn the_latest_of_any_number_of_neighbours_is_heard_of() {
+    let (mut net, mut out) = (net(), VecOutlet::default());
+    for n in 0..NEIGHBOURS_MAX as u32 + 1000 {
+        let to = Ipv4Addr::from_bits(0x0b00_0000 + n);
+        known(&mut net, to, to);
+        let mut route = Route::new(Query::new(address(1), to));
+        assert_eq!(send(&mut net, NOW, 0, &mut route, 20, &mut out), Sent::Done);
+        out.frames.clear();
+        assert!(net.has_neighbour(to));
+    }
+    assert!(!net.has_neighbour(Ipv4Addr::from_bits(0x0b00_0001)));
+    assert!(net.take_used_neighbours().len() <= NEIGHBOURS_MAX);
+}
+
+#[test]
+fn when_changes_were_missed_what_is_in_use_is_looked_up_and_the_rest_asked_for_by_its_next_packet() {
+    let (mut net, mut out) = (net(), VecOutlet::default());
+    let mut routes = [5, 6, 7].map(|n| Route::new(way(n)));
+    known(&mut net, address(5), address(5));
+    known(&mut net, address(6), address(6));
+    net.take_used_neighbours();
+    send(&mut net, NOW, 0, &mut routes[0], 20, &mut out);
+    net.answer_path(NOW, way(7), Ok(Path { next_hop: address(7), mtu: 1500, elsewhere: false }));
+    send(&mut net, NOW, 0, &mut routes[2], 20, &mut out);
+    net.requests.clear();
+    assert_eq!(net.doubt_neighbours(NOW), [address(5), address(7)]);
+    assert_eq!(send(&mut net, NOW, 0, &mut routes[0], 20, &mut out), Sent::Done);
+    assert_eq!(send(&mut net, NOW, 0, &mut routes[1], 20, &mut out), Sent::Waiting);
+    assert_eq!(net.requests.drain(..).collect::<Vec<_>>(), [Request::Neighbour(address(6))]);
+}

@@ -7,7 +7,7 @@ use super::scoreboard::Delivered;
 use super::segment::Segment;
 use super::seq::Seq;
 use crate::mutation::planted;
-use crate::{Duration, Frame, Outlet};
+use crate::{Duration, Frame, Instant, Outlet};
 use wire::tcp::Flags;
 
 impl<F: Frame> Tcb<F> {
@@ -53,7 +53,7 @@ impl<F: Frame> Tcb<F> {
             self.probes = 0;
         }
         if advanced || delivered.bytes > 0 {
-            self.sample_rtt(cx, seg, &delivered);
+            self.sample_rtt(cx, seg, &delivered, advanced);
         }
         self.recover(cx, seg, &delivered, Kind { advanced, duplicated, dsack });
         if advanced {
@@ -117,7 +117,6 @@ impl<F: Frame> Tcb<F> {
         self.counts.bytes_acked += u64::from(data);
         self.snd_una = ack;
         self.ecn.on_advance(ack);
-        self.backoff = 0;
         self.soft_error = None;
         self.end_timeouts(cx.now);
         if self.tx.len() == 0 {
@@ -134,21 +133,36 @@ impl<F: Frame> Tcb<F> {
         }
     }
 
-    /// A round trip: by our own record of a segment sent once, else by the timestamp that came back (RFC 7323, 4).
-    fn sample_rtt<O>(&mut self, cx: &mut Cx<'_, O>, seg: &Segment, delivered: &Delivered) {
+    /// A round trip: by our own record of a segment sent once, else by the timestamp that came back, which says of a
+    /// segment sent again which time it is about (RFC 7323, 4). Without either the timeout stays as long as it became
+    /// (RFC 6298, 5): if it is the path that is longer, the next segment waits for its answer.
+    fn sample_rtt<O>(&mut self, cx: &mut Cx<'_, O>, seg: &Segment, delivered: &Delivered, advanced: bool) {
         if let Some(at) = delivered.sent_once_at {
             self.rtt.sample_ns(cx.now, cx.now.nanos_since(at));
-        } else if self.ts_ok
-            && let Some((_, echo)) = seg.options.timestamps
-            && echo != 0
-        {
-            let ms = self.stamp(cx.now).wrapping_sub(echo);
-            if ms < 100_000 && !self.rtt.known() {
-                self.rtt.sample(cx.now, Duration::from_millis(u64::from(ms.max(1))));
+        } else if planted!(NoLongerPath) && self.rtt.known() {
+        } else if let Some(rtt) = self.echoed_rtt(cx.now, seg).filter(|_| advanced) {
+            self.rtt.sample(cx.now, rtt);
+        } else {
+            if matches!(self.tlp, Some((_, true))) {
+                // The probe may have come too early: what follows is not probed before it is measured.
+                self.backoff = self.backoff.max(1);
             }
+            return;
         }
+        self.backoff = 0;
+    }
+
+    /// The round trip by the timestamp that came back.
+    #[cold]
+    fn echoed_rtt(&self, now: Instant, seg: &Segment) -> Option<Duration> {
+        let (_, echo) = seg.options.timestamps.filter(|(_, echo)| self.ts_ok && *echo != 0)?;
+        let ms = self.stamp(now).wrapping_sub(echo);
+        (ms < ECHO_AGE_MAX_MS).then(|| Duration::from_millis(u64::from(ms.max(1))))
     }
 }
+
+/// What an echo that is no older tells is believed.
+const ECHO_AGE_MAX_MS: u32 = 100_000;
 
 /// Whether a segment bears on the other direction by its window at most, where nothing is in flight there.
 #[inline]

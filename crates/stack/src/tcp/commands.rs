@@ -144,7 +144,7 @@ impl<F: Frame> Tcb<F> {
         let [busy_time, rwnd_limited, sndbuf_limited] = self.limit_times(now);
         Info {
             ca_state: self.ca_state(),
-            retransmits: self.backoff,
+            retransmits: self.timeouts(),
             probes: self.probes.max(self.keepalive_probes),
             backoff: self.backoff.max(self.probes),
             timestamps: self.ts_ok,

@@ -6,6 +6,7 @@ use super::control_block::Fate;
 use super::seq::Seq;
 use crate::icmp::{IcmpError, Kind};
 use crate::mutation::planted;
+use crate::net::Lowered;
 use crate::stack::Socket;
 use crate::{Frame, Instant, Outlet, SocketId, Stack};
 
@@ -26,7 +27,7 @@ pub(crate) fn on_error<F: Frame>(
         Kind::Ignored => {}
         Kind::TooBig(_) if planted!(NoPathMtu) => {}
         Kind::TooBig(mtu) => {
-            stack.net.lower_mtu(now, way, mtu);
+            let may_cut = stack.net.lower_mtu(now, way, mtu) == Lowered::MayCut;
             stack.with_tcp(now, id, out, |tcb, cx| {
                 if !tcb.options.discover_mtu {
                     return Fate::Stays;
@@ -35,9 +36,10 @@ pub(crate) fn on_error<F: Frame>(
                 // Another connection may have lowered it already, while this one's segments were on their way.
                 let mtu = cx.net.path_mtu(now, &mut tcb.route);
                 tcb.set_mtu(mtu);
-                if tcb.mss < before && tcb.state() != State::SynSent {
+                if (tcb.mss < before || may_cut) && tcb.state() != State::SynSent {
                     tcb.control.set_mss(tcb.payload_max(), false);
-                    // What is in flight was too large: send it again in smaller pieces (RFC 1191, 6.5).
+                    // What is in flight was too large: send it again in smaller pieces (RFC 1191, 6.5), or so that
+                    // routers may cut it.
                     tcb.board.all_lost(false);
                     tcb.output(cx);
                 }

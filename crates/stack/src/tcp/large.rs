@@ -17,10 +17,13 @@ const BURST_NS: u64 = 1_000_000;
 
 impl<F: Frame> Tcb<F> {
     /// Full segments of `room` bytes that may leave together now, where one may leave; 1: it leaves alone.
-    pub(super) fn segments_at_once<O: Outlet>(&self, cx: &Cx<'_, O>, unsent: u32, room: u32) -> u32 {
+    pub(super) fn segments_at_once<O: Outlet>(&self, cx: &mut Cx<'_, O>, unsent: u32, room: u32) -> u32 {
         let max = cx.out.large_max() as u32;
         // What is not the same in each segment leaves alone: the urgent pointer, CWR; and a fragment's identification.
         if max == 0 || self.snd_up.is_some() || self.ecn.ok || !self.options.discover_mtu {
+            return 1;
+        }
+        if cx.net.may_cut(&self.route) {
             return 1;
         }
         let receiver = (self.snd_una + self.snd_wnd).distance_from(self.snd_nxt).max(0) as u32;
@@ -28,7 +31,10 @@ impl<F: Frame> Tcb<F> {
         let srtt = self.rtt.srtt().as_nanos().max(1) as u64;
         let burst = (u64::from(self.control.window()) * BURST_NS / srtt).min(u64::from(max)) as u32;
         let bytes = unsent.min(receiver).min(network).min(burst.max(2 * room)).min(self.pace_allows(cx.now));
-        (bytes / room).min((SEGMENTS_MAX - self.board.count()) as u32).max(1)
+        let count = (bytes / room).min((SEGMENTS_MAX - self.board.count()) as u32);
+        // The last segment of all goes with the FIN, alone: behind what left together it would wait for a round trip.
+        let ends = self.fin_queued && count * room == self.unsent();
+        (count - u32::from(ends)).max(1)
     }
 
     /// Sends `count` segments of `room` bytes of new data as one packet.

@@ -100,7 +100,9 @@ impl<F: Frame> Tcb<F> {
         40 + if asked == 0 { self.peer_mss } else { self.peer_mss.min(asked) }
     }
 
-    fn follow_search<O>(&mut self, cx: &mut Cx<'_, O>) {
+    /// From now on segments are as large as the path takes, as far as is known, or as the search says.
+    #[cold]
+    pub(super) fn follow_path<O>(&mut self, cx: &mut Cx<'_, O>) {
         let mtu = cx.net.path_mtu(cx.now, &mut self.route);
         self.set_mtu(mtu);
         self.control.set_mss(self.payload_max(), false);
@@ -118,7 +120,7 @@ impl<F: Frame> Tcb<F> {
             return;
         }
         self.search_from(cx.now, smaller);
-        self.follow_search(cx);
+        self.follow_path(cx);
     }
 
     /// Payload of the probe that is to be the next new segment; `room` is that of an ordinary one. So much must wait
@@ -170,7 +172,7 @@ impl<F: Frame> Tcb<F> {
             && !probe.failed
         {
             search.low = probe.size;
-            self.follow_search(cx);
+            self.follow_path(cx);
         }
     }
 

@@ -69,6 +69,9 @@ impl<F: Frame> Tcb<F> {
         ) {
             return;
         }
+        if cx.net.may_take_more(&self.route) {
+            self.follow_path(cx);
+        }
         if self.board.lost() != self.board.resent() && !self.send_lost(cx) {
             self.arm_retransmit(cx);
             return;
@@ -153,8 +156,7 @@ impl<F: Frame> Tcb<F> {
             if seq == self.snd_una || self.stuck_since.is_none() {
                 self.stuck_since = Some(cx.now);
             }
-            if len == waiting {
-                // A FIN went with it.
+            if len == waiting && self.fin_sent == self.fin_queued {
                 break;
             }
         }
@@ -282,27 +284,56 @@ impl<F: Frame> Tcb<F> {
         room
     }
 
-    /// The window to tell: never less than was told, no silly increases (RFC 9293, 3.8.6.2.2; Linux's rules).
-    /// Moves `rcv_adv`.
+    /// The window to tell: never less than was told, no silly increases (RFC 9293, 3.8.6.2.2; Linux's rules). Where
+    /// the header cannot say what was told it says more, unless that would be beyond the buffer by a whole unit: then
+    /// it says less, and what was told still counts (RFC 7323, 2.4). Moves `rcv_adv`, which bounds what a peer can have
+    /// us keep: it goes ahead of the buffer's end by less than a unit.
     fn select_window(&mut self) -> u16 {
         let told = self.rcv_adv.distance_from(self.rcv_nxt).max(0) as u32;
         let told = if planted!(WindowShrinks) { 0 } else { told };
-        let window = self.window_on_offer().max(told);
-        let largest = 65_535 << self.rcv_wscale;
-        let unit = 1u32 << self.rcv_wscale;
-        let window = window.next_multiple_of(unit).min(largest);
-        self.rcv_adv = self.rcv_nxt + window;
+        let free = self.free_to_receive();
+        let offer = self.worth_offering(free);
+        let window = if offer >= told { offer } else { self.as_told(told, free) };
+        let window = window.min(65_535 << self.rcv_wscale);
+        let edge = self.rcv_nxt + window;
+        if edge.after(self.rcv_adv) {
+            self.rcv_adv = edge;
+        }
         (window >> self.rcv_wscale) as u16
+    }
+
+    /// A window that was told, as the header can say it now.
+    fn as_told(&self, told: u32, free: u32) -> u32 {
+        let unit = 1u32 << self.rcv_wscale;
+        let more = told.next_multiple_of(unit);
+        if more >= free.saturating_add(unit) && !planted!(WindowGrowsByRounding) {
+            return told & !(unit - 1);
+        }
+        more
     }
 
     /// Room for data that is worth telling.
     pub(crate) fn window_on_offer(&self) -> u32 {
+        self.worth_offering(self.free_to_receive())
+    }
+
+    fn free_to_receive(&self) -> u32 {
         let lent = self.seldom.as_ref().map_or(0, |seldom| seldom.lent);
-        let free = self.rx_capacity.saturating_sub(self.rx.len() as u32).saturating_sub(lent);
-        if free < self.rx_capacity / 2 && (free < self.rx_capacity / 16 || free < self.rcv_mss) {
+        self.rx_capacity.saturating_sub(self.rx.len() as u32).saturating_sub(lent)
+    }
+
+    #[inline]
+    fn worth_offering(&self, free: u32) -> u32 {
+        let small = free < self.rx_capacity / 2;
+        if small && (free < self.rx_capacity / 16 || free < self.rcv_mss) {
             return 0;
         }
-        if self.rcv_wscale > 0 { free & !((1 << self.rcv_wscale) - 1) } else { free.min(65_535) }
+        if self.rcv_wscale == 0 {
+            return free.min(65_535);
+        }
+        let unit = 1 << self.rcv_wscale;
+        // A whole buffer may be less than the unit: to say less would be to close the window for ever.
+        if free < unit && !small { unit } else { free & !(unit - 1) }
     }
 
     fn write_sack(&self, options: &mut OptionsWriter) {

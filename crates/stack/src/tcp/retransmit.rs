@@ -209,7 +209,7 @@ impl<F: Frame> Tcb<F> {
             limit += step;
             step = (step * 2).min(Duration::from_secs(120));
         }
-        self.backoff > 0 && now.since(since).saturating_sub(self.rtt.rto()) >= limit
+        self.timeouts() > 0 && now.since(since).saturating_sub(self.rtt.rto()) >= limit
     }
 
     /// Whether enough was tried, or the user timeout is over.

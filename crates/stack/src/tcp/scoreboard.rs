@@ -214,14 +214,14 @@ impl Scoreboard {
     /// Blocks of a SACK option, checked by the caller to lie in `(snd_una, snd_nxt]`.
     pub(crate) fn sack(&mut self, blocks: &[(Seq, Seq)], delivered: &mut Delivered) {
         for &(start, end) in blocks {
-            let mut start = start;
+            let mut from = start;
             for &(old_start, old_end) in self.seen.iter().flat_map(|seen| seen.iter()) {
-                if !start.before(old_start) && start.before(old_end) {
-                    start = old_end;
+                if !from.before(old_start) && from.before(old_end) {
+                    from = old_end;
                 }
             }
-            if start.before(end) {
-                self.sack_block(start, end, delivered);
+            if from.before(end) {
+                self.sack_block((start, end), from, delivered);
             }
         }
         let seen = self.seen.get_or_insert_default();
@@ -231,8 +231,12 @@ impl Scoreboard {
         }
     }
 
-    fn sack_block(&mut self, start: Seq, end: Seq, delivered: &mut Delivered) {
-        let mut index = self.index_at(start);
+    /// A block whose part before `from` was told before; the segment that this ends in was not marked then.
+    fn sack_block(&mut self, (start, end): (Seq, Seq), from: Seq, delivered: &mut Delivered) {
+        let mut index = self.sent.partition_point(|s| !s.end().after(from));
+        if self.sent.get(index).is_some_and(|s| s.start.before(start)) {
+            index += 1;
+        }
         while let Some(segment) = self.sent.get_mut(index) {
             if segment.end().after(end) {
                 break;

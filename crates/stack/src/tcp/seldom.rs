@@ -18,6 +18,8 @@ pub(crate) struct Seldom {
     pub(crate) total_rto_time: Duration,
     /// When the first timeout of those fired after which nothing was acknowledged.
     pub(crate) timeouts_since: Option<Instant>,
+    /// How many there were since.
+    pub(crate) timeouts: u8,
     /// Time limited by the peer's window and by the send buffer, ns.
     pub(crate) limited: [u64; 2],
     /// When all that was sent is paid for (`pacing.rs`).
@@ -56,8 +58,16 @@ impl<F> Tcb<F> {
         seldom.total_rto = seldom.total_rto.saturating_add(1);
         if seldom.timeouts_since.is_none() {
             seldom.timeouts_since = Some(now);
+            seldom.timeouts = 0;
             seldom.total_rto_recoveries = seldom.total_rto_recoveries.saturating_add(1);
         }
+        seldom.timeouts = seldom.timeouts.saturating_add(1);
+    }
+
+    /// Timeouts since something was acknowledged; the timeout itself may have been doubled for longer.
+    pub(crate) fn timeouts(&self) -> u8 {
+        let seldom = self.seldom.as_ref().filter(|seldom| seldom.timeouts_since.is_some());
+        seldom.map_or(0, |seldom| seldom.timeouts)
     }
 
     /// Something was acknowledged, perhaps after timeouts.

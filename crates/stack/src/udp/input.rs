@@ -4,6 +4,8 @@ use super::handover::pass_on;
 use super::{Datagram, MtuDiscover, true_size};
 use crate::icmp::{IcmpError, Kind};
 use crate::ingress::{Drop, IpMeta};
+use crate::mutation::planted;
+use crate::net::Lowered;
 use crate::stack::Socket;
 use crate::unrouted::ReversePath;
 use crate::{Endpoint, Frame, Instant, Ready, SocketError, SocketId, Stack};
@@ -44,9 +46,10 @@ pub(crate) fn on_datagram<F: Frame>(
             }
         }
     }
+    let to = Endpoint::new(meta.dst, header.dst);
     let datagram = Datagram {
-        from: Endpoint::new(meta.src, header.src),
-        to: Endpoint::new(meta.dst, header.dst),
+        from: if planted!(SenderMistaken) { to } else { Endpoint::new(meta.src, header.src) },
+        to,
         len: header.len - HEADER_LEN,
         ttl: meta.ttl,
         tos: meta.tos,
@@ -143,7 +146,8 @@ pub(crate) fn on_error<F: Frame>(
     match error.kind {
         Kind::TooBig(mtu) => {
             let discovers = udp.options.mtu_discover != MtuDiscover::Dont;
-            if stack.net.lower_mtu(now, udp.way(*local.ip(), remote), mtu).is_some() && discovers {
+            let lowered = stack.net.lower_mtu(now, udp.way(*local.ip(), remote), mtu);
+            if lowered != Lowered::Nothing && discovers {
                 fail(stack, id, SocketError::MessageTooBig);
             }
         }

@@ -2,6 +2,7 @@
 
 use super::MtuDiscover;
 use super::input::fail;
+use crate::mutation::planted;
 use crate::net::{Held, Hop, Ip, Net, Route, Sent};
 use crate::stack::Socket;
 use crate::{Endpoint, Frame, Instant, Outlet, SendError, SocketError, SocketId, Source, Stack};
@@ -62,6 +63,10 @@ impl<F: Frame> Stack<F> {
             return Err(SendError::Failed(error));
         }
         let to = if to.port() != 0 { to } else { udp.remote.ok_or(SendError::NotConnected)? };
+        let to = match udp.route.to() {
+            before if planted!(Misaddressed) && !before.is_unspecified() => Endpoint::new(before, to.port()),
+            _ => to,
+        };
         let src = from.unwrap_or(*udp.local.ip());
         let src = if src.is_unspecified() || src.is_multicast() {
             self.net.source_for(*to.ip()).ok_or(SendError::Failed(SocketError::NetUnreachable))?
@@ -86,7 +91,10 @@ impl<F: Frame> Stack<F> {
             && !hop.elsewhere
             && ipv4::HEADER_LEN + total <= hop.mtu as usize
         {
-            let (fragment, ident) = self.net.whole(&hop, &ip);
+            let (fragment, ident) = match udp.options.mtu_discover {
+                MtuDiscover::Do | MtuDiscover::Probe => (Fragment::DONT, 0),
+                MtuDiscover::Dont | MtuDiscover::Want => self.net.whole(&hop, &ip),
+            };
             let fill = |into: &mut [u8]| write_datagram(into, &ip, *to.ip(), ports, data);
             if self.net.emit(&hop, *to.ip(), &ip, ident, fragment, total, out, fill) {
                 return Ok(len);

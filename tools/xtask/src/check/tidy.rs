@@ -19,10 +19,9 @@ const FUNCTION: usize = 70;
 
 /// Functions that are longer, with their length today: no new ones, and none grows. Who shortens one takes its row
 /// away.
-const LONG_FUNCTIONS: [(&str, &str, usize); 10] = [
+const LONG_FUNCTIONS: [(&str, &str, usize); 9] = [
     ("crates/interpose/src/hooks/process.rs", "routed", 84),
     ("crates/sim/src/world.rs", "happen", 84),
-    ("crates/sim/src/world.rs", "new", 74),
     ("crates/sockets/src/tcp_info.rs", "bytes", 74),
     ("crates/stack/src/tcp/open.rs", "new", 93),
     ("crates/stack/src/tcp/recovery.rs", "recover", 76),

@@ -91,6 +91,21 @@ fn a_partly_sacked_segment_is_not_sacked() {
 }
 
 #[test]
+fn a_block_that_grows_over_a_segment_that_it_covered_in_part_delivers_it() {
+    let mut board = board(4);
+    for (end, whole) in [(150, 1), (170, 1), (200, 2), (399, 3), (400, 4)] {
+        board.sack(&[(Seq(0), Seq(end))], &mut Delivered::default());
+        assert_eq!(board.sacked(), 100 * whole, "up to {end}");
+    }
+    // What begins within the block before covers no segment that begins before itself.
+    let mut board = self::board(4);
+    board.sack(&[(Seq(0), Seq(150))], &mut Delivered::default());
+    board.sack(&[(Seq(120), Seq(300))], &mut Delivered::default());
+    assert_eq!(board.sacked(), 200);
+    assert!(!board.sent[1].sacked && board.sent[2].sacked);
+}
+
+#[test]
 fn what_was_sent_before_the_newest_delivered_by_more_than_the_window_is_lost() {
     let mut board = board(10);
     let mut delivered = Delivered::default();

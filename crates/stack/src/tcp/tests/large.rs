@@ -1,6 +1,7 @@
 //! Segments that leave together, to be cut on their way out.
 
 use super::*;
+
 /// A connection whose first host's outlet takes large packets.
 fn cutting() -> (World, SocketId, SocketId) {
     let mut world = World::new();
@@ -66,4 +67,23 @@ fn burst_is_what_the_connection_sends_in_a_millisecond() {
     let window = world.hosts[0].stack.tcp_info(world.now, a).unwrap().snd_cwnd;
     let most = world.hosts[0].out.large.iter().max().unwrap() / 1448;
     assert!(most > 2 && most <= window as usize / 20, "{most} segments at once with a window of {window}");
+}
+
+#[test]
+fn a_fin_goes_with_the_last_segment_of_what_leaves_together() {
+    for segments in 1..6 {
+        let (mut world, a, b) = cutting();
+        world.transfer(0, a, b, 300_000);
+        world.run(MS * 100);
+        world.hosts[0].out.room = 0;
+        world.send(0, a, &vec![7; 1448 * segments]).unwrap();
+        world.shutdown(0, a).unwrap();
+        world.hosts[0].out.room = usize::MAX;
+        let (now, host) = (world.now, &mut world.hosts[0]);
+        host.stack.flush(now, &mut host.out);
+        let frames: Vec<Vec<u8>> = host.out.frames.drain(..).collect();
+        assert_eq!(frames.len(), segments, "nothing waits, and nothing goes alone");
+        let last = seen(&(now, 0, frames.last().unwrap().clone()));
+        assert!(last.flags.has(wire::tcp::Flags::FIN) && last.len == 1448, "of {segments}");
+    }
 }

@@ -145,6 +145,33 @@ fn what_is_lost_after_a_window_was_closed_for_long_is_tried_as_often_as_ever() {
 }
 
 #[test]
+fn a_path_that_becomes_longer_is_measured_though_everything_is_sent_twice() {
+    // Karn's rule alone would leave the timeout below the round trip for ever: RFC 6298, 5 keeps what it doubled, and
+    // timestamps tell the round trip of what was sent again (RFC 7323, 4).
+    for timestamps in [true, false] {
+        let mut world = World::with(|config| config.tcp.timestamps = timestamps);
+        let (a, b) = world.pair();
+        let exchange = |world: &mut World| {
+            let before = world.hosts[0].stack.tcp_info(world.now, a).unwrap().total_retrans;
+            world.send(0, a, &[5; 100]).unwrap();
+            world.run(Duration::from_secs(4));
+            assert_eq!(world.recv(1, b, 1000).unwrap().len(), 100);
+            world.hosts[0].stack.tcp_info(world.now, a).unwrap().total_retrans - before
+        };
+        world.delay = MS;
+        assert_eq!((0..10).map(|_| exchange(&mut world)).sum::<u32>(), 0);
+        world.delay = MS * 500;
+        let first = exchange(&mut world);
+        assert!(first > 0, "the timeout was below the round trip");
+        let _ = (0..10).map(|_| exchange(&mut world)).sum::<u32>();
+        assert_eq!((0..10).map(|_| exchange(&mut world)).sum::<u32>(), 0, "timestamps: {timestamps}");
+        let info = world.hosts[0].stack.tcp_info(world.now, a).unwrap();
+        assert!(info.rto > Duration::from_secs(1) && info.backoff == 0, "{:?} {}", info.rto, info.backoff);
+        assert_eq!(info.retransmits, 0);
+    }
+}
+
+#[test]
 fn keepalive_finds_a_dead_peer_and_leaves_a_living_one() {
     let mut world = World::new();
     let mut options = world.options();

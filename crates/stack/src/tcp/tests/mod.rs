@@ -10,6 +10,7 @@ mod lend;
 mod loss;
 mod mtu_probe;
 mod pacing;
+mod path_mtu;
 mod robust;
 mod takeover;
 mod transfer;

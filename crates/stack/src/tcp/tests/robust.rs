@@ -52,6 +52,46 @@ fn small_buffers_under_loss_still_deliver_everything() {
 }
 
 #[test]
+fn a_buffer_smaller_than_the_unit_of_its_window_is_opened_again() {
+    // A small SO_RCVBUF where the largest buffer of the system asks for a large scale.
+    let mut world = World::with(|config| config.tcp.window_scale = Some(14));
+    let mut options = world.options();
+    options.receive_buffer = Some(4096);
+    // Full segments fill the window to its last byte.
+    options.mss_max = 1024 + 12;
+    let (a, b) = world.pair_with(&options);
+    for size in [4096, 1, 1024, 60_000] {
+        world.transfer(0, a, b, size);
+        world.transfer(1, b, a, size);
+    }
+    let told = |world: &World| world.hosts[1].stack.tcp_info(world.now, b).unwrap().rcv_wnd;
+    while told(&world) > 0 {
+        let segment = fills(&world, b, told(&world));
+        world.hosts[1].receive(world.now, segment);
+    }
+    assert!(world.hosts[1].stack.tcp_queued(b).unwrap().unread < 4096 + (1 << 14));
+    while world.recv(1, b, 100_000).is_ok() {}
+    assert!(told(&world) > 0);
+}
+
+/// The next segment of host 0 to host 1, as much as fits.
+fn fills(world: &World, b: SocketId, room: u32) -> Vec<u8> {
+    let tcb = world.hosts[1].stack.tcb(b).unwrap();
+    let mut options = wire::tcp::OptionsWriter::new();
+    options.timestamps(tcb.ts_recent, tcb.stamp(world.now));
+    let fields = wire::tcp::Fields {
+        src: tcb.remote.port(),
+        dst: tcb.local.port(),
+        seq: tcb.rcv_nxt.0,
+        ack: tcb.snd_nxt.0,
+        flags: wire::tcp::Flags::ACK,
+        window: 100,
+        ..Default::default()
+    };
+    forge(0, &fields, &options, &vec![7; room.min(1024) as usize])
+}
+
+#[test]
 fn many_one_byte_messages_under_loss_arrive_in_order() {
     let mut random = Random(77);
     let mut world = World::new();

@@ -172,3 +172,33 @@ fn a_peer_that_takes_back_what_it_sacked_still_gets_it() {
     world.run(Duration::from_secs(10));
     assert_eq!(world.recv(1, b, 20_000).unwrap(), vec![5; 10_000]);
 }
+
+#[test]
+fn a_window_with_a_remainder_of_its_unit_is_not_refilled_for_ever() {
+    // 18: the unit of a scaled window is more than the remainder that is left of a full buffer.
+    for old in [0, 1] {
+        let mut world = World::new();
+        let mut options = world.options();
+        options.receive_buffer = Some(4096);
+        let (a, _b) = world.pair_with(&options);
+        world.run(MS * 100);
+        let (capacity, unit) = {
+            let tcb = world.hosts[0].stack.tcb(a).unwrap();
+            (tcb.rx_capacity as usize, 1 << tcb.rcv_wscale)
+        };
+        assert!(unit > 1);
+        for _ in 0..2000 {
+            let n = numbers(&world, a);
+            let tcb = world.hosts[0].stack.tcb(a).unwrap();
+            let room = tcb.rcv_adv.distance_from(tcb.rcv_nxt).max(1) as usize;
+            let len = if room > 1 { room - 1 } else { 1 };
+            inject(&mut world, &n, n.rcv_nxt, n.snd_nxt, Flags::ACK, &[], &vec![7; len]);
+            // An old byte is answered at once, beside one that is next in order.
+            let n = numbers(&world, a);
+            inject(&mut world, &n, n.rcv_nxt.wrapping_sub(1), n.snd_nxt, Flags::ACK, &[], &vec![7; 1 + old]);
+            let _ = answers(&mut world);
+        }
+        let unread = world.hosts[0].stack.tcp_queued(a).unwrap().unread;
+        assert!(unread >= capacity / 2 && unread < capacity + unit, "{unread} bytes in {capacity}");
+    }
+}
