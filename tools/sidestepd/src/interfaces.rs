@@ -9,7 +9,7 @@ use std::collections::hash_map::{Entry, HashMap};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 use sys::{Fd, capability};
-use xdp::{Census, HalfOpen, Handout, Kept, Options, Refusal};
+use xdp::{Census, HalfOpen, Handout, Kept, Leftovers, Options, Passed, Refusal};
 
 /// What is kept where it is there: what opening interfaces takes, and CAP_NET_BIND_SERVICE, without which connections
 /// on low ports do not come back from the wire.
@@ -115,9 +115,14 @@ impl Held {
     /// A process hands over an interface that another keeper held, which is gone. Returns 0 or errno.
     pub(crate) fn restore(&self, index: u32, description: &[u8], descriptors: Vec<Fd>, process: i32) -> i32 {
         let Ok(name) = xdp::interface_name(index) else { return libc::ENODEV };
+        // By this client's own thread, as is the end of it: nobody else waits for what it passes.
+        let passed = match Passed::look_at(index, description, descriptors) {
+            Ok(passed) => passed,
+            Err(refusal) => return errno_of(&refusal),
+        };
         let taken = self.taken_over(index, &name, |held| match held {
-            Some(kept) => kept.join(description, &descriptors, process).map(|()| None),
-            None => Kept::restore(index, description, descriptors, process).map(Some),
+            Some(kept) => kept.join(&passed, process).map(|()| None),
+            None => Kept::restore(&passed, process).map(Some),
         });
         taken.err().unwrap_or(0)
     }
@@ -134,10 +139,7 @@ impl Held {
         if held.is_none() {
             self.is_wanted(name).map_err(|_| libc::EPERM)?;
         }
-        let taken = take(held.as_deref()).map_err(|refusal| match refusal {
-            Refusal::System { errno, .. } => errno,
-            _ => libc::EBUSY,
-        })?;
+        let taken = take(held.as_deref()).map_err(|refusal| errno_of(&refusal))?;
         let Some(kept) = taken else { return Ok(()) };
         match self.all().entry(index) {
             Entry::Vacant(free) => {
@@ -203,8 +205,9 @@ impl Held {
     /// Once a second, and when a program has ended: the dead are buried, and what nobody uses is given back.
     pub(crate) fn tend(&self, waits: bool) {
         let each: Vec<Arc<Kept>> = self.all().values().map(|one| one.kept.clone()).collect();
-        each.iter().for_each(|kept| kept.bury_dead());
+        let gone: Vec<Leftovers> = each.iter().map(|kept| kept.bury_dead()).collect();
         drop(each);
+        let_go(gone.into_iter().filter(|gone| !gone.is_empty()).collect());
         let mut unused = Vec::new();
         let mut all = self.all();
         for (index, one) in all.iter_mut() {
@@ -218,10 +221,8 @@ impl Held {
         let unused: Vec<One> = unused.iter().filter_map(|index| all.remove(index)).collect();
         drop(all);
         self.tell(waits);
-        // Closing takes the kernel its time.
-        for one in unused {
-            eprintln!("sidestepd: {}: given back", one.name);
-        }
+        unused.iter().for_each(|one| eprintln!("sidestepd: {}: given back", one.name));
+        let_go(unused);
     }
 
     /// Tells the peers of the dead whose time has come. `waits`: the caller has the time to hear their answers.
@@ -242,6 +243,21 @@ impl Held {
 
     fn all(&self) -> MutexGuard<'_, HashMap<u32, One>> {
         self.all.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+fn errno_of(refusal: &Refusal) -> i32 {
+    match refusal {
+        Refusal::System { errno, .. } => *errno,
+        _ => libc::EBUSY,
+    }
+}
+
+/// Closing takes the kernel its time, and of what strangers passed as long as they like: so nobody waits for it.
+fn let_go<T: Send + 'static>(what: Vec<T>) {
+    if !what.is_empty() {
+        // Where no thread starts it is dropped here.
+        let _ = std::thread::Builder::new().name("let go".to_owned()).spawn(move || drop(what));
     }
 }
 
@@ -292,6 +308,21 @@ mod tests {
             go_on.send(()).unwrap();
             assert_eq!(takes.join().unwrap(), Err(libc::ENOSPC));
         });
+    }
+
+    #[test]
+    fn nobody_waits_for_what_strangers_passed_to_be_closed() {
+        struct Slow(std::sync::mpsc::Receiver<()>, std::sync::mpsc::Sender<bool>);
+        impl Drop for Slow {
+            fn drop(&mut self) {
+                let _ = self.1.send(self.0.recv_timeout(PATIENCE).is_ok());
+            }
+        }
+        let (go_on, goes_on) = channel();
+        let (done, is_done) = channel();
+        let_go(vec![Slow(goes_on, done)]);
+        go_on.send(()).unwrap();
+        assert_eq!(is_done.recv_timeout(PATIENCE), Ok(true), "it was waited for");
     }
 
     #[test]

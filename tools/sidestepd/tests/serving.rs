@@ -1,6 +1,9 @@
 //! The daemon as a process, and clients of it as programs have them: threads of this test that gave up their
 //! capabilities. As root; each test has a socket of its own.
 
+#[path = "serving/handover.rs"]
+mod handover;
+
 use keeper::client::{Client, Error};
 use keeper::place::{Place, address};
 use keeper::protocol::{Kind, LEN, Packet};
