@@ -1,6 +1,7 @@
 //! The interfaces that are held: opened when a program wants a lane, given back some time after the last lane has
 //! gone. Who died is buried here, and its peers are told.
 
+use crate::log::say;
 use crate::telling;
 use config::Interfaces;
 use config::interfaces::Choice;
@@ -95,7 +96,7 @@ impl Held {
             return Ok(kept);
         }
         let kept = Arc::new(open()?);
-        eprintln!("sidestepd: {name}: held");
+        say!("{name}: held");
         let one = One { name: name.to_owned(), kept: kept.clone(), used: Instant::now() };
         match self.all().entry(index) {
             Entry::Vacant(free) => drop(free.insert(one)),
@@ -148,7 +149,7 @@ impl Held {
             // Opened in between: its program is on the interface, and what was handed over is not.
             Entry::Occupied(_) => return Err(libc::EBUSY),
         }
-        eprintln!("sidestepd: {name}: taken over from a keeper that is gone");
+        say!("{name}: taken over from a keeper that is gone");
         Ok(())
     }
 
@@ -221,7 +222,7 @@ impl Held {
         let unused: Vec<One> = unused.iter().filter_map(|index| all.remove(index)).collect();
         drop(all);
         self.tell(waits);
-        unused.iter().for_each(|one| eprintln!("sidestepd: {}: given back", one.name));
+        unused.iter().for_each(|one| say!("{}: given back", one.name));
         let_go(unused);
     }
 
@@ -272,7 +273,7 @@ fn tell(index: u32, name: &str, half_open: &HalfOpen, waits: bool) {
     if half_open.is_first() {
         let count = half_open.connections().len();
         let how = failure.map_or(String::new(), |errno| format!(", not all of them: errno {errno}"));
-        eprintln!("sidestepd: {name}: a process was killed: the peers of {count} connections are told{how}");
+        say!("{name}: a process was killed: the peers of {count} connections are told{how}");
     }
 }
 
