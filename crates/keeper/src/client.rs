@@ -17,7 +17,7 @@ use asked::Asked;
 use core::fmt;
 use core::net::{Ipv4Addr, SocketAddrV4};
 use reach::{bound, call, join};
-use sys::{Fd, Mutex, MutexGuard};
+use sys::{Errno, Fd, Mutex, MutexGuard};
 
 /// A keeper that lives answers within some microseconds.
 const PATIENCE_NS: u64 = 1_000_000_000;
@@ -67,7 +67,7 @@ impl fmt::Display for Error {
             Error::Full => to.write_str("the keeper (sidestepd) has as many clients as it takes"),
             Error::Silent => to.write_str("the keeper (sidestepd) does not answer"),
             Error::Stopped => to.write_str("the process that forked this one does not answer"),
-            Error::Errno(errno) => write!(to, "who was asked for it was told errno {errno}"),
+            Error::Errno(errno) => write!(to, "who was asked for it was told: {}", Errno(*errno)),
         }
     }
 }
@@ -85,6 +85,10 @@ pub struct Client {
     number: u32,
     /// What came of the last attempt to connect, and until when that is believed.
     failed: Option<(Error, u64)>,
+    /// Why the keeper could not be reached the last time; 0: it was.
+    unreached: i32,
+    /// What was wrong with the program that was to be started as a keeper.
+    ended: Option<String>,
     /// A thread waits for a long answer without the lock: nobody else asks or parts meanwhile.
     is_asked: bool,
 }
@@ -97,6 +101,11 @@ static PARENTS: Mutex<Vec<Client>> = Mutex::new(Vec::new());
 /// Says where the keeper is; until then there is none.
 pub fn configure(place: Place) {
     *CLIENT.lock() = Client::new(place);
+}
+
+/// See [`Client::misnamed`].
+pub fn misnamed() -> Option<String> {
+    CLIENT.lock().misnamed()
 }
 
 /// Connects, if that has not been done: for a process that may give up its user later. No answer is waited for.
@@ -285,7 +294,16 @@ impl Error {
 impl Client {
     /// Of nobody yet.
     pub const fn new(place: Place) -> Client {
-        Client { place, connection: None, process: 0, number: 0, failed: None, is_asked: false }
+        Client {
+            place,
+            connection: None,
+            process: 0,
+            number: 0,
+            failed: None,
+            unreached: 0,
+            ended: None,
+            is_asked: false,
+        }
     }
 
     /// In the child of a fork: the connection is its parent's, and so is who waits for an answer.
@@ -353,7 +371,10 @@ impl Client {
         }
         let made = match self.connection.take() {
             Some(parents) => join(&parents),
-            None => call(&self.place),
+            None => {
+                self.unreached = 0;
+                call(&self.place, &mut self.unreached)
+            }
         };
         let made = made.and_then(|connection| {
             self.connection = Some(connection);
@@ -448,7 +469,12 @@ impl Client {
         if error != Error::Absent || !may {
             return Err(error);
         }
+        let said = |what: &str| Some(format!("start={}: {what}", program.to_string_lossy()));
         self.place = Place::Default;
+        if !sys::file::is_program(program.as_ptr()) {
+            self.ended = said("there is no such program");
+            return Err(error);
+        }
         let deadline = sys::clock::monotonic() + STARTING_NS;
         let mut outcome = sys::daemon::start(&program, &[c"--linger", c"30"]).map_err(|_| error);
         while outcome.is_ok() {
@@ -462,7 +488,33 @@ impl Client {
                 }
             }
         }
+        if outcome.is_err() {
+            self.ended = said("it was started, and no keeper listens; started by hand as root it says why");
+        }
         outcome
+    }
+
+    /// Why what the user named is no keeper, in words. `None`: nothing was named, or it was not asked in vain.
+    pub fn misnamed(&self) -> Option<String> {
+        match (&self.place, &self.ended) {
+            (_, Some(words)) => Some(words.clone()),
+            (Place::Path(path), _) if self.unreached != 0 => {
+                Some(format!("{path}: {}", Errno(self.unreached)))
+            }
+            _ => None,
+        }
+    }
+
+    /// Where it was looked for, and why it could not be reached.
+    pub fn unreached(&self) -> String {
+        let place = self.place.path().unwrap_or_else(|_| "/proc/thread-self/ns/net".to_owned());
+        format!("{place}: {}", Errno(self.unreached))
+    }
+
+    /// Whether nobody listens where the keeper of this network namespace would.
+    pub fn is_not_there(&self) -> bool {
+        let is_own = matches!(self.place, Place::Default | Place::Start(_));
+        is_own && matches!(self.unreached, libc::ENOENT | libc::ECONNREFUSED)
     }
 
     fn question(&mut self, kind: Kind, value: i32) -> Packet {

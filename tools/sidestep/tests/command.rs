@@ -30,6 +30,32 @@ fn wrong_words_are_named() {
 }
 
 #[test]
+fn a_keeper_that_cannot_be_asked_is_named_with_the_reason() {
+    for (place, told) in [
+        ("/nonexist", "/nonexist: No such file or directory"),
+        ("/etc/passwd", "/etc/passwd: Connection refused"),
+    ] {
+        let output = sidestep(&["status", "--socket", place]);
+        assert_eq!(
+            (output.status.code(), text(&output.stderr).contains(told)),
+            (Some(2), true),
+            "{output:?}"
+        );
+        let mut named = Command::new(env!("CARGO_BIN_EXE_sidestep"));
+        let output = named.arg("status").env("SIDESTEP_KEEPER", place).output().unwrap();
+        assert_eq!(
+            (output.status.code(), text(&output.stderr).contains(told)),
+            (Some(2), true),
+            "{output:?}"
+        );
+    }
+    let mut nobody = Command::new(env!("CARGO_BIN_EXE_sidestep"));
+    let output = nobody.arg("status").env("SIDESTEP_KEEPER", "none").output().unwrap();
+    let told = text(&output.stderr);
+    assert_eq!((output.status.code(), told.contains("SIDESTEP_KEEPER=none")), (Some(2), true), "{told}");
+}
+
+#[test]
 fn this_host_is_examined_and_the_recording_of_it_gives_the_same_page() {
     let folder = folder("record");
     let file = folder.join("host.txt").to_string_lossy().into_owned();

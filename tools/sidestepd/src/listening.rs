@@ -1,5 +1,5 @@
-//! The socket that programs connect to: made here, or passed by systemd (sd_listen_fds(3)). Only what a keeper left that
-//! is gone is removed to make place for it: a socket at which nobody listens.
+//! The socket that programs connect to: made here, or passed by systemd (sd_listen_fds(3)). Only what a keeper left
+//! that is gone is removed to make place for it: a socket at which nobody listens.
 
 use keeper::place::{self, Place};
 use std::fs::{DirBuilder, File, Permissions};

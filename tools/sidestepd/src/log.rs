@@ -1,5 +1,5 @@
-//! The keeper's log: its standard error, which may be gone, or a pipe that nobody reads. Neither ends it, nor stops it: a
-//! line that cannot be written now is not written.
+//! The keeper's log: its standard error, which may be gone, or a pipe that nobody reads. Neither ends it, nor stops it:
+//! a line that cannot be written now is not written.
 
 use std::fmt::Arguments;
 use std::io::Write;
