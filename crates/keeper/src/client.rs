@@ -113,6 +113,11 @@ pub fn prepare() {
     let _ = CLIENT.lock().connected();
 }
 
+/// Whether a keeper can be asked that could not be before.
+pub fn comes() -> bool {
+    CLIENT.lock().comes()
+}
+
 /// Whom a question goes to.
 #[derive(Clone, Copy)]
 enum Whom {
@@ -492,6 +497,15 @@ impl Client {
             self.ended = said("it was started, and no keeper listens; started by hand as root it says why");
         }
         outcome
+    }
+
+    /// See [`comes`].
+    fn comes(&mut self) -> bool {
+        if self.is_asked || self.lives() {
+            return false;
+        }
+        self.connection = None;
+        self.connected().is_ok()
     }
 
     /// Why what the user named is no keeper, in words. `None`: nothing was named, or it was not asked in vain.

@@ -104,6 +104,11 @@ fn attached(
     Ok(device)
 }
 
+/// Whether there is a keeper by now, of a process that had none.
+pub(crate) fn comes() -> bool {
+    client::comes()
+}
+
 /// Now and then: the interface that a keeper handed out is handed over, where that one is gone and another one came.
 /// True: it has it.
 pub(crate) fn restore(interface: u32, what: &HandOver) -> bool {
