@@ -72,8 +72,8 @@ impl Held {
 
     /// A lane for a process on an interface, which is opened for it if need be. An error is for the program's log.
     pub(crate) fn attach(&self, index: u32, process: i32) -> Result<Given, String> {
-        let (monitor, has_policies) =
-            PolicyMonitor::for_another().map_err(|errno| format!("IPsec policies: errno {errno}"))?;
+        let (monitor, has_policies) = PolicyMonitor::for_another()
+            .map_err(|errno| format!("IPsec policies: {why}", why = sys::Errno(errno)))?;
         let name = xdp::interface_name(index).map_err(|_| "no such interface".to_owned())?;
         self.await_predecessors(index);
         let kept = self.kept(index, &name, || self.open(&name))?;
@@ -272,7 +272,8 @@ fn tell(index: u32, name: &str, half_open: &HalfOpen, waits: bool) {
     let failure = telling::tell(index, half_open, waits);
     if half_open.is_first() {
         let count = half_open.connections().len();
-        let how = failure.map_or(String::new(), |errno| format!(", not all of them: errno {errno}"));
+        let how = failure
+            .map_or(String::new(), |errno| format!(", not all of them: {why}", why = sys::Errno(errno)));
         say!("{name}: a process was killed: the peers of {count} connections are told{how}");
     }
 }

@@ -45,13 +45,14 @@ impl Listening {
             None => {
                 make_folder(Path::new(place::FOLDER))?;
                 sweep(Path::new(place::FOLDER));
-                let errno = |errno| format!("the network namespace has no number: errno {errno}");
+                let errno =
+                    |errno| format!("the network namespace has no number: {why}", why = sys::Errno(errno));
                 Place::Default.path().map_err(errno)?
             }
         };
         let lock = lock(&path)?;
         clear(&path)?;
-        let said = |what: &str, errno: i32| format!("{path}: {what}: errno {errno}");
+        let said = |what: &str, errno: i32| format!("{path}: {what}: {why}", why = sys::Errno(errno));
         let address = place::address(&path).map_err(|errno| said("no path for a socket", errno))?;
         let kind = libc::SOCK_SEQPACKET | libc::SOCK_NONBLOCK;
         let socket = sys::socket::socket(libc::AF_UNIX, kind, 0).map_err(|errno| said("socket", errno))?;
