@@ -425,6 +425,9 @@ fn asked(server: &Server, request: &[u8]) -> std::io::Result<String> {
 
 const GET: &[u8] = b"GET /metrics HTTP/1.1\r\nHost: x\r\n\r\n";
 
+/// Labels of the connection: those of its state are not among them, or its counters would begin anew with a move.
+const SOCKET: &str = "fd=\"14\",protocol=\"tcp\",local=\"10.0.0.1:80\",remote=\"10.0.0.2:4000\"";
+
 #[test]
 fn prometheus_reads_every_counter_once() {
     let rig = Rig::new("prometheus");
@@ -432,6 +435,9 @@ fn prometheus_reads_every_counter_once() {
     rig.segment.left_to_kernel(Why::NoRoute);
     rig.segment.lane(0).interface.set(3);
     rig.segment.lane(0).name_low.set(u64::from_le_bytes(*b"veth0\0\0\0"));
+    // Two of one interface.
+    rig.segment.lane(1).interface.set(3);
+    rig.segment.lane(1).name_low.set(u64::from_le_bytes(*b"veth0\0\0\0"));
     let server = serving(&rig);
     let answer = asked(&server, GET).unwrap();
     let (head, body) = answer.split_once("\r\n\r\n").unwrap();
@@ -440,8 +446,12 @@ fn prometheus_reads_every_counter_once() {
     for expected in [
         format!("sidestep_process_sockets_accelerated_total{{{own}}} 1\n"),
         format!("sidestep_left_to_kernel_total{{{own},reason=\"NoRoute\"}} 1\n"),
-        format!("sidestep_lane_frames_free{{{own},interface=\"veth0\"}} 0\n"),
-        format!("sidestep_socket_rx_packets_total{{{own},fd=\"14\",protocol=\"tcp\",local=\"10.0.0.1:80\","),
+        format!("sidestep_lane_frames_free{{{own},interface=\"veth0\",lane=\"0\"}} 0\n"),
+        format!("sidestep_lane_frames_free{{{own},interface=\"veth0\",lane=\"1\"}} 0\n"),
+        format!("sidestep_socket_rx_packets_total{{{own},{SOCKET}}} 1000\n"),
+        format!(
+            "sidestep_socket_info{{{own},{SOCKET},accelerated=\"true\",why=\"\",carrier=\"wire\",verdict=\"SmallCalls\"}} 1\n"
+        ),
         "# TYPE sidestep_socket_rx_packets_total counter\n".to_owned(),
         "# TYPE sidestep_socket_rx_queued_bytes gauge\n".to_owned(),
     ] {
