@@ -10,10 +10,10 @@ use crate::value::{Affinity, Bounds, Outside, Value, accepted, assign};
 
 parameters! {
 "Acceleration" {
-    /// Refuse instead of falling back: a TCP or UDP socket over IPv4 that cannot be accelerated fails (EPROTONOSUPPORT),
-    /// with the reason in the log as an ERROR: also one to loopback or an address of this host, as these are never
-    /// accelerated. What a rule, or VMA_OFFLOADED_SOCKETS, leaves to the kernel does not fail. For tests that prove
-    /// acceleration.
+    /// Refuse instead of falling back: a TCP or UDP socket over IPv4 that cannot be accelerated fails
+    /// (EPROTONOSUPPORT), with the reason in the log as an ERROR: also one to loopback or an address of this host, as
+    /// these are never accelerated. What a rule, or VMA_OFFLOADED_SOCKETS, leaves to the kernel does not fail. For
+    /// tests that prove acceleration.
     strict: bool = false, env "SIDESTEP_STRICT", label "Strict";
     /// Which interfaces are accelerated: `auto` (veth), or patterns such as `eth1,veth*`; `!eth0` excludes, and
     /// exclusion wins.
