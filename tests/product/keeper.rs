@@ -427,6 +427,27 @@ print('connected')
     server.kill().unwrap();
 }
 
+#[test]
+fn a_connection_that_stays_for_want_of_privilege_is_shown_with_its_name() {
+    let Some(world) = world(&Options::default()) else { return };
+    let port = PORT + 31;
+    let server = by_kernel_on_the_right(&world, port);
+    let words = format!("{} {port} {MANY}", world.hosts.right.address);
+    let client = late(&world, &world.hosts.left, CLIENT).user(NOBODY).words(&words).piped().start().unwrap();
+    let name = format!("-> {}:{port}", world.hosts.right.address);
+    let why = || {
+        let vma_stats = tests::built("vma-stats", "vma_stats");
+        let program = world.hosts.left.program(vma_stats).words(&format!("--why -p {}", client.pid()));
+        program.run(DEADLINE).unwrap().stdout
+    };
+    let shown = eventually_some("it stays", || {
+        Some(why()).filter(|page| page.contains("since") && page.contains("no privilege"))
+    });
+    assert!(shown.contains(&name) && !shown.contains("*:* -> *:*"), "{shown}");
+    client.kill().unwrap();
+    server.kill().unwrap();
+}
+
 /// A server of the kernel's.
 fn by_kernel_on_the_right(world: &World, port: u16) -> Running {
     let right = &world.hosts.right;

@@ -278,6 +278,33 @@ fn what_memory_carries_is_told_from_the_wire_in_every_view() {
     assert!(rig.shown("--why").contains("calls so far: 1 on the wire, 37 in memory, 5 in the kernel\n"));
 }
 
+/// Two programs of one name, with statistics of their own.
+#[test]
+fn of_several_programs_of_a_name_the_others_are_told_or_all_are_shown() {
+    let rig = Rig::new("twins");
+    rig.connection();
+    let mut twins = [(); 2].map(|()| Command::new("sleep").arg("600").spawn().unwrap());
+    for twin in &twins {
+        let named = |pid: u32| rig.directory.join(file_name(pid));
+        std::fs::copy(named(rig.pid), named(twin.id())).unwrap();
+        // The arguments are the last that exec puts in their place.
+        while !std::fs::read(format!("/proc/{}/cmdline", twin.id())).unwrap().starts_with(b"sleep") {
+            std::thread::yield_now();
+        }
+    }
+    let one = rig.run("-n sleep -c 1");
+    let why = rig.run("-n sleep --why");
+    for twin in &mut twins {
+        twin.kill().unwrap();
+        twin.wait().unwrap();
+    }
+    let said = String::from_utf8_lossy(&one.stderr);
+    let other = twins.iter().map(std::process::Child::id).max().unwrap();
+    assert!(said.contains("of 2 programs; the others: ") && said.contains(&format!("({other})")), "{said}");
+    let shown = String::from_utf8_lossy(&why.stdout);
+    assert_eq!(shown.matches("stats for application").count(), 2, "{shown}");
+}
+
 #[test]
 fn json_has_every_counter_by_its_name() {
     let rig = Rig::new("json");
