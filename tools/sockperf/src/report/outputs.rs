@@ -9,10 +9,15 @@ pub fn check(s: &Settings) -> Result<()> {
         [("--json", &s.json), ("--csv", &s.csv), ("--report", &s.report), ("--full-log", &s.full_log)];
     for (option, path) in named {
         let Some(path) = path.as_deref().filter(|path| *path != "-") else { continue };
+        let is_new = !std::path::Path::new(path).exists();
         let opened = std::fs::OpenOptions::new().create(true).append(true).open(path);
         opened.map_err(|error| {
             Failure::new(Code::NotFound, format!("{option}: cannot write {path}: {error}"))
         })?;
+        // A run that fails leaves no empty file.
+        if is_new {
+            let _ = std::fs::remove_file(path);
+        }
     }
     Ok(())
 }
