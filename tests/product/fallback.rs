@@ -103,6 +103,8 @@ fn an_ordinary_user_with_the_five_capabilities_is_accelerated_and_the_one_that_i
         let said = client.words(&words).run(DEADLINE).unwrap().stderr;
         let named = format!("CAP_{}", missing.to_uppercase());
         assert!(said.contains(&named), "without {named}: {said}");
+        // The error behind it advises what helps in all cases.
+        let said: String = said.lines().filter(|line| line.contains("WARNING")).collect();
         let others = others.iter().map(|other| format!("CAP_{}", other.to_uppercase()));
         assert!(!others.into_iter().any(|other| said.contains(&other)), "only {named} is missing: {said}");
     }
@@ -153,6 +155,40 @@ fn strict_mode_refuses_instead_of_falling_back() {
     assert!(!finished.status.success(), "a strict run fell back: {}", finished.stderr);
     // Refused by us, not by the peer that does not listen.
     assert!(!finished.stderr.contains("Connection refused"), "{}", finished.stderr);
+}
+
+#[test]
+fn what_strict_mode_refuses_has_its_reason_in_the_log_at_its_usual_level() {
+    let Some(world) = world(&Options::default()) else { return };
+    let compiled = compile("apps/transfer.c").unwrap();
+    let strict = world.hosts.left.program(compiled.path()).preload(Some(&world.library));
+    let finished = strict.words(&format!("send connect 127.0.0.1 {PORT} 1")).run(DEADLINE).unwrap();
+    assert!(!finished.status.success());
+    let is_it = |line: &str| line.contains("ERROR") && line.contains("loopback or an address of this host");
+    assert!(finished.stderr.lines().any(is_it), "{}", finished.stderr);
+}
+
+#[test]
+fn rules_that_are_there_and_cannot_be_read_are_told_and_strict_mode_refuses_then() {
+    let Some(world) = world(&Options::default()) else { return };
+    let compiled = compile("apps/transfer.c").unwrap();
+    let folder = std::env::temp_dir().join(format!("rig-{}-unread-rules", std::process::id()));
+    std::fs::create_dir_all(&folder).unwrap();
+    let words = format!("send connect {} {PORT} 1", world.hosts.right.address);
+    let (left, rules) = (&world.hosts.left, folder.to_string_lossy());
+    let program = |is_strict: bool| {
+        let program = left.program(compiled.path()).preload(Some(&world.library));
+        let program = if is_strict { program } else { program.may_fall_back() };
+        // A folder in its place: nobody can read that, not even root.
+        program.environment("VMA_CONFIG_FILE", &*rules).words(&words).run(DEADLINE).unwrap()
+    };
+    for is_strict in [false, true] {
+        let finished = program(is_strict);
+        assert!(finished.stderr.contains("cannot be read (Is a directory)"), "{}", finished.stderr);
+        let is_refused = |line: &str| line.contains("ERROR") && line.contains("configuration file");
+        assert_eq!(finished.stderr.lines().any(is_refused), is_strict, "{}", finished.stderr);
+    }
+    std::fs::remove_dir_all(&folder).unwrap();
 }
 
 #[test]

@@ -402,6 +402,62 @@ fn the_first_root_program_starts_a_keeper_for_all_that_follow_which_outlives_it(
 }
 
 #[test]
+fn a_program_that_was_refused_finds_the_keeper_that_comes_later() {
+    const TRIES: &str = "\
+import socket, sys, time
+while True:
+    try:
+        socket.create_connection((sys.argv[1], int(sys.argv[2]))).close()
+        break
+    except OSError:
+        print('refused', flush=True)
+        time.sleep(0.1)
+print('connected')
+";
+    let Some(world) = world(&Options::default()) else { return };
+    let port = PORT + 30;
+    let server = by_kernel_on_the_right(&world, port);
+    let program = ordinary(&world, &world.hosts.left, TRIES, port, "").environment("SIDESTEP_STRICT", "1");
+    let mut program = program.start().unwrap();
+    program.wait_for_output("refused", DEADLINE).unwrap();
+    let keeper = Keeper::start(&world.hosts.left, "");
+    let told = program.finish(DEADLINE).and_then(Finished::success).unwrap();
+    assert!(told.stdout.ends_with("connected\n"), "{}", told.stdout);
+    keeper.kill().unwrap();
+    server.kill().unwrap();
+}
+
+#[test]
+fn a_connection_that_stays_for_want_of_privilege_is_shown_with_its_name() {
+    let Some(world) = world(&Options::default()) else { return };
+    let port = PORT + 31;
+    let server = by_kernel_on_the_right(&world, port);
+    let words = format!("{} {port} {MANY}", world.hosts.right.address);
+    let client = late(&world, &world.hosts.left, CLIENT).user(NOBODY).words(&words).piped().start().unwrap();
+    let name = format!("-> {}:{port}", world.hosts.right.address);
+    let why = || {
+        let vma_stats = tests::built("vma-stats", "vma_stats");
+        let program = world.hosts.left.program(vma_stats).words(&format!("--why -p {}", client.pid()));
+        program.run(DEADLINE).unwrap().stdout
+    };
+    let shown = eventually_some("it stays", || {
+        Some(why()).filter(|page| page.contains("since") && page.contains("no privilege"))
+    });
+    assert!(shown.contains(&name) && !shown.contains("*:* -> *:*"), "{shown}");
+    client.kill().unwrap();
+    server.kill().unwrap();
+}
+
+/// A server of the kernel's.
+fn by_kernel_on_the_right(world: &World, port: u16) -> Running {
+    let right = &world.hosts.right;
+    let server = right.program("/usr/bin/python3").words("-u -c").argument(SERVER).any_cpu();
+    let mut server = server.words(&format!("{} {port} one", right.address)).start().unwrap();
+    server.wait_for_port(Protocol::Tcp, port, DEADLINE).unwrap();
+    server
+}
+
+#[test]
 fn programs_outlive_their_keeper_and_a_new_one_serves_once_they_are_gone() {
     let Some(world) = world(&Options::default()) else { return };
     let World { hosts, .. } = &world;

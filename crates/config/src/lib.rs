@@ -22,6 +22,9 @@ mod table;
 mod tests;
 mod value;
 
+/// Bytes of a file of rules (`libvma.conf`, `libsdp.conf`) at the most: a larger one is not read.
+pub const FILE_MAX: usize = 1 << 20;
+
 pub use choice::*;
 pub use interfaces::Interfaces;
 pub use notice::Notice;

@@ -9,8 +9,9 @@ pub fn markdown() -> String {
     let mut out = String::from(
         "# Parameters\n\n\
          Generated from `crates/config/src/parameters.rs` by `cargo test -p config`; do not edit.\n\n\
-         Every parameter is an environment variable. A value that is not understood is told by one WARNING and the \
-         default is used. Variables of VMA that change nothing here are accepted and say why.\n",
+         Every parameter is an environment variable. A value that is not understood, or is a number \
+         out of range, is told by one WARNING and the default is used; where it says so, the nearest number that is \
+         in range. Variables of VMA that change nothing here are accepted and say why.\n",
     );
     let mut group = "";
     for row in ROWS {
@@ -25,7 +26,7 @@ pub fn markdown() -> String {
         if let Some(why) = row.unused {
             let _ = write!(out, "\n**No effect:** {why}.\n");
         }
-        let _ = write!(out, "\nDefault {default}. Takes {}.", row.accepted());
+        let _ = write!(out, "\nDefault {default}. Takes {}.", row.takes());
         if !row.aliases.is_empty() {
             let _ = write!(out, " Old names: {}.", row.aliases.join(", "));
         }

@@ -21,11 +21,16 @@ impl Notice {
     }
 }
 
+/// Whether a reader sees a character: what only joins, marks or turns others would make two words look the same.
+fn is_shown(c: char) -> bool {
+    let is_hidden = matches!(c, '\u{ad}' | '\u{200b}'..='\u{200f}' | '\u{202a}'..='\u{202e}' | '\u{2060}'..='\u{206f}' | '\u{feff}');
+    !c.is_control() && !is_hidden
+}
+
 /// The user's text as it may stand in a message: no control characters, no more than a line's worth.
 pub(crate) fn quoted(text: &str) -> String {
     const LONGEST: usize = 80;
-    let mut shown: String =
-        text.chars().take(LONGEST).map(|c| if c.is_control() { '?' } else { c }).collect();
+    let mut shown: String = text.chars().take(LONGEST).map(|c| if is_shown(c) { c } else { '?' }).collect();
     if text.chars().count() > LONGEST {
         shown.push_str("...");
     }

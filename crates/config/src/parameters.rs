@@ -10,8 +10,10 @@ use crate::value::{Affinity, Bounds, Outside, Value, accepted, assign};
 
 parameters! {
 "Acceleration" {
-    /// Refuse instead of falling back: a TCP or UDP socket over IPv4 that should be accelerated and cannot be fails
-    /// with the reason in the log. For tests that prove acceleration.
+    /// Refuse instead of falling back: a TCP or UDP socket over IPv4 that cannot be accelerated fails
+    /// (EPROTONOSUPPORT), with the reason in the log as an ERROR: also one to loopback or an address of this host, as
+    /// these are never accelerated. What a rule, or VMA_OFFLOADED_SOCKETS, leaves to the kernel does not fail. For
+    /// tests that prove acceleration.
     strict: bool = false, env "SIDESTEP_STRICT", label "Strict";
     /// Which interfaces are accelerated: `auto` (veth), or patterns such as `eth1,veth*`; `!eth0` excludes, and
     /// exclusion wins.
@@ -23,7 +25,7 @@ parameters! {
     /// Packet buffers per interface, 4 KiB each, shared by receive and transmit; 256 at least. 0: twice as many as its
     /// receive rings have entries, 4096 at least and 16 384 at most. More than that is cut to an eighth of the memory
     /// that is free (of a container, of its limit), as they are locked.
-    frames: u32 = 0, in 0..=1_048_576 or nearest, env "SIDESTEP_FRAMES", label "Frames";
+    frames: u32 = 0, in 0..=1_048_576 or default, env "SIDESTEP_FRAMES", label "Frames";
     /// Entries of each receive ring; rounded up to a power of two.
     rx_ring: u32 = 2048, in 64..=65_536 or nearest, env "SIDESTEP_RX_RING", label "Rx ring";
     /// Entries of each transmit ring; rounded up to a power of two.
@@ -109,7 +111,9 @@ parameters! {
         unused "no debug build";
 }
 "Rules and signals" {
-    /// The rules file: which programs and addresses are accelerated. `%d` becomes the process number.
+    /// The rules file: which programs and addresses are accelerated, of 1 MiB at most. `%d` becomes the process number.
+    /// One that is there and cannot be read is told by a WARNING, and no rule holds; with SIDESTEP_STRICT sockets are
+    /// refused then.
     config_file: String = "/etc/libvma.conf".to_owned(), env "VMA_CONFIG_FILE", label "Conf File";
     /// Selects the rules whose application-id is this.
     application_id: String = "VMA_DEFAULT_APPLICATION_ID".to_owned(),

@@ -131,25 +131,32 @@ impl Rules {
     pub fn parse(path: &str, text: &str) -> (Rules, Vec<Notice>) {
         let mut rules = Rules::default();
         let mut notices = Vec::new();
+        // What editors of other systems put before a text.
+        let text = text.strip_prefix('\u{feff}').unwrap_or(text);
         for (number, line) in text.lines().enumerate() {
-            if let Err(trouble) = rules.add(line, number + 1) {
-                notices.push(Notice::warning(format!("{path}:{}: {trouble}; line ignored", number + 1)));
+            let mut warn = |words| notices.push(Notice::warning(format!("{path}:{}: {words}", number + 1)));
+            match rules.add(line, number + 1) {
+                Ok(None) => {}
+                Ok(Some(note)) => warn(note),
+                Err(trouble) => warn(format!("{trouble}; line ignored")),
             }
         }
         (rules, notices)
     }
 
-    fn add(&mut self, line: &str, number: usize) -> Result<(), String> {
+    /// What is to be told of a line that counts.
+    fn add(&mut self, line: &str, number: usize) -> Result<Option<String>, String> {
         match parse::line(line)? {
             Statement::Nothing => {}
             Statement::Application { program, id } => self.open = Some(self.group(program, id)),
-            Statement::Use(rule) => {
+            Statement::Use(rule, note) => {
                 let open = self.open.unwrap_or_else(|| self.group("*", "*"));
                 self.open = Some(open);
                 self.groups[open].rules.push(Rule { line: number, ..rule });
+                return Ok(note);
             }
         }
-        Ok(())
+        Ok(None)
     }
 
     /// The group of this name, made if there is none; groups stay in the order of their first appearance.
@@ -280,7 +287,7 @@ impl ProcessRules {
     /// Adds a `use` line before all others, as the extra API's `add_conf_rule` does. A message if it is none.
     pub fn add_first(&mut self, line: &str) -> Result<(), String> {
         match parse::line(line)? {
-            Statement::Use(rule) => {
+            Statement::Use(rule, _) => {
                 self.rules.insert(0, rule);
                 Ok(())
             }

@@ -22,6 +22,8 @@ pub struct Row {
     pub(crate) show: fn(&Parameters) -> String,
     /// What it takes.
     pub(crate) accepted: fn() -> String,
+    /// A number out of range becomes the nearest that is in it, not the default.
+    pub(crate) is_nearest: bool,
 }
 
 impl Row {
@@ -38,6 +40,12 @@ impl Row {
     /// What values it takes, in words.
     pub fn accepted(&self) -> String {
         (self.accepted)()
+    }
+
+    /// The same, with what becomes of a number out of range, if that is not the default.
+    pub fn takes(&self) -> String {
+        let beyond = if self.is_nearest { "; out of range: the nearest" } else { "" };
+        self.accepted() + beyond
     }
 }
 
@@ -82,10 +90,14 @@ macro_rules! parameters {
             },
             show: |parameters| parameters.$field.show(),
             accepted: || accepted::<$type>(parameters!(@bounds $($low, $high, $outside)?)),
+            is_nearest: parameters!(@nearest $($outside)?),
         },)+)+];
     };
     (@option) => { None };
     (@option $value:literal) => { Some($value) };
+    (@nearest) => { false };
+    (@nearest default) => { false };
+    (@nearest nearest) => { true };
     (@bounds) => { None };
     (@bounds $low:literal, $high:literal, default) => {
         Some(Bounds { low: $low, high: $high, outside: Outside::Default })

@@ -235,7 +235,7 @@ fn ten_thousand_mutated_rule_files_are_read_and_each_bad_line_is_told() {
 #[test]
 fn a_number_that_is_out_of_range_is_told_as_it_was_written() {
     let told = warnings(&[("SIDESTEP_FRAMES", "1099511627776")]);
-    assert_eq!(told, ["SIDESTEP_FRAMES: 1099511627776 is out of range 0..1048576; using 1048576"]);
+    assert_eq!(told, ["SIDESTEP_FRAMES: 1099511627776 is out of range 0..1048576; using 0"]);
     let told = warnings(&[("VMA_RX_WRE_BATCHING", &"9".repeat(1000))]);
     assert!(told[0].len() < 200, "{told:?}");
 }
@@ -565,4 +565,24 @@ fn every_parameter_is_read_somewhere_or_says_why_not() {
         }
     }
     assert_eq!(rows, ROWS.len());
+}
+
+/// What the manual says of numbers out of range is so.
+#[test]
+fn a_number_out_of_range_becomes_what_the_manual_says() {
+    for row in ROWS {
+        let accepted = row.accepted();
+        let Some((_, high)) = accepted.rsplit_once(" to ") else { continue };
+        let Ok(high) = high.parse::<i64>() else { continue };
+        let beyond = (high + 1).to_string();
+        let (parameters, notices) = Parameters::from_env([(row.name, beyond.as_str())].into_iter());
+        let (mut nearest, mut defaults) = (Parameters::default(), Parameters::default());
+        (row.set)(&mut nearest, &high.to_string()).unwrap();
+        (row.set)(&mut defaults, &row.value(&Parameters::default())).unwrap();
+        let expected = if row.takes().ends_with("the nearest") { &nearest } else { &defaults };
+        assert_eq!(row.value(&parameters), row.value(expected), "{}={beyond}", row.name);
+        assert!(row.unused.is_some() || !notices.is_empty(), "{}={beyond} is told", row.name);
+    }
+    let (parameters, _) = Parameters::from_env([("SIDESTEP_FRAMES", "99999999999")].into_iter());
+    assert_eq!(parameters.frames, Parameters::default().frames, "not 4 GiB");
 }

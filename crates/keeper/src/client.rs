@@ -8,6 +8,7 @@
 //! that does not answer is given up, and takes back what it does after that.
 
 mod asked;
+mod coming;
 mod reach;
 
 use crate::mutation::planted;
@@ -17,7 +18,7 @@ use asked::Asked;
 use core::fmt;
 use core::net::{Ipv4Addr, SocketAddrV4};
 use reach::{bound, call, join};
-use sys::{Fd, Mutex, MutexGuard};
+use sys::{Errno, Fd, Mutex, MutexGuard};
 
 /// A keeper that lives answers within some microseconds.
 const PATIENCE_NS: u64 = 1_000_000_000;
@@ -27,12 +28,6 @@ const LONG_PATIENCE_NS: u64 = OPENING_NS;
 const LONG_LOOK_NS: u64 = 1_000_000;
 /// Where there is no keeper, one may be started.
 const LOOK_AGAIN_NS: u64 = 1_000_000_000;
-
-/// What starting a keeper takes, as it takes it itself.
-const START: u64 = sys::capability::OPENING;
-/// One that was started listens within some milliseconds.
-const STARTING_NS: u64 = 2_000_000_000;
-const STARTING_LOOK_NS: u64 = 1_000_000;
 
 /// Why the keeper did not do it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -67,7 +62,7 @@ impl fmt::Display for Error {
             Error::Full => to.write_str("the keeper (sidestepd) has as many clients as it takes"),
             Error::Silent => to.write_str("the keeper (sidestepd) does not answer"),
             Error::Stopped => to.write_str("the process that forked this one does not answer"),
-            Error::Errno(errno) => write!(to, "who was asked for it was told errno {errno}"),
+            Error::Errno(errno) => write!(to, "who was asked for it was told: {}", Errno(*errno)),
         }
     }
 }
@@ -85,6 +80,10 @@ pub struct Client {
     number: u32,
     /// What came of the last attempt to connect, and until when that is believed.
     failed: Option<(Error, u64)>,
+    /// Why the keeper could not be reached the last time; 0: it was.
+    unreached: i32,
+    /// What was wrong with the program that was to be started as a keeper.
+    ended: Option<String>,
     /// A thread waits for a long answer without the lock: nobody else asks or parts meanwhile.
     is_asked: bool,
 }
@@ -99,9 +98,19 @@ pub fn configure(place: Place) {
     *CLIENT.lock() = Client::new(place);
 }
 
+/// See [`Client::misnamed`].
+pub fn misnamed() -> Option<String> {
+    CLIENT.lock().misnamed()
+}
+
 /// Connects, if that has not been done: for a process that may give up its user later. No answer is waited for.
 pub fn prepare() {
     let _ = CLIENT.lock().connected();
+}
+
+/// Whether a keeper can be asked that could not be before.
+pub fn comes() -> bool {
+    CLIENT.lock().comes()
 }
 
 /// Whom a question goes to.
@@ -285,7 +294,16 @@ impl Error {
 impl Client {
     /// Of nobody yet.
     pub const fn new(place: Place) -> Client {
-        Client { place, connection: None, process: 0, number: 0, failed: None, is_asked: false }
+        Client {
+            place,
+            connection: None,
+            process: 0,
+            number: 0,
+            failed: None,
+            unreached: 0,
+            ended: None,
+            is_asked: false,
+        }
     }
 
     /// In the child of a fork: the connection is its parent's, and so is who waits for an answer.
@@ -353,7 +371,10 @@ impl Client {
         }
         let made = match self.connection.take() {
             Some(parents) => join(&parents),
-            None => call(&self.place),
+            None => {
+                self.unreached = 0;
+                call(&self.place, &mut self.unreached)
+            }
         };
         let made = made.and_then(|connection| {
             self.connection = Some(connection);
@@ -437,32 +458,6 @@ impl Client {
             (0, None) => Err(Error::Silent),
             (errno, _) => Err(Error::Errno(errno)),
         }
-    }
-
-    /// There is no keeper, and the user wants one to be started. Once: where it does not come, it never will.
-    #[cold]
-    fn started(&mut self, error: Error) -> Result<()> {
-        let Place::Start(program) = &self.place else { return Err(error) };
-        let may = sys::process::user() == 0 && sys::process::capabilities().unwrap_or(0) & START == START;
-        let Ok(program) = std::ffi::CString::new(program.as_str()) else { return Err(error) };
-        if error != Error::Absent || !may {
-            return Err(error);
-        }
-        self.place = Place::Default;
-        let deadline = sys::clock::monotonic() + STARTING_NS;
-        let mut outcome = sys::daemon::start(&program, &[c"--linger", c"30"]).map_err(|_| error);
-        while outcome.is_ok() {
-            sys::thread::sleep(STARTING_LOOK_NS);
-            self.failed = None;
-            match self.connected() {
-                Err(Error::Absent) if sys::clock::monotonic() < deadline => {}
-                connected => {
-                    outcome = connected;
-                    break;
-                }
-            }
-        }
-        outcome
     }
 
     fn question(&mut self, kind: Kind, value: i32) -> Packet {

@@ -19,7 +19,8 @@ pub(crate) fn probe(half_open: &xdp::HalfOpen) {
         _ if !half_open.is_first() => {}
         None => logger::debug!("a process was killed: the peers of {count} connections are told"),
         Some(errno) => logger::warning!(
-            "a process was killed: peers of its {count} connections may learn it only when they send (errno {errno})"
+            "a process was killed: peers of its {count} connections may learn it only when they send ({why})",
+            why = sys::Errno(errno)
         ),
     }
 }

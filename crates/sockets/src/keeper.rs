@@ -65,7 +65,13 @@ fn attach_by_keeper(runtime: &Runtime, link: &Link) -> Result<Device, Option<Str
         // Such a program must see all requests, which the program that all share answers some of.
         return Err(None);
     }
-    attached(runtime, link, "the keeper (sidestepd)", client::attach, Inherited::received)
+    let by_keeper = attached(runtime, link, "the keeper (sidestepd)", client::attach, Inherited::received);
+    if by_keeper.is_err()
+        && let Some(said) = client::misnamed()
+    {
+        logger::once!(Warning, "SIDESTEP_KEEPER={said}");
+    }
+    by_keeper
 }
 
 fn attach_by_parent(runtime: &Runtime, link: &Link) -> Result<Device, Option<String>> {
@@ -96,6 +102,11 @@ fn attached(
     runtime.policies.begin_by(monitor, has_policies);
     logger::debug!("{}: by {who}", link.name);
     Ok(device)
+}
+
+/// Whether there is a keeper by now, of a process that had none.
+pub(crate) fn comes() -> bool {
+    client::comes()
 }
 
 /// Now and then: the interface that a keeper handed out is handed over, where that one is gone and another one came.

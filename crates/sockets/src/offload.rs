@@ -74,6 +74,9 @@ pub(crate) fn allowed(
     local: Option<SocketAddrV4>,
     remote: Option<SocketAddrV4>,
 ) -> Result<(), Why> {
+    if runtime.refuses_all {
+        return Err(Why::NoRules);
+    }
     if runtime.rules.lock().accelerates(role, local, remote) { Ok(()) } else { Err(Why::Rule) }
 }
 
@@ -184,7 +187,7 @@ pub(crate) fn fall_back<T>(
     if !told {
         runtime.count(why, format_args!("{what} (fd {})", object.fd.load(Ordering::Relaxed)));
     }
-    if runtime.parameters.strict && !matches!(why, Why::Rule | Why::Disabled) {
+    if runtime.refuses(why) {
         return errno::fail(libc::EPROTONOSUPPORT);
     }
     forget(runtime, object, why);

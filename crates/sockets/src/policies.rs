@@ -43,14 +43,18 @@ impl Policies {
             Ok(monitor) => state.monitor = Some(monitor),
             // This kernel has no such policies.
             Err(libc::EPROTONOSUPPORT) => return,
-            Err(errno) => logger::debug!("IPsec policies cannot be followed (errno {errno})"),
+            Err(errno) => logger::debug!("IPsec policies cannot be followed ({})", sys::Errno(errno)),
         }
         if let Err(errno) = state.ask() {
             // Who lacks the privilege for this lacks it for AF_XDP, and is told so.
             if errno != libc::EPERM {
                 logger::warning!(
-                    "IPsec policies cannot be read (errno {errno}): all sockets are left to the kernel"
+                    "IPsec policies cannot be read ({}): all sockets are left to the kernel",
+                    sys::Errno(errno)
                 );
+            } else {
+                // A keeper that comes later knows them.
+                state.monitor = None;
             }
             state.list = vec![Policy::ALL];
         }
@@ -64,6 +68,7 @@ impl Policies {
             return;
         }
         state.monitor = Some(monitor);
+        state.list.clear();
         if has_some && state.ask().is_err() {
             state.list = vec![Policy::ALL];
         }

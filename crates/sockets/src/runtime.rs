@@ -45,6 +45,8 @@ pub(crate) struct Runtime {
     pub parameters: Parameters,
     /// Of libsdp.so.
     pub sdp: Option<Sdp>,
+    /// The configuration file cannot be read, and nothing is to be guessed (SIDESTEP_STRICT).
+    pub refuses_all: bool,
     /// From the configuration file, for this program.
     pub rules: sys::Mutex<ProcessRules>,
     /// Which interfaces are chosen.
@@ -113,7 +115,7 @@ const LOOKS_UNSEEN_NS: u64 = 1_000_000_000;
 
 impl Runtime {
     fn new(os: Os, read: settings::Read) -> Runtime {
-        let settings::Read { parameters, rules, interfaces, sdp, has_few_descriptors } = read;
+        let settings::Read { parameters, rules, interfaces, sdp, has_few_descriptors, refuses_all } = read;
         let defaults = Parameters::default();
         let receive = Budget::from_loops(parameters.rx_poll, parameters.rx_poll == defaults.rx_poll);
         let select =
@@ -124,6 +126,7 @@ impl Runtime {
             allocation: Allocation::new(&parameters),
             parameters,
             sdp,
+            refuses_all,
             rules: Rank::Rules.lock(rules),
             interfaces,
             engine: settings::EngineOnDemand::new(),

@@ -5,7 +5,7 @@ mod means;
 
 use crate::os::Product;
 use crate::sdp_rules::Sdp;
-use config::{Interfaces, Notice, Parameters, ProcessRules, Rules};
+use config::{Interfaces, Parameters, ProcessRules, Rules};
 use core::ffi::CStr;
 use core::sync::atomic::{AtomicBool, AtomicPtr, Ordering};
 use core::time::Duration;
@@ -79,9 +79,6 @@ fn command_line() -> String {
     String::from_utf8_lossy(text).replace('\0', " ")
 }
 
-/// Configuration files larger than this are not rules.
-const CONFIG_FILE_MAX: usize = 1 << 20;
-
 unsafe extern "C" {
     static environ: *const *const libc::c_char;
     static program_invocation_short_name: *const libc::c_char;
@@ -97,6 +94,8 @@ pub(crate) struct Read {
     pub sdp: Option<Sdp>,
     /// The process may open so few files that an interface would take what it needs itself.
     pub has_few_descriptors: bool,
+    /// There are rules that cannot be read, and the user wants no surprise.
+    pub refuses_all: bool,
 }
 
 /// Reads everything; trouble is logged, never fatal.
@@ -121,7 +120,7 @@ fn of_sdp(environment: &[(String, String)]) -> Read {
     let sdp = libsdp::read(environment);
     let (interfaces, _) = Interfaces::parse("!*");
     let rules = Rules::default().compile("", "");
-    Read { parameters, rules, interfaces, sdp: Some(sdp), has_few_descriptors: false }
+    Read { parameters, rules, interfaces, sdp: Some(sdp), has_few_descriptors: false, refuses_all: false }
 }
 
 fn of_vma(environment: &[(String, String)]) -> Read {
@@ -134,7 +133,8 @@ fn of_vma(environment: &[(String, String)]) -> Read {
     start_log(&parameters);
     let (interfaces, more) = Interfaces::parse(&parameters.interfaces);
     notices.extend(more);
-    let (rules, more) = rules(&parameters);
+    let (text, is_whole) = rules(&parameters);
+    let (rules, more) = Rules::parse(&parameters.config_file, &text);
     notices.extend(more);
     notices.extend(rules.unknown_id(&parameters));
     let rules = rules.compile(&program_name(), &parameters.application_id);
@@ -149,7 +149,8 @@ fn of_vma(environment: &[(String, String)]) -> Read {
     parameters.frames = means::frames(parameters.frames);
     keeper::client::configure(keeper::place::Place::of(&parameters.keeper));
     let has_few_descriptors = means::has_few_descriptors();
-    Read { parameters, rules, interfaces, sdp: None, has_few_descriptors }
+    let refuses_all = parameters.strict && !is_whole;
+    Read { parameters, rules, interfaces, sdp: None, has_few_descriptors, refuses_all }
 }
 
 fn start_log(parameters: &Parameters) {
@@ -162,8 +163,9 @@ fn start_log(parameters: &Parameters) {
     };
     if let Err(errno) = logger::start(settings) {
         logger::warning!(
-            "VMA_LOG_FILE={}: cannot be opened (errno {errno}); logging to standard error",
-            parameters.log_file
+            "VMA_LOG_FILE={}: cannot be opened ({why}); logging to standard error",
+            parameters.log_file,
+            why = sys::Errno(errno)
         );
     }
 }
@@ -207,23 +209,24 @@ pub(crate) fn program_name() -> String {
     unsafe { CStr::from_ptr(name) }.to_string_lossy().into_owned()
 }
 
-fn rules(parameters: &Parameters) -> (Rules, Vec<Notice>) {
+/// What the file of rules says, and whether that is all of it: a file that is not there says nothing.
+fn rules(parameters: &Parameters) -> (String, bool) {
     let path = &parameters.config_file;
-    let text =
-        CString::new(path.as_str()).ok().and_then(|c| match sys::file::read_whole(&c, CONFIG_FILE_MAX) {
-            Ok(bytes) => Some(String::from_utf8_lossy(&bytes).into_owned()),
-            Err(errno) if *path != Parameters::default().config_file => {
-                logger::warning!(
-                    "VMA_CONFIG_FILE={path}: cannot be read (errno {errno}): no rules, every socket is a candidate"
-                );
-                None
-            }
-            Err(errno) => {
-                logger::debug!("{path}: no rules read (errno {errno}): every socket is a candidate");
-                None
-            }
-        });
-    Rules::parse(path, text.as_deref().unwrap_or(""))
+    let is_named = *path != Parameters::default().config_file;
+    let read = CString::new(path.as_str()).map_err(|_| libc::EINVAL);
+    match read.and_then(|path| sys::file::read_whole(&path, config::FILE_MAX)) {
+        Ok(bytes) => (String::from_utf8_lossy(&bytes).into_owned(), true),
+        Err(libc::ENOENT) if !is_named => {
+            logger::debug!("{path} is not there: no rules, every socket is a candidate");
+            (String::new(), true)
+        }
+        Err(errno) => {
+            let name = if is_named { "VMA_CONFIG_FILE=" } else { "" };
+            let why = sys::Errno(errno);
+            logger::warning!("{name}{path}: cannot be read ({why}): no rules, every socket is a candidate");
+            (String::new(), false)
+        }
+    }
 }
 
 /// What the engine goes by.

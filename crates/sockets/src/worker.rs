@@ -97,7 +97,8 @@ fn not_started(errno: i32) {
     BACKGROUND.wake.store(-1, Ordering::Release);
     BACKGROUND.running.store(false, Ordering::Release);
     logger::warning!(
-        "no background thread (errno {errno}): protocol timers run only while the program calls"
+        "no background thread ({why}): protocol timers run only while the program calls",
+        why = sys::Errno(errno)
     );
 }
 
@@ -208,7 +209,8 @@ impl Worker {
             && let Err(errno) = sys::thread::pin_to(cores.iter().map(|core| usize::from(*core)))
         {
             logger::warning!(
-                "VMA_INTERNAL_THREAD_AFFINITY: the background thread stays on any core (errno {errno})"
+                "VMA_INTERNAL_THREAD_AFFINITY: the background thread stays on any core ({why})",
+                why = sys::Errno(errno)
             );
         }
         let cpuset = &self.runtime.parameters.internal_thread_cpuset;
@@ -216,7 +218,8 @@ impl Worker {
             && let Err(errno) = enter_cpuset(cpuset)
         {
             logger::warning!(
-                "VMA_INTERNAL_THREAD_CPUSET={cpuset}: the background thread stays in the program's cpuset (errno {errno})"
+                "VMA_INTERNAL_THREAD_CPUSET={cpuset}: the background thread stays in the program's cpuset ({why})",
+                why = sys::Errno(errno)
             );
         }
     }

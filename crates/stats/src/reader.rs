@@ -44,8 +44,8 @@ pub struct Snapshot {
 pub enum Unreadable {
     /// No segment, or one that is just being made.
     NotASegment,
-    /// Another version of the product wrote it: theirs and ours.
-    OtherVersion(u64, u64),
+    /// Another version of the product wrote it: theirs and ours, each the form of the file and its counters.
+    OtherVersion([u64; 2], [u64; 2]),
     /// Cut off, or its sizes contradict each other.
     Damaged,
 }
@@ -55,7 +55,11 @@ impl core::fmt::Display for Unreadable {
         match self {
             Unreadable::NotASegment => write!(f, "not a statistics file"),
             Unreadable::OtherVersion(theirs, ours) => {
-                write!(f, "Version {theirs:016x} is not compatible with stats protocol version {ours:016x}")
+                let ([form, table], [our_form, our_table]) = (theirs, ours);
+                write!(
+                    f,
+                    "Version {form}-{table:016x} is not compatible with stats protocol version {our_form}-{our_table:016x}"
+                )
             }
             Unreadable::Damaged => write!(f, "the statistics file is damaged or cut off"),
         }
@@ -70,8 +74,9 @@ impl Snapshot {
         if word(Word::Magic) != MAGIC {
             return Err(Unreadable::NotASegment);
         }
-        if (word(Word::Version), word(Word::TableHash)) != (VERSION, TABLE_HASH) {
-            return Err(Unreadable::OtherVersion(word(Word::TableHash), TABLE_HASH));
+        let (theirs, ours) = ([word(Word::Version), word(Word::TableHash)], [VERSION, TABLE_HASH]);
+        if theirs != ours {
+            return Err(Unreadable::OtherVersion(theirs, ours));
         }
         let number = |which: Word| usize::try_from(word(which)).map_err(|_| Unreadable::Damaged);
         let (lanes, sockets) = (number(Word::Lanes)?, number(Word::Sockets)?);

@@ -198,7 +198,7 @@ fn bytes_that_are_no_segment_are_refused_without_harm() {
         bytes[at * 8..at * 8 + 8].copy_from_slice(&word.to_ne_bytes());
         Snapshot::parse(&bytes).unwrap_err()
     };
-    assert!(matches!(broken(2, 1), Unreadable::OtherVersion(1, _)));
+    assert!(matches!(broken(2, 1), Unreadable::OtherVersion([_, 1], _)));
     for at in [5, 6, 7] {
         for word in [0, 1, 3, 1025, u64::MAX, u64::MAX / 2] {
             if (at, word) != (5, 1) {

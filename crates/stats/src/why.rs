@@ -103,6 +103,8 @@ reasons! {
     NoSdp "nothing carries SDP to this peer" ""
     /// Wanted as SDP alone, and the peer speaks TCP.
     SdpRefused "libsdp.conf says sdp, and the peer does not speak it" "run the peer under libsdp.so as the same user, or let libsdp.conf say both"
+    /// A file of rules that is there and cannot be read, under SIDESTEP_STRICT.
+    NoRules "the configuration file cannot be read" "make it readable (VMA_CONFIG_FILE): the log says what is wrong"
 }
 
 impl Why {

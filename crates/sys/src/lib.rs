@@ -20,6 +20,7 @@ pub mod capability;
 pub mod clock;
 mod copying;
 pub mod daemon;
+mod errno;
 pub mod fd;
 mod few;
 pub mod file;
@@ -39,6 +40,7 @@ pub mod socket;
 pub mod thread;
 
 pub use copying::Copying;
+pub use errno::Errno;
 pub use fd::Fd;
 pub use few::Few;
 pub use mutex::{InChild, Mutex, MutexGuard, never_spin, tore};

@@ -78,6 +78,24 @@ pub(crate) fn map_info(map: &Fd) -> Result<MapInfo> {
     Ok(MapInfo { id: info[1], key: info[2], value: info[3] })
 }
 
+/// What the kernel says of the link of an XDP program.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct LinkInfo {
+    pub(crate) program: u32,
+    pub(crate) interface: u32,
+}
+
+/// BPF_OBJ_GET_INFO_BY_FD of a link. EINVAL: it is another kind of link, or none.
+pub(crate) fn link_info(link: &Fd) -> Result<LinkInfo> {
+    const LINK_TYPE_XDP: u32 = 6;
+    // struct bpf_link_info: type, id, prog_id, a gap, and of XDP the interface. Of a program or a map other things
+    // stand there, which are no program with this number on this interface.
+    let mut info = [0u32; 32];
+    object_info(link, &mut info)?;
+    let [kind, _, program, _, interface, ..] = info;
+    if kind == LINK_TYPE_XDP { Ok(LinkInfo { program, interface }) } else { Err(libc::EINVAL) }
+}
+
 /// The id of a program, and those of its maps.
 pub(crate) fn program_info(program: &Fd) -> Result<(u32, Vec<u32>)> {
     /// Words of struct bpf_prog_info: of the number of maps, and of the address that their ids are written to.

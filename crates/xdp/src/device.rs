@@ -14,9 +14,9 @@ mod watch;
 
 pub use census::Census;
 pub use half_open::{ByKernel, HalfOpen};
-pub use handover::HandOver;
+pub use handover::{HandOver, Passed};
 pub use hook::Hook;
-pub use kept::{Handout, Kept, interface_name};
+pub use kept::{Handout, Kept, Leftovers, interface_name};
 pub use transmit::{Bell, Sent};
 pub use watch::Change;
 

@@ -43,8 +43,8 @@ mod steering;
 
 pub use arena::Locked;
 pub use device::{
-    Bell, ByKernel, Census, Change, Device, HalfOpen, HandOver, Handout, Hook, Inherited, Kept, Options,
-    Sent, interface_name,
+    Bell, ByKernel, Census, Change, Device, HalfOpen, HandOver, Handout, Hook, Inherited, Kept, Leftovers,
+    Options, Passed, Sent, interface_name,
 };
 pub use moderation::{Moderation, Pace, Unmoderated};
 pub use pool::RxFrame;

@@ -56,7 +56,7 @@ impl fmt::Display for Unmoderated {
             Unmoderated::System(libc::EPERM | libc::EACCES) => {
                 f.write_str("not permitted (CAP_NET_ADMIN, and a /sys that can be written to)")
             }
-            Unmoderated::System(errno) => write!(f, "errno {errno}"),
+            Unmoderated::System(errno) => sys::Errno(*errno).fmt(f),
         }
     }
 }

@@ -82,7 +82,7 @@ impl fmt::Display for Refusal {
                 "no memory for packets; raise RLIMIT_MEMLOCK (ulimit -l unlimited), or grant CAP_IPC_LOCK",
             ),
             Refusal::System { call, errno } => {
-                write!(f, "{call} failed with errno {errno}")?;
+                write!(f, "{call}: {}", sys::Errno(*errno))?;
                 explanation(call, *errno).map_or(Ok(()), |words| write!(f, ": {words}"))
             }
         }
@@ -147,11 +147,11 @@ mod tests {
         assert!(elsewhere.contains("a process in another pid namespace has it"), "{elsewhere}");
         assert!(Refusal::ForeignProgram { id: 17 }.to_string().contains("17"));
         let driver = Refusal::System { call: "bpf(BPF_LINK_CREATE)", errno: libc::EOPNOTSUPP }.to_string();
-        assert!(driver.contains("errno 95: the driver"), "{driver}");
+        assert!(driver.contains("Operation not supported: the driver"), "{driver}");
         let limited = Refusal::System { call: "memfd_create", errno: libc::EFBIG }.to_string();
         assert!(limited.contains("RLIMIT_FSIZE"), "{limited}");
         let unknown = Refusal::System { call: "bind(AF_XDP)", errno: libc::EIO }.to_string();
-        assert_eq!(unknown, "bind(AF_XDP) failed with errno 5");
+        assert_eq!(unknown, "bind(AF_XDP): Input/output error");
         assert!(Refusal::NoMemory.to_string().contains("RLIMIT_MEMLOCK"));
     }
 }

@@ -182,6 +182,12 @@ impl Steering {
             && infos.iter().zip(shapes).all(|(info, shape)| (info.key, info.value) == shape)
     }
 
+    /// Whether a link attaches this program to this interface.
+    pub(crate) fn is_link(interface: u32, program: &Fd, link: &Fd) -> bool {
+        let Ok((id, _)) = bpf::program_info(program) else { return false };
+        bpf::link_info(link) == Ok(bpf::LinkInfo { program: id, interface })
+    }
+
     /// By which another process has them.
     pub(crate) fn descriptors(&self) -> [i32; 6] {
         let [record, proven] = self.flood.descriptors();

@@ -14,6 +14,10 @@ use std::process::ExitCode;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 fn main() -> ExitCode {
+    if std::env::args().skip(1).any(|word| word == "--version" || word == "-V") {
+        println!("middlebox {}", env!("CARGO_PKG_VERSION"));
+        return ExitCode::SUCCESS;
+    }
     let options = match options::parse(std::env::args().skip(1)) {
         Ok(Some(options)) => options,
         Ok(None) => {

@@ -165,6 +165,7 @@ Once it bridges it says `middlebox: ready` on standard error. At the end it repo
   --seed N              where chance begins (1)
   --seconds N           end after N seconds
   --json                report on standard output as one JSON object
+  --version             print the version
 
 What befalls frames, in both directions unless one of these stands before it:
   --left-to-right, --right-to-left, --both
@@ -220,7 +221,7 @@ mod tests {
     #[test]
     fn the_manual_page_and_the_help_have_every_option() {
         let page = include_str!("../../../man/middlebox.1").replace("\\-", "-");
-        let flags = ["--json", "--both", "--left-to-right", "--right-to-left"];
+        let flags = ["--version", "--json", "--both", "--left-to-right", "--right-to-left"];
         for name in NAMES.iter().chain(&flags) {
             let stands_in = |text: &str| {
                 text.split(|c: char| !(c.is_ascii_alphanumeric() || c == '-')).any(|word| word == *name)

@@ -49,7 +49,11 @@ pub(crate) fn run(options: &ArgMatches) -> Result<ExitCode, String> {
         return Ok(ExitCode::SUCCESS);
     }
     let path = options.get_one::<String>("output").map_or("", String::as_str);
-    if std::io::stdin().is_terminal() && !options.get_flag("yes") {
+    if !options.get_flag("yes") {
+        if !std::io::stdin().is_terminal() {
+            return Err("it asks before it writes, and standard input is no terminal: -y (--yes) writes it"
+                .to_owned());
+        }
         print!("Write {path}? [y/N] ");
         let _ = std::io::stdout().flush();
         let mut line = String::new();

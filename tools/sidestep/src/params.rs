@@ -90,7 +90,7 @@ fn page(row: &Row, parameters: &Parameters) -> String {
     if let Some(why) = row.unused {
         out += &format!("    No effect: {why}.\n");
     }
-    out += &format!("    takes      {}\n", row.accepted());
+    out += &format!("    takes      {}\n", row.takes());
     out += &format!("    default    {}\n", shown(&row.value(&Parameters::default())));
     out += &format!("    here       {}\n", shown(&row.value(parameters)));
     if !row.aliases.is_empty() {
@@ -127,7 +127,7 @@ fn json(row: &Row, parameters: &Parameters) -> serde_json::Value {
         "old_names": row.aliases,
         "group": row.group,
         "means": row.doc.split_whitespace().collect::<Vec<_>>().join(" "),
-        "takes": row.accepted(),
+        "takes": row.takes(),
         "default": row.value(&Parameters::default()).trim(),
         "value": row.value(parameters).trim(),
         "no_effect": row.unused,

@@ -15,7 +15,9 @@ pub(crate) fn command() -> Command {
             ),
         )
         .arg(Arg::new("json").long("json").action(ArgAction::SetTrue).help("Print one JSON object"))
-        .after_help("Exit status: 0 done; 1 no keeper runs; 2 it could not be asked.")
+        .after_help(
+            "Exit status: 0 done; 1 no keeper runs in this network namespace; 2 it could not be asked.",
+        )
 }
 
 pub(crate) fn run(options: &ArgMatches) -> Result<ExitCode, String> {

@@ -30,6 +30,58 @@ fn wrong_words_are_named() {
 }
 
 #[test]
+fn a_keeper_that_cannot_be_asked_is_named_with_the_reason() {
+    for (place, told) in [
+        ("/nonexist", "/nonexist: No such file or directory"),
+        ("/etc/passwd", "/etc/passwd: Connection refused"),
+    ] {
+        let output = sidestep(&["status", "--socket", place]);
+        assert_eq!(
+            (output.status.code(), text(&output.stderr).contains(told)),
+            (Some(2), true),
+            "{output:?}"
+        );
+        let mut named = Command::new(env!("CARGO_BIN_EXE_sidestep"));
+        let output = named.arg("status").env("SIDESTEP_KEEPER", place).output().unwrap();
+        assert_eq!(
+            (output.status.code(), text(&output.stderr).contains(told)),
+            (Some(2), true),
+            "{output:?}"
+        );
+    }
+    let mut nobody = Command::new(env!("CARGO_BIN_EXE_sidestep"));
+    let output = nobody.arg("status").env("SIDESTEP_KEEPER", "none").output().unwrap();
+    let told = text(&output.stderr);
+    assert_eq!((output.status.code(), told.contains("SIDESTEP_KEEPER=none")), (Some(2), true), "{told}");
+}
+
+#[test]
+fn what_the_doctor_cannot_do_as_it_is_asked_is_refused() {
+    let folder = folder("doctor-words");
+    let empty = folder.join("empty").to_string_lossy().into_owned();
+    std::fs::write(&empty, "# nothing\n").expect("a file");
+    for words in ["--json --list", "--json --fix", "--json --undo", "--json --dry-run"] {
+        let words: Vec<&str> = std::iter::once("doctor").chain(words.split(' ')).collect();
+        assert_eq!(sidestep(&words).status.code(), Some(2), "{words:?}");
+    }
+    for (words, why) in [
+        (&["doctor", "--only", "ping-pong", "--quick"][..], "--quick makes none"),
+        (&["doctor", "--only", "program-library"], "--program PID"),
+        (&["doctor", "--recorded", &empty], "no recording"),
+    ] {
+        let output = sidestep(words);
+        assert_eq!((output.status.code(), text(&output.stderr).contains(why)), (Some(2), true), "{output:?}");
+    }
+    let archive = folder.join("report.tar.gz");
+    let mut report = Command::new(env!("CARGO_BIN_EXE_sidestep"));
+    let report = report.args(["bugreport", "--redact", "--output"]).arg(&archive);
+    let report = report.stdin(std::process::Stdio::null()).output().expect("sidestep runs");
+    assert_eq!((report.status.code(), archive.exists()), (Some(2), false), "{report:?}");
+    assert!(text(&report.stderr).contains("--yes"), "{report:?}");
+    let _ = std::fs::remove_dir_all(folder);
+}
+
+#[test]
 fn this_host_is_examined_and_the_recording_of_it_gives_the_same_page() {
     let folder = folder("record");
     let file = folder.join("host.txt").to_string_lossy().into_owned();
@@ -146,7 +198,7 @@ fn what_cannot_be_held_is_started_without_unless_strict() {
 fn rules_are_explained_by_the_line_that_decides() {
     let folder = folder("rules");
     let file = folder.join("rules.conf");
-    std::fs::write(&file, "# ours\nuse os tcp_client 10.0.0.0/8:80\nuse nonsense\n").expect("a file");
+    std::fs::write(&file, "# ours\nuse os tcp_client 10.0.0.0/8:80\n").expect("a file");
     let file = file.to_string_lossy().into_owned();
     let explain = |peer: &str, more: &[&str]| {
         let words =
@@ -156,12 +208,48 @@ fn rules_are_explained_by_the_line_that_decides() {
     let left = explain("10.1.2.3:80", &[]);
     assert_eq!(left.status.code(), Some(1), "{}", text(&left.stderr));
     assert!(text(&left.stdout).contains(&format!("{file}:2: use os tcp_client 10.0.0.0/8:80")));
-    assert!(text(&left.stderr).contains(&format!("{file}:3: 'nonsense' is no transport")));
     let json = explain("10.1.2.3:443", &["--json"]);
     assert_eq!(json.status.code(), Some(0));
     let told: serde_json::Value = serde_json::from_slice(&json.stdout).expect("JSON");
     assert_eq!((&told["accelerates"], &told["line"]), (&true.into(), &serde_json::Value::Null));
+    assert_eq!(told["problems"], serde_json::json!([]));
     assert_eq!(explain("nobody:80", &[]).status.code(), Some(2));
+    let _ = std::fs::remove_dir_all(folder);
+}
+
+#[test]
+fn rules_that_are_wrong_or_cannot_be_read_are_told_and_nothing_is_waited_for() {
+    let folder = folder("wrong-rules");
+    let path = |name: &str| folder.join(name).to_string_lossy().into_owned();
+    std::fs::write(path("wrong"), "use nonsense\nuse os tcp_server *:*\n").expect("a file");
+    std::fs::write(path("large"), "#".repeat((1 << 20) + 1)).expect("a file");
+    let of_nginx = "\u{feff}application-id nginx *\nuse os tcp_server *:*\n";
+    std::fs::write(path("named"), of_nginx).expect("a file");
+    assert!(Command::new("mkfifo").arg(path("fifo")).status().expect("mkfifo").success());
+    let explain = |file: &str| {
+        let words = ["rules", "explain", "--program", "/usr/sbin/nginx", "--role", "tcp_server", "--json"];
+        sidestep(&[&words[..], &["--file", file]].concat())
+    };
+    let wrong = explain(&path("wrong"));
+    let told: serde_json::Value = serde_json::from_slice(&wrong.stdout).expect("JSON");
+    assert_eq!((wrong.status.code(), &told["accelerates"]), (Some(2), &false.into()));
+    let problem = format!(
+        "{}:1: 'nonsense' is no transport; expected os, vma, sdp, sa or *; line ignored",
+        path("wrong")
+    );
+    assert_eq!(told["problems"], serde_json::json!([problem]));
+    assert!(text(&wrong.stderr).contains(&problem));
+    for (file, why) in [
+        (path("large"), "more than 1 MiB"),
+        ("/dev/zero".to_owned(), "more than 1 MiB"),
+        (path("."), "Is a directory"),
+        (path("missing"), "No such file or directory"),
+    ] {
+        let output = explain(&file);
+        assert_eq!((output.status.code(), text(&output.stderr).contains(why)), (Some(2), true), "{output:?}");
+    }
+    assert_eq!(explain(&path("fifo")).status.code(), Some(0), "it has nothing");
+    assert_eq!(explain(&path("named")).status.code(), Some(1), "without its folder");
     let _ = std::fs::remove_dir_all(folder);
 }
 
@@ -227,18 +315,21 @@ fn what_stands_against_acceleration_is_told_without_starting_anything() {
 }
 
 #[test]
-fn a_capture_of_a_program_that_is_not_there_ends_with_an_empty_file() {
+fn a_capture_of_what_is_not_there_says_so() {
     let folder = folder("capture");
     let file = folder.join("packets.pcapng");
     let (file, folder) = (file.to_string_lossy(), folder.to_string_lossy());
+    let own = std::process::id().to_string();
     // No process has this number: pid_max is at most 2^22.
-    let words = ["capture", "--json", "-p", "4194305", "--directory", &folder, "-w", &file];
-    let output = sidestep(&words);
-    assert_eq!(output.status.code(), Some(0), "{}", text(&output.stderr));
-    let told: serde_json::Value = serde_json::from_slice(&output.stdout).expect("JSON");
-    assert_eq!((&told["captured"], &told["dropped"]), (&0.into(), &0.into()));
-    let written = std::fs::read(&*file).expect("a file");
-    assert_eq!(written[..4], [0x0a, 0x0d, 0x0d, 0x0a]);
+    for (words, why) in [
+        (["-p", "4194305"], "there is no process 4194305"),
+        (["-p", &own], "runs without libvma.so"),
+        (["-i", "nosuch0"], "there is no interface nosuch0"),
+    ] {
+        let output = sidestep(&[&["capture", "--directory", &folder, "-w", &file], &words[..]].concat());
+        assert_eq!((output.status.code(), text(&output.stderr).contains(why)), (Some(2), true), "{output:?}");
+        assert!(!std::path::Path::new(&*file).exists());
+    }
     let _ = std::fs::remove_dir_all(&*folder);
 }
 

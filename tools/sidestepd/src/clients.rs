@@ -2,12 +2,13 @@
 
 use crate::interfaces::Held;
 use crate::listening::Listening;
+use crate::log::say;
 use crate::policy::{Policy, Who};
 use crate::refusals::Refusals;
 use crate::session;
 use crate::status::Told;
 use keeper::protocol::{Kind, Packet};
-use keeper::session::{Session, let_look, say};
+use keeper::session::{Session, let_look};
 use std::collections::{BTreeMap, HashMap};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
@@ -189,11 +190,7 @@ impl Keeper {
     fn greet(self: &Arc<Keeper>, connection: Fd) {
         match Who::at(connection.raw()) {
             Ok(who) if self.policy.admits(&who) => self.admit(connection, who.user),
-            Ok(who) => {
-                self.note_refused(&who, NOT_ADMITTED);
-                refuse(&connection, libc::EACCES);
-                self.let_look(connection);
-            }
+            Ok(who) => self.hear_stranger(connection, who),
             Err(_) => {}
         }
     }
@@ -216,27 +213,42 @@ impl Keeper {
             keeper.mourn(process);
         };
         if let Err(error) = start(body) {
-            eprintln!("sidestepd: a client of user {user} is refused: {error}");
+            say!("a client of user {user} is refused: {error}");
         }
     }
 
-    /// Who is not admitted may ask for the status, once and at once.
-    fn let_look(self: &Arc<Keeper>, connection: Fd) {
-        {
+    /// Somebody who is not admitted, unless what the names of the policy mean has changed. Who is refused may ask for
+    /// the status, once and at once. Only so many at a time are heard.
+    fn hear_stranger(self: &Arc<Keeper>, connection: Fd, who: Who) {
+        let has_place = {
             let mut clients = self.clients();
-            if clients.strangers >= STRANGERS {
-                return;
-            }
-            clients.strangers += 1;
+            let has_place = clients.strangers < STRANGERS;
+            clients.strangers += u32::from(has_place);
+            has_place
+        };
+        if !has_place {
+            return self.turn_away(&connection, &who);
         }
         let keeper = Arc::clone(self);
         let body = move || {
-            let_look(&session::Client { keeper: &keeper, seat: None }, &connection);
+            keeper.policy.look_again();
+            if keeper.policy.admits(&who) {
+                keeper.admit(connection, who.user);
+            } else {
+                keeper.turn_away(&connection, &who);
+                let_look(&session::Client { keeper: &keeper, seat: None }, &connection);
+            }
             keeper.clients().strangers -= 1;
         };
+        // Without a thread it is hung up on.
         if start(body).is_err() {
             self.clients().strangers -= 1;
         }
+    }
+
+    fn turn_away(&self, connection: &Fd, who: &Who) {
+        self.note_refused(who, NOT_ADMITTED);
+        refuse(connection, libc::EACCES);
     }
 
     /// A client has hung up. If its process ends, the peers of its connections are to know.
@@ -269,7 +281,7 @@ impl Keeper {
 
     fn note_refused(&self, who: &Who, why: &str) {
         if self.refusals.note(who, why) {
-            eprintln!("sidestepd: process {} of user {} is refused: {why}", who.process, who.user);
+            say!("process {} of user {} is refused: {why}", who.process, who.user);
         }
     }
 
@@ -284,7 +296,7 @@ fn start(body: impl FnOnce() + Send + 'static) -> std::io::Result<()> {
 
 /// Says why, as the answer to the Hello that is coming or has come.
 fn refuse(connection: &Fd, errno: i32) {
-    say(connection, Packet::question(Kind::Hello, 1, 0).answered(errno));
+    keeper::session::say(connection, Packet::question(Kind::Hello, 1, 0).answered(errno));
 }
 
 /// Whether this process may switch repair mode here.

@@ -1,6 +1,7 @@
 //! The interfaces that are held: opened when a program wants a lane, given back some time after the last lane has
 //! gone. Who died is buried here, and its peers are told.
 
+use crate::log::say;
 use crate::telling;
 use config::Interfaces;
 use config::interfaces::Choice;
@@ -9,7 +10,7 @@ use std::collections::hash_map::{Entry, HashMap};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 use sys::{Fd, capability};
-use xdp::{Census, HalfOpen, Handout, Kept, Options, Refusal};
+use xdp::{Census, HalfOpen, Handout, Kept, Leftovers, Options, Passed, Refusal};
 
 /// What is kept where it is there: what opening interfaces takes, and CAP_NET_BIND_SERVICE, without which connections
 /// on low ports do not come back from the wire.
@@ -71,8 +72,8 @@ impl Held {
 
     /// A lane for a process on an interface, which is opened for it if need be. An error is for the program's log.
     pub(crate) fn attach(&self, index: u32, process: i32) -> Result<Given, String> {
-        let (monitor, has_policies) =
-            PolicyMonitor::for_another().map_err(|errno| format!("IPsec policies: errno {errno}"))?;
+        let (monitor, has_policies) = PolicyMonitor::for_another()
+            .map_err(|errno| format!("IPsec policies: {why}", why = sys::Errno(errno)))?;
         let name = xdp::interface_name(index).map_err(|_| "no such interface".to_owned())?;
         self.await_predecessors(index);
         let kept = self.kept(index, &name, || self.open(&name))?;
@@ -95,7 +96,7 @@ impl Held {
             return Ok(kept);
         }
         let kept = Arc::new(open()?);
-        eprintln!("sidestepd: {name}: held");
+        say!("{name}: held");
         let one = One { name: name.to_owned(), kept: kept.clone(), used: Instant::now() };
         match self.all().entry(index) {
             Entry::Vacant(free) => drop(free.insert(one)),
@@ -115,9 +116,14 @@ impl Held {
     /// A process hands over an interface that another keeper held, which is gone. Returns 0 or errno.
     pub(crate) fn restore(&self, index: u32, description: &[u8], descriptors: Vec<Fd>, process: i32) -> i32 {
         let Ok(name) = xdp::interface_name(index) else { return libc::ENODEV };
+        // By this client's own thread, as is the end of it: nobody else waits for what it passes.
+        let passed = match Passed::look_at(index, description, descriptors) {
+            Ok(passed) => passed,
+            Err(refusal) => return errno_of(&refusal),
+        };
         let taken = self.taken_over(index, &name, |held| match held {
-            Some(kept) => kept.join(description, &descriptors, process).map(|()| None),
-            None => Kept::restore(index, description, descriptors, process).map(Some),
+            Some(kept) => kept.join(&passed, process).map(|()| None),
+            None => Kept::restore(&passed, process).map(Some),
         });
         taken.err().unwrap_or(0)
     }
@@ -134,10 +140,7 @@ impl Held {
         if held.is_none() {
             self.is_wanted(name).map_err(|_| libc::EPERM)?;
         }
-        let taken = take(held.as_deref()).map_err(|refusal| match refusal {
-            Refusal::System { errno, .. } => errno,
-            _ => libc::EBUSY,
-        })?;
+        let taken = take(held.as_deref()).map_err(|refusal| errno_of(&refusal))?;
         let Some(kept) = taken else { return Ok(()) };
         match self.all().entry(index) {
             Entry::Vacant(free) => {
@@ -146,7 +149,7 @@ impl Held {
             // Opened in between: its program is on the interface, and what was handed over is not.
             Entry::Occupied(_) => return Err(libc::EBUSY),
         }
-        eprintln!("sidestepd: {name}: taken over from a keeper that is gone");
+        say!("{name}: taken over from a keeper that is gone");
         Ok(())
     }
 
@@ -203,8 +206,9 @@ impl Held {
     /// Once a second, and when a program has ended: the dead are buried, and what nobody uses is given back.
     pub(crate) fn tend(&self, waits: bool) {
         let each: Vec<Arc<Kept>> = self.all().values().map(|one| one.kept.clone()).collect();
-        each.iter().for_each(|kept| kept.bury_dead());
+        let gone: Vec<Leftovers> = each.iter().map(|kept| kept.bury_dead()).collect();
         drop(each);
+        let_go(gone.into_iter().filter(|gone| !gone.is_empty()).collect());
         let mut unused = Vec::new();
         let mut all = self.all();
         for (index, one) in all.iter_mut() {
@@ -218,10 +222,8 @@ impl Held {
         let unused: Vec<One> = unused.iter().filter_map(|index| all.remove(index)).collect();
         drop(all);
         self.tell(waits);
-        // Closing takes the kernel its time.
-        for one in unused {
-            eprintln!("sidestepd: {}: given back", one.name);
-        }
+        unused.iter().for_each(|one| say!("{}: given back", one.name));
+        let_go(unused);
     }
 
     /// Tells the peers of the dead whose time has come. `waits`: the caller has the time to hear their answers.
@@ -245,6 +247,21 @@ impl Held {
     }
 }
 
+fn errno_of(refusal: &Refusal) -> i32 {
+    match refusal {
+        Refusal::System { errno, .. } => *errno,
+        _ => libc::EBUSY,
+    }
+}
+
+/// Closing takes the kernel its time, and of what strangers passed as long as they like: so nobody waits for it.
+fn let_go<T: Send + 'static>(what: Vec<T>) {
+    if !what.is_empty() {
+        // Where no thread starts it is dropped here.
+        let _ = std::thread::Builder::new().name("let go".to_owned()).spawn(move || drop(what));
+    }
+}
+
 fn mtu(name: &str) -> u32 {
     let links = Netlink::open().and_then(|mut netlink| netlink.links()).unwrap_or_default();
     links.iter().find(|link| link.name == name).map_or(1500, |link| link.mtu)
@@ -255,8 +272,9 @@ fn tell(index: u32, name: &str, half_open: &HalfOpen, waits: bool) {
     let failure = telling::tell(index, half_open, waits);
     if half_open.is_first() {
         let count = half_open.connections().len();
-        let how = failure.map_or(String::new(), |errno| format!(", not all of them: errno {errno}"));
-        eprintln!("sidestepd: {name}: a process was killed: the peers of {count} connections are told{how}");
+        let how = failure
+            .map_or(String::new(), |errno| format!(", not all of them: {why}", why = sys::Errno(errno)));
+        say!("{name}: a process was killed: the peers of {count} connections are told{how}");
     }
 }
 
@@ -292,6 +310,21 @@ mod tests {
             go_on.send(()).unwrap();
             assert_eq!(takes.join().unwrap(), Err(libc::ENOSPC));
         });
+    }
+
+    #[test]
+    fn nobody_waits_for_what_strangers_passed_to_be_closed() {
+        struct Slow(std::sync::mpsc::Receiver<()>, std::sync::mpsc::Sender<bool>);
+        impl Drop for Slow {
+            fn drop(&mut self) {
+                let _ = self.1.send(self.0.recv_timeout(PATIENCE).is_ok());
+            }
+        }
+        let (go_on, goes_on) = channel();
+        let (done, is_done) = channel();
+        let_go(vec![Slow(goes_on, done)]);
+        go_on.send(()).unwrap();
+        assert_eq!(is_done.recv_timeout(PATIENCE), Ok(true), "it was waited for");
     }
 
     #[test]

@@ -1,8 +1,9 @@
-//! The socket that programs connect to: made here, or passed by systemd (sd_listen_fds(3)).
+//! The socket that programs connect to: made here, or passed by systemd (sd_listen_fds(3)). Only what a keeper left
+//! that is gone is removed to make place for it: a socket at which nobody listens.
 
 use keeper::place::{self, Place};
 use std::fs::{DirBuilder, File, Permissions};
-use std::os::unix::fs::{DirBuilderExt, MetadataExt, PermissionsExt};
+use std::os::unix::fs::{DirBuilderExt, FileTypeExt, MetadataExt, PermissionsExt};
 use std::path::Path;
 use std::time::Duration;
 use sys::Fd;
@@ -21,38 +22,47 @@ const PAUSE: Duration = Duration::from_millis(10);
 pub(crate) struct Listening {
     socket: Fd,
     path: String,
-    /// Nobody else listens at this path as long as it is locked; `None`: the path is systemd's.
-    lock: Option<File>,
+    /// `None`: the path is systemd's.
+    made: Option<Made>,
+}
+
+/// A path that was made here.
+struct Made {
+    /// Nobody else listens at this path as long as it is locked.
+    _lock: File,
+    /// Device and inode of the socket there.
+    identity: Option<(u64, u64)>,
 }
 
 impl Listening {
     /// At `path`, or where the programs of this network namespace look.
     pub(crate) fn begin(path: Option<&str>) -> Result<Listening, String> {
         if let Some(socket) = passed()? {
-            return Ok(Listening { socket, path: "the socket that was passed".to_owned(), lock: None });
+            return Ok(Listening { socket, path: "the socket that was passed".to_owned(), made: None });
         }
         let path = match path {
             Some(path) => path.to_owned(),
             None => {
                 make_folder(Path::new(place::FOLDER))?;
                 sweep(Path::new(place::FOLDER));
-                let errno = |errno| format!("the network namespace has no number: errno {errno}");
+                let errno =
+                    |errno| format!("the network namespace has no number: {why}", why = sys::Errno(errno));
                 Place::Default.path().map_err(errno)?
             }
         };
         let lock = lock(&path)?;
-        let said = |what: &str, errno: i32| format!("{path}: {what}: errno {errno}");
+        clear(&path)?;
+        let said = |what: &str, errno: i32| format!("{path}: {what}: {why}", why = sys::Errno(errno));
         let address = place::address(&path).map_err(|errno| said("no path for a socket", errno))?;
         let kind = libc::SOCK_SEQPACKET | libc::SOCK_NONBLOCK;
         let socket = sys::socket::socket(libc::AF_UNIX, kind, 0).map_err(|errno| said("socket", errno))?;
-        // Of one that was killed: the lock is ours.
-        let _ = std::fs::remove_file(&path);
         sys::socket::bind(socket.raw(), &address).map_err(|errno| said("bind", errno))?;
         // Everybody may ask, and is told: the policy decides.
         std::fs::set_permissions(&path, Permissions::from_mode(0o666))
             .map_err(|error| format!("{path}: {error}"))?;
         sys::socket::listen(socket.raw(), BACKLOG).map_err(|errno| said("listen", errno))?;
-        Ok(Listening { socket, path, lock: Some(lock) })
+        let identity = identity(&path);
+        Ok(Listening { socket, path, made: Some(Made { _lock: lock, identity }) })
     }
 
     pub(crate) fn path(&self) -> &str {
@@ -73,7 +83,8 @@ impl Listening {
 
     /// Takes the name away. Returns who had connected by it before.
     pub(crate) fn end(self) -> Vec<Fd> {
-        if self.lock.is_some() {
+        // Unless somebody else has put something in its place.
+        if self.made.as_ref().is_some_and(|made| made.identity == identity(&self.path)) {
             let _ = std::fs::remove_file(&self.path);
         }
         std::iter::from_fn(|| sys::socket::accept(self.socket.raw()).ok()).collect()
@@ -97,10 +108,43 @@ fn sweep(folder: &Path) {
         if let Ok(file) = File::options().write(true).open(&name)
             && file.try_lock().is_ok()
         {
-            let _ = std::fs::remove_file(socket);
+            let _ = clear(socket);
             let _ = std::fs::remove_file(&name);
         }
     }
+}
+
+/// Removes what a keeper left at a path that was killed. An error: somebody has the path, or it is no keeper's.
+fn clear(path: &str) -> Result<(), String> {
+    let said = |error: std::io::Error| format!("{path}: {error}");
+    let there = match std::fs::symlink_metadata(path) {
+        Ok(there) => there.file_type(),
+        Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Ok(()),
+        Err(error) => return Err(said(error)),
+    };
+    match (there.is_socket() || there.is_symlink()).then(|| knock(path)) {
+        // What a symbolic link leads to may listen again later: systemd's, whose unit has it.
+        Some(Err(libc::ECONNREFUSED)) if there.is_socket() => std::fs::remove_file(path).map_err(said),
+        Some(Err(libc::ENOENT)) => std::fs::remove_file(path).map_err(said),
+        Some(Err(libc::ECONNREFUSED)) => Err(format!(
+            "{path}: a symbolic link to a socket that is not ours: start sidestepd.socket, or name another --socket"
+        )),
+        Some(Ok(()) | Err(libc::EAGAIN)) => Err(format!("{path}: another keeper has it")),
+        Some(Err(errno)) => Err(said(std::io::Error::from_raw_os_error(errno))),
+        None => Err(format!("{path}: there is a file that is no socket; name another --socket")),
+    }
+}
+
+/// Whether somebody listens there, or why not, by errno. EAGAIN: more wait to be greeted than there is room for.
+fn knock(path: &str) -> sys::Result<()> {
+    let kind = libc::SOCK_SEQPACKET | libc::SOCK_NONBLOCK;
+    let socket = sys::socket::socket(libc::AF_UNIX, kind, 0)?;
+    sys::socket::connect(socket.raw(), &place::address(path)?)
+}
+
+/// What has this name.
+fn identity(path: &str) -> Option<(u64, u64)> {
+    std::fs::symlink_metadata(path).ok().map(|there| (there.dev(), there.ino()))
 }
 
 fn lock(path: &str) -> Result<File, String> {
@@ -147,19 +191,32 @@ fn passed() -> Result<Option<Fd>, String> {
 mod tests {
     use super::*;
 
+    fn sequential(path: &str) -> Fd {
+        let socket = sys::socket::socket(libc::AF_UNIX, libc::SOCK_SEQPACKET, 0).unwrap();
+        sys::socket::bind(socket.raw(), &place::address(path).unwrap()).unwrap();
+        sys::socket::listen(socket.raw(), 1).unwrap();
+        socket
+    }
+
     #[test]
     fn what_a_killed_keeper_left_is_swept_away_and_what_a_living_one_has_is_not() {
         let folder = std::env::temp_dir().join(format!("keeper-sweep-{}", std::process::id()));
         std::fs::create_dir_all(&folder).unwrap();
         let path = |name: &str| folder.join(name).to_str().unwrap().to_owned();
-        for name in ["dead", "living", "systemds", "dead.lock"] {
+        let listens = |name: &str| std::os::unix::net::UnixListener::bind(path(name)).unwrap();
+        drop((listens("dead"), listens("living"), listens("unlocked")));
+        let _systemd = sequential(&path("systemds"));
+        std::os::unix::fs::symlink("systemds", path("linked")).unwrap();
+        for name in ["dead.lock", "linked.lock", "file", "file.lock"] {
             std::fs::write(path(name), "").unwrap();
         }
         let held = lock(&path("living")).unwrap();
         sweep(&folder);
-        let there = |name: &str| Path::new(&path(name)).exists();
+        let there = |name: &str| std::fs::symlink_metadata(path(name)).is_ok();
         assert!(!there("dead") && !there("dead.lock"));
-        assert!(there("living") && there("living.lock") && there("systemds"));
+        for name in ["living", "living.lock", "unlocked", "systemds", "linked", "file"] {
+            assert!(there(name), "{name}");
+        }
         assert!(lock(&path("living")).is_err());
         drop(held);
         assert!(lock(&path("dead")).is_ok() && lock(&path("living")).is_ok());

@@ -6,11 +6,16 @@
 //!
 //! Reading order: `clients.rs` (who is there, how many, until when), `session.rs` (one client; how it is answered is in
 //! `keeper::session`), `policy.rs` (who may), `refusals.rs` (who was refused), `status.rs` (what is told of it all),
-//! `listening.rs` (where it listens).
+//! `listening.rs` (where it listens), `log.rs` (what it says).
+
+// What panics where standard error is gone.
+#![deny(clippy::print_stderr)]
 
 mod clients;
 mod interfaces;
 mod listening;
+mod log;
+mod names;
 mod policy;
 mod refusals;
 mod session;
@@ -21,6 +26,8 @@ use clap::{Arg, ArgAction, Command, value_parser};
 use clients::{Keeper, Limits};
 use interfaces::{Held, Settings};
 use listening::Listening;
+use log::say;
+use netlink::Netlink;
 use policy::Policy;
 use std::process::ExitCode;
 use std::time::Duration;
@@ -81,7 +88,7 @@ fn main() -> ExitCode {
     match run(&program().get_matches()) {
         Ok(()) => ExitCode::SUCCESS,
         Err(message) => {
-            eprintln!("sidestepd: {message}");
+            say!("{message}");
             ExitCode::from(2)
         }
     }
@@ -110,7 +117,7 @@ fn run(options: &clap::ArgMatches) -> Result<(), String> {
     if !clients::can_repair() {
         return Err("CAP_NET_ADMIN is needed in the user namespace of this network namespace".to_owned());
     }
-    eprintln!("sidestepd: listens at {}", listening.path());
+    say!("listens at {}", listening.path());
     keeper.serve(listening, linger);
     Ok(())
 }
@@ -121,9 +128,22 @@ fn settings(options: &clap::ArgMatches) -> Result<Settings, String> {
     if let Some(notice) = notices.first() {
         return Err(notice.text.clone());
     }
+    look_for_named(&interfaces);
     let hold = Duration::from_secs(options.get_one::<u64>("hold").copied().unwrap_or(0));
     let frames = options.get_one::<u32>("frames").copied().unwrap_or(0);
     Ok(Settings { interfaces, hold, frames })
+}
+
+/// Tells of names that no interface has.
+fn look_for_named(interfaces: &config::Interfaces) {
+    let Ok(links) = Netlink::open().and_then(|mut netlink| netlink.links()) else { return };
+    for pattern in interfaces.chosen() {
+        if !links.iter().any(|link| config::glob::matches(pattern, &link.name)) {
+            let names: Vec<&str> = links.iter().map(|link| link.name.as_str()).collect();
+            let names = names.join(", ");
+            say!("--interfaces: no interface is called {pattern} so far; there are: {names}");
+        }
+    }
 }
 
 #[cfg(test)]

@@ -1,15 +1,32 @@
-//! Who may: root, users that are named, and members of groups that are; by default of the group `sidestep`.
+//! Who may: root, users that are named, and members of groups that are; by default of the group `sidestep`. What the
+//! names mean is looked for again when somebody would be refused: a group may be made later, or a server that has the
+//! names be found.
 
-use std::path::Path;
+use crate::names;
+use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::time::{Duration, Instant};
 
 /// Whose members are admitted if no group is named.
 const GROUP: &str = "sidestep";
 /// Supplementary groups of a client that are looked at; the kernel allows 65536.
 const GROUPS_MAX: usize = 4096;
 
-/// Numbers of the users and groups that are admitted.
-#[derive(Debug, PartialEq, Eq)]
+/// Names are looked for again at most so often.
+const AGAIN: Duration = Duration::from_secs(2);
+
+/// The users and groups that are admitted.
+#[derive(Debug)]
 pub(crate) struct Policy {
+    users: Vec<String>,
+    groups: Vec<String>,
+    numbers: Mutex<Numbers>,
+    /// When their names were looked for last. Held by who looks, which may take long.
+    looked: Mutex<Instant>,
+}
+
+/// Of those whose names are known.
+#[derive(Debug, PartialEq, Eq)]
+struct Numbers {
     users: Vec<u32>,
     groups: Vec<u32>,
 }
@@ -29,24 +46,47 @@ impl Policy {
         users: impl Iterator<Item = &'a str>,
         groups: impl Iterator<Item = &'a str>,
     ) -> Result<Policy, String> {
-        let users: Result<Vec<u32>, String> = users
-            .map(|name| number(Path::new("/etc/passwd"), name).ok_or(format!("there is no user {name}")))
-            .collect();
-        let named: Vec<&str> = groups.collect();
-        let groups: Result<Vec<u32>, String> = named
-            .iter()
-            .map(|name| number(Path::new("/etc/group"), name).ok_or(format!("there is no group {name}")))
-            .collect();
-        let groups = match named.is_empty() {
-            true => number(Path::new("/etc/group"), GROUP).into_iter().collect(),
-            false => groups?,
-        };
-        Ok(Policy { users: users?, groups })
+        let own = |name: &str| name.to_owned();
+        let (users, named): (Vec<String>, Vec<String>) =
+            (users.map(own).collect(), groups.map(own).collect());
+        if let Some(name) = users.iter().find(|name| names::user(name).is_none()) {
+            return Err(format!("there is no user {name}"));
+        }
+        if let Some(name) = named.iter().find(|name| names::group(name).is_none()) {
+            return Err(format!("there is no group {name}"));
+        }
+        let groups = if named.is_empty() { vec![own(GROUP)] } else { named };
+        let numbers = Mutex::new(Numbers::of(&users, &groups));
+        Ok(Policy { users, groups, numbers, looked: Mutex::new(Instant::now()) })
+    }
+
+    /// What the names mean by now, unless that was just looked for: takes as long as whoever knows them does.
+    pub(crate) fn look_again(&self) {
+        let Ok(mut looked) = self.looked.try_lock() else { return };
+        if looked.elapsed() >= AGAIN {
+            if let Some(numbers) = names::apart(|| Numbers::of(&self.users, &self.groups)) {
+                *self.numbers() = numbers;
+            }
+            *looked = Instant::now();
+        }
     }
 
     pub(crate) fn admits(&self, who: &Who) -> bool {
-        let is_member = || who.groups.iter().any(|group| self.groups.contains(group));
-        who.user == 0 || self.users.contains(&who.user) || is_member()
+        let numbers = self.numbers();
+        let is_member = || who.groups.iter().any(|group| numbers.groups.contains(group));
+        who.user == 0 || numbers.users.contains(&who.user) || is_member()
+    }
+
+    fn numbers(&self) -> MutexGuard<'_, Numbers> {
+        self.numbers.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Numbers {
+    fn of(users: &[String], groups: &[String]) -> Numbers {
+        let users = users.iter().filter_map(|name| names::user(name)).collect();
+        let groups = groups.iter().filter_map(|name| names::group(name)).collect();
+        Numbers { users, groups }
     }
 }
 
@@ -78,31 +118,6 @@ pub(crate) fn user_of(process: i32) -> Option<u32> {
     ids.split_whitespace().nth(1)?.parse().ok()
 }
 
-/// A user's name, or the number where it has none in /etc/passwd.
-pub(crate) fn user_name(user: u32) -> String {
-    let text = std::fs::read_to_string("/etc/passwd").unwrap_or_default();
-    let number = user.to_string();
-    let of_line = |line: &str| {
-        let mut fields = line.split(':');
-        let name = fields.next()?;
-        (fields.nth(1) == Some(number.as_str())).then(|| name.to_owned())
-    };
-    text.lines().find_map(of_line).unwrap_or(number)
-}
-
-/// Of a name in a file whose lines are `name:x:number:...`, or that is a number itself.
-fn number(file: &Path, name: &str) -> Option<u32> {
-    if let Ok(number) = name.parse() {
-        return Some(number);
-    }
-    let text = std::fs::read_to_string(file).ok()?;
-    let of_line = |line: &str| {
-        let mut fields = line.split(':');
-        (fields.next() == Some(name)).then(|| fields.nth(1)?.parse().ok()).flatten()
-    };
-    text.lines().find_map(of_line)
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -123,11 +138,23 @@ mod tests {
     #[test]
     fn names_are_those_of_the_system_and_others_are_told() {
         let policy = Policy::new(["root"].into_iter(), ["root"].into_iter()).unwrap();
-        assert_eq!(policy, Policy { users: vec![0], groups: vec![0] });
+        assert_eq!(*policy.numbers(), Numbers { users: vec![0], groups: vec![0] });
         let unknown = Policy::new(["no such user"].into_iter(), [].into_iter());
-        assert_eq!(unknown, Err("there is no user no such user".to_owned()));
+        assert_eq!(unknown.err().as_deref(), Some("there is no user no such user"));
         let unknown = Policy::new([].into_iter(), ["no such group"].into_iter());
-        assert_eq!(unknown, Err("there is no group no such group".to_owned()));
+        assert_eq!(unknown.err().as_deref(), Some("there is no group no such group"));
+    }
+
+    #[test]
+    fn a_name_that_was_not_known_is_looked_for_again_and_not_at_once() {
+        let policy = Policy::new([].into_iter(), ["root"].into_iter()).unwrap();
+        *policy.numbers() = Numbers { users: Vec::new(), groups: Vec::new() };
+        policy.look_again();
+        assert!(!policy.admits(&who(1, &[0])), "just looked for");
+        let long_ago = Instant::now().checked_sub(AGAIN).unwrap();
+        *policy.looked.lock().unwrap() = long_ago;
+        policy.look_again();
+        assert!(policy.admits(&who(1, &[0])));
     }
 
     #[test]

@@ -2,7 +2,9 @@
 //! meaning.
 
 use crate::clients::Keeper;
-use crate::policy::{program, user_name, user_of};
+use crate::names;
+use crate::names::of_user as user_name;
+use crate::policy::{program, user_of};
 use serde_json::{Value, json};
 use std::sync::{Mutex, PoisonError};
 use std::time::{Duration, Instant};
@@ -19,7 +21,8 @@ pub(crate) struct Told(pub(crate) Mutex<Option<(Instant, String)>>);
 pub(crate) fn file(keeper: &Keeper) -> Result<Fd> {
     let mut told = keeper.told().0.lock().unwrap_or_else(PoisonError::into_inner);
     if told.as_ref().is_none_or(|(since, _)| since.elapsed() >= FRESH) {
-        *told = Some((Instant::now(), of(keeper).to_string()));
+        let text = names::apart(|| of(keeper).to_string()).ok_or(libc::EAGAIN)?;
+        *told = Some((Instant::now(), text));
     }
     let text = told.as_ref().map_or("", |(_, text)| text.as_str());
     let file = sys::memory::sealed_memfd(c"sidestep-status", text.len() as u64)?;

@@ -25,12 +25,17 @@ for name, service in compose['services'].items():
     added = set(service.get('cap_add', []))
     check(name, added, set(service['cap_drop']), service['command'], mounts, name == 'keeper')
 redis = compose['services']['redis']
+assert redis['depends_on']['keeper']['condition'] == 'service_healthy', 'it begins before the keeper listens'
+assert compose['services']['keeper']['healthcheck']['test'] == ['CMD', 'sidestep', 'status']
 assert redis['network_mode'] == redis['pid'] == 'service:keeper'
 for name in 'pod.yaml', 'daemonset.yaml':
     document = load(name)
     spec = document['spec'] if document['kind'] == 'Pod' else document['spec']['template']['spec']
     assert spec.get('shareProcessNamespace') or spec.get('hostPID'), name
     for container in spec.get('initContainers', []) + spec['containers']:
+        held = container['resources']
+        guaranteed = held['requests'] == held['limits'] and {'cpu', 'memory'} <= set(held['limits'])
+        assert guaranteed or document['kind'] != 'Pod', f'{name}: {held} is not Guaranteed'
         rights = container['securityContext']['capabilities']
         mounts = [mount['mountPath'] for mount in container['volumeMounts']]
         check(f'{name} {container[\"name\"]}', set(rights.get('add', [])), set(rights['drop']),

@@ -1,6 +1,9 @@
 //! The daemon as a process, and clients of it as programs have them: threads of this test that gave up their
 //! capabilities. As root; each test has a socket of its own.
 
+#[path = "serving/handover.rs"]
+mod handover;
+
 use keeper::client::{Client, Error};
 use keeper::place::{Place, address};
 use keeper::protocol::{Kind, LEN, Packet};
@@ -241,6 +244,63 @@ fn one_keeper_has_the_name_and_one_that_lingers_ends_behind_its_last_client() {
     drop(client);
     assert!(daemon.child.wait().unwrap().success());
     assert!(!daemon.socket.exists());
+}
+
+#[test]
+fn a_name_that_somebody_else_has_is_not_taken_nor_removed() {
+    if !rig::is_root() {
+        return rig::skip::skipped_here("needs root");
+    }
+    let folder = std::env::temp_dir().join(format!("keeper-names-{}", std::process::id()));
+    std::fs::create_dir_all(&folder).unwrap();
+    let path = |name: &str| folder.join(name);
+    let listener = sys::socket::socket(libc::AF_UNIX, libc::SOCK_SEQPACKET, 0).unwrap();
+    sys::socket::bind(listener.raw(), &address(path("systemds").to_str().unwrap()).unwrap()).unwrap();
+    sys::socket::listen(listener.raw(), 8).unwrap();
+    std::os::unix::fs::symlink("systemds", path("link")).unwrap();
+    std::fs::write(path("file"), "mine").unwrap();
+    for name in ["systemds", "link", "file"] {
+        let ended = spawn(&path(name), &["--linger", "0"]).wait().unwrap();
+        assert_eq!(ended.code(), Some(2), "{name} is taken");
+    }
+    assert!(raw(&path("link")).is_ok() && path("link").is_symlink());
+    assert_eq!(std::fs::read_to_string(path("file")).unwrap(), "mine");
+    // A name that leads nowhere is nobody's; and what took the place of ours is not removed at the end.
+    std::os::unix::fs::symlink("nowhere", path("loose")).unwrap();
+    let mut keeper = spawn(&path("loose"), &["--linger", "1"]);
+    eventually("it listens", || raw(&path("loose")).is_ok());
+    std::fs::remove_file(path("loose")).unwrap();
+    std::fs::write(path("loose"), "mine").unwrap();
+    assert!(keeper.wait().unwrap().success());
+    assert!(path("loose").exists());
+    std::fs::remove_dir_all(&folder).unwrap();
+}
+
+/// A pipe whose reader has gone, and one whose reader does not read.
+#[test]
+fn a_log_that_nobody_takes_ends_and_stops_nothing() {
+    if !rig::is_root() {
+        return rig::skip::skipped_here("needs root");
+    }
+    for is_read in [false, true] {
+        let socket = std::env::temp_dir().join(format!("keeper-log-{}-{is_read}", std::process::id()));
+        let mut command = Command::new(env!("CARGO_BIN_EXE_sidestepd"));
+        command.arg("--socket").arg(&socket).stdout(Stdio::null()).stderr(Stdio::piped());
+        let mut daemon = Daemon { child: command.spawn().unwrap(), socket };
+        let reader = daemon.child.stderr.take().unwrap();
+        if is_read {
+            let reader = std::os::fd::AsRawFd::as_raw_fd(&reader);
+            sys::fd::fcntl(reader, libc::F_SETPIPE_SZ, 4096).unwrap();
+        }
+        let mut reader = Some(reader).filter(|_| is_read);
+        daemon.wait_until_it_listens();
+        for user in 5000..5100 {
+            let told = as_user(user, user, || daemon.client().repair(tcp().raw(), -1));
+            assert_eq!(told, Err(Error::Denied), "{user}");
+        }
+        assert!(daemon.child.try_wait().unwrap().is_none());
+        drop(reader.take());
+    }
 }
 
 #[test]

@@ -53,6 +53,10 @@ fn main() -> ExitCode {
         }
     };
     match run(&settings) {
+        Ok(()) if report::is_cut() => {
+            eprintln!("sockperf: standard output cannot be written: the result above is not whole");
+            ExitCode::from(Code::NotFound as u8)
+        }
         Ok(()) => ExitCode::SUCCESS,
         Err(failure) => {
             if !failure.text.is_empty() {

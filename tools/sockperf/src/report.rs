@@ -4,6 +4,7 @@ pub mod csv;
 pub mod full_log;
 pub mod html;
 pub mod json;
+pub mod outputs;
 pub mod progress;
 pub mod text;
 
@@ -12,6 +13,8 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 static COLOR: AtomicBool = AtomicBool::new(false);
 static TO_STDERR: AtomicBool = AtomicBool::new(false);
+/// Something of the text could not be written.
+static IS_CUT: AtomicBool = AtomicBool::new(false);
 
 /// Decides about colour and where the text goes. `text_aside` sends it to standard error, because standard
 /// output carries JSON or CSV.
@@ -26,17 +29,22 @@ pub fn say(line: &str) {
     if TO_STDERR.load(Ordering::Relaxed) {
         let _ = std::io::stderr().write_all(text.as_bytes());
     } else {
-        let mut out = std::io::stdout().lock();
-        let _ = out.write_all(text.as_bytes());
-        let _ = out.flush();
+        say_part(&text);
     }
 }
 
 /// Writes without ending the line.
 pub fn say_part(text: &str) {
     let mut out = std::io::stdout().lock();
-    let _ = out.write_all(text.as_bytes());
-    let _ = out.flush();
+    let written = out.write_all(text.as_bytes()).and_then(|()| out.flush());
+    if written.is_err_and(|error| error.kind() != std::io::ErrorKind::BrokenPipe) {
+        IS_CUT.store(true, Ordering::Relaxed);
+    }
+}
+
+/// Whether standard output has not all of it, and somebody reads it: a full disk.
+pub fn is_cut() -> bool {
+    IS_CUT.load(Ordering::Relaxed)
 }
 
 /// `text` in the original's highlight, on terminals.

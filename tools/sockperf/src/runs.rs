@@ -13,6 +13,7 @@ const LEVEL: u32 = 95;
 /// Runs all tests of the command line.
 pub fn run(s: &Settings, clock: Clock, first: Reading) -> Result<()> {
     // Before the test: a mistyped file name must not cost a long run.
+    report::outputs::check(s)?;
     let mut earlier = Vec::new();
     for path in &s.compare {
         earlier.extend(json::read(path)?);

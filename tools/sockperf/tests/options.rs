@@ -425,3 +425,28 @@ fn unix_sockets_and_ipv6_are_served() {
         assert!(text.contains("IP = ::1 "), "{text}");
     }
 }
+
+/// A file that cannot be written ends the run before its test, and one that was written before keeps what it has.
+#[test]
+fn results_that_cannot_be_written_are_told_before_the_test_and_a_full_disk_is_no_success() {
+    let kept = TempFile::new("kept.csv", "label\n");
+    for option in ["--json", "--csv", "--report", "--full-log"] {
+        let also = if option == "--csv" { String::new() } else { format!("--csv {}", kept.0) };
+        let (text, code) =
+            client(OURS, &format!("pp -n 10 -i 127.0.0.1 -p 9 {also} {option} /nonexistent/x"));
+        assert_eq!(code, Some(4), "{option}: {text}");
+        assert!(text.contains("cannot write /nonexistent/x") && !text.contains("Starting test"), "{text}");
+    }
+    assert_eq!(std::fs::read_to_string(&kept.0).unwrap(), "label\n");
+    let server = Server::start(OURS, "");
+    let full = std::fs::OpenOptions::new().write(true).open("/dev/full").unwrap();
+    let mut pp = Command::new(OURS);
+    let words = format!("pp -n 10 -i 127.0.0.1 -p {}", server.port);
+    let ended = pp.args(words.split_whitespace()).stdout(full).output().unwrap();
+    let said = String::from_utf8_lossy(&ended.stderr);
+    assert_eq!(
+        (ended.status.code(), said.contains("standard output cannot be written")),
+        (Some(4), true),
+        "{said}"
+    );
+}

@@ -14,33 +14,41 @@ pub(crate) fn find(options: &Options) -> Result<Program, Failure> {
             }
             Err(Failure::Told(format!("process {pid} has ended")))
         }
-        Which::Name(wanted) => {
-            let all = programs::of(&options.directory, options.keep_dead)?;
-            let found = all.iter().copied().find(|pid| names(*pid).any(|name| name == *wanted));
-            let pid = found.ok_or_else(|| none(options, &all))?;
-            Program::open(&options.directory, pid)
-        }
-        Which::Any => {
-            let all = programs::of(&options.directory, options.keep_dead)?;
-            let pid = all.first().copied().ok_or_else(|| none(options, &all))?;
-            if all.len() > 1 {
-                let others = all[1..].iter().map(|pid| described(*pid)).collect::<Vec<_>>().join(", ");
-                eprintln!("vmastat: {} of {} programs; the others: {others} (choose with -p)", 1, all.len());
+        Which::Name(_) | Which::Any => {
+            let all = fitting(options)?;
+            if let [first, others @ ..] = &all[..]
+                && !others.is_empty()
+            {
+                let others = others.iter().map(|pid| described(*pid)).collect::<Vec<_>>().join(", ");
+                let (first, count) = (described(*first), all.len());
+                eprintln!("vmastat: {first} of {count} programs; the others: {others} (choose with -p)");
             }
-            Program::open(&options.directory, pid)
+            Program::open(&options.directory, all[0])
         }
     }
 }
 
-/// All programs that live: for views that show every one.
+/// All programs that live, or those of a name: for views that show every one.
 pub(crate) fn all(options: &Options) -> Result<Vec<Program>, Failure> {
-    if options.which != Which::Any {
+    if let Which::Pid(_) = options.which {
         return Ok(vec![find(options)?]);
     }
-    let all = programs::of(&options.directory, options.keep_dead)?;
+    let all = fitting(options)?;
     let programs: Vec<Program> =
         all.iter().filter_map(|pid| Program::open(&options.directory, *pid).ok()).collect();
     if programs.is_empty() { Err(none(options, &all)) } else { Ok(programs) }
+}
+
+/// Numbers of the programs that the options mean: one at least.
+fn fitting(options: &Options) -> Result<Vec<u32>, Failure> {
+    let all = programs::of(&options.directory, options.keep_dead)?;
+    let fitting: Vec<u32> = match &options.which {
+        Which::Name(wanted) => {
+            all.iter().copied().filter(|pid| names(*pid).any(|name| name == *wanted)).collect()
+        }
+        _ => all.clone(),
+    };
+    if fitting.is_empty() { Err(none(options, &all)) } else { Ok(fitting) }
 }
 
 fn none(options: &Options, candidates: &[u32]) -> Failure {

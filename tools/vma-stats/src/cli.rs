@@ -2,7 +2,7 @@
 
 use config::TraceLevel;
 use std::net::SocketAddr;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 /// What to do.
 #[derive(Debug, PartialEq, Eq)]
@@ -224,7 +224,7 @@ impl Draft {
             }
             'n' => self.which = Some(Which::Name(value.to_owned())),
             'f' => self.which = Some(Which::Any),
-            'k' => self.directory = Some(PathBuf::from(value)),
+            'k' => self.directory = Some(vma_stats::place::absolute(Path::new(value))),
             'F' => self.keep_dead = true,
             'i' => {
                 self.interval_s =

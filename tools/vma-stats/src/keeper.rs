@@ -6,11 +6,16 @@ use keeper::place::Place;
 use serde_json::Value;
 use std::fmt::Write;
 
-/// Its state, as JSON. `None`: there is no keeper.
+/// Its state, as JSON. `None`: there is none in this network namespace. An error: it could not be asked.
 pub fn ask(place: Place) -> Result<Option<String>, String> {
-    let file = match Client::new(place).status() {
+    if place == Place::Nowhere {
+        return Err("SIDESTEP_KEEPER=none: no keeper is asked".to_owned());
+    }
+    let mut client = Client::new(place);
+    let file = match client.status() {
         Ok(file) => file,
-        Err(Error::Absent) => return Ok(None),
+        Err(Error::Absent) if client.is_not_there() => return Ok(None),
+        Err(Error::Absent) => return Err(client.unreached()),
         Err(error) => return Err(error.to_string()),
     };
     // By a name, as the file's position is at its end.

@@ -15,6 +15,11 @@ pub struct Place {
     pub number: u32,
 }
 
+/// A folder that was named, by its whole path: in a container the same path is looked for.
+pub fn absolute(folder: &Path) -> PathBuf {
+    std::path::absolute(folder).unwrap_or_else(|_| folder.to_owned())
+}
+
 /// The place of a process that would call its folder `folder`.
 pub fn of(folder: &Path, pid: u32) -> Place {
     let number = own_number(pid).unwrap_or(pid);
@@ -53,6 +58,14 @@ fn sees_our_files(pid: u32) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_folder_that_was_named_is_looked_for_by_its_whole_path() {
+        let here = std::env::current_dir().unwrap();
+        assert_eq!(absolute(Path::new("stats")), here.join("stats"));
+        assert_eq!(absolute(Path::new("./stats")), here.join("stats"));
+        assert_eq!(absolute(Path::new("/tmp")), Path::new("/tmp"));
+    }
 
     #[test]
     fn this_process_is_where_it_is() {

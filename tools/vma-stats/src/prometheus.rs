@@ -145,12 +145,23 @@ fn metrics(snapshots: &[Snapshot]) -> String {
         }
     }
     family(&mut out, "lane", Lane::COLUMNS, snapshots, |snapshot| {
-        let labels = |lane: &Lane| format!("{},interface={}", of(snapshot), quoted(&interface(lane)));
-        snapshot.lanes.iter().map(|(_, lane)| (labels(lane), lane.words())).collect()
+        // Several lanes of an interface are several series.
+        let labels = |number: usize, lane: &Lane| {
+            format!("{},interface={},lane=\"{number}\"", of(snapshot), quoted(&interface(lane)))
+        };
+        snapshot.lanes.iter().map(|(number, lane)| (labels(*number, lane), lane.words())).collect()
     });
     family(&mut out, "socket", Socket::COLUMNS, snapshots, |snapshot| {
         snapshot.sockets.iter().map(|socket| (of_socket(snapshot, socket), socket.words())).collect()
     });
+    out +=
+        "# HELP sidestep_socket_info What carries a socket, and why: 1.\n# TYPE sidestep_socket_info gauge\n";
+    for snapshot in snapshots {
+        for socket in &snapshot.sockets {
+            let labels = format!("{},{}", of_socket(snapshot, socket), state_of(socket));
+            out += &format!("sidestep_socket_info{{{labels}}} 1\n");
+        }
+    }
     out
 }
 
@@ -178,15 +189,23 @@ fn of(snapshot: &Snapshot) -> String {
     format!("pid=\"{}\",program={}", snapshot.pid, quoted(&snapshot.program))
 }
 
+/// Which socket: what is the same for all of its life, so that a counter goes on when the socket moves.
 fn of_socket(snapshot: &Snapshot, socket: &Socket) -> String {
-    let verdict = Verdict::from_number(socket.verdict.value()).unwrap_or(Verdict::Undecided);
     format!(
-        "{},fd=\"{}\",protocol=\"{}\",local=\"{}\",remote=\"{}\",accelerated=\"{}\",why=\"{}\",carrier=\"{}\",verdict=\"{}\"",
+        "{},fd=\"{}\",protocol=\"{}\",local=\"{}\",remote=\"{}\"",
         of(snapshot),
         fd(socket),
         protocol(socket),
         end(socket.local.value()),
         end(socket.remote.value()),
+    )
+}
+
+/// What changes with it.
+fn state_of(socket: &Socket) -> String {
+    let verdict = Verdict::from_number(socket.verdict.value()).unwrap_or(Verdict::Undecided);
+    format!(
+        "accelerated=\"{}\",why=\"{}\",carrier=\"{}\",verdict=\"{}\"",
         has(socket, flag::ACCELERATED),
         why(socket).map_or("", Why::name),
         carrier(socket).name().unwrap_or(""),

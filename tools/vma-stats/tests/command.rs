@@ -278,6 +278,33 @@ fn what_memory_carries_is_told_from_the_wire_in_every_view() {
     assert!(rig.shown("--why").contains("calls so far: 1 on the wire, 37 in memory, 5 in the kernel\n"));
 }
 
+/// Two programs of one name, with statistics of their own.
+#[test]
+fn of_several_programs_of_a_name_the_others_are_told_or_all_are_shown() {
+    let rig = Rig::new("twins");
+    rig.connection();
+    let mut twins = [(); 2].map(|()| Command::new("sleep").arg("600").spawn().unwrap());
+    for twin in &twins {
+        let named = |pid: u32| rig.directory.join(file_name(pid));
+        std::fs::copy(named(rig.pid), named(twin.id())).unwrap();
+        // The arguments are the last that exec puts in their place.
+        while !std::fs::read(format!("/proc/{}/cmdline", twin.id())).unwrap().starts_with(b"sleep") {
+            std::thread::yield_now();
+        }
+    }
+    let one = rig.run("-n sleep -c 1");
+    let why = rig.run("-n sleep --why");
+    for twin in &mut twins {
+        twin.kill().unwrap();
+        twin.wait().unwrap();
+    }
+    let said = String::from_utf8_lossy(&one.stderr);
+    let other = twins.iter().map(std::process::Child::id).max().unwrap();
+    assert!(said.contains("of 2 programs; the others: ") && said.contains(&format!("({other})")), "{said}");
+    let shown = String::from_utf8_lossy(&why.stdout);
+    assert_eq!(shown.matches("stats for application").count(), 2, "{shown}");
+}
+
 #[test]
 fn json_has_every_counter_by_its_name() {
     let rig = Rig::new("json");
@@ -425,6 +452,9 @@ fn asked(server: &Server, request: &[u8]) -> std::io::Result<String> {
 
 const GET: &[u8] = b"GET /metrics HTTP/1.1\r\nHost: x\r\n\r\n";
 
+/// Labels of the connection: those of its state are not among them, or its counters would begin anew with a move.
+const SOCKET: &str = "fd=\"14\",protocol=\"tcp\",local=\"10.0.0.1:80\",remote=\"10.0.0.2:4000\"";
+
 #[test]
 fn prometheus_reads_every_counter_once() {
     let rig = Rig::new("prometheus");
@@ -432,6 +462,9 @@ fn prometheus_reads_every_counter_once() {
     rig.segment.left_to_kernel(Why::NoRoute);
     rig.segment.lane(0).interface.set(3);
     rig.segment.lane(0).name_low.set(u64::from_le_bytes(*b"veth0\0\0\0"));
+    // Two of one interface.
+    rig.segment.lane(1).interface.set(3);
+    rig.segment.lane(1).name_low.set(u64::from_le_bytes(*b"veth0\0\0\0"));
     let server = serving(&rig);
     let answer = asked(&server, GET).unwrap();
     let (head, body) = answer.split_once("\r\n\r\n").unwrap();
@@ -440,8 +473,12 @@ fn prometheus_reads_every_counter_once() {
     for expected in [
         format!("sidestep_process_sockets_accelerated_total{{{own}}} 1\n"),
         format!("sidestep_left_to_kernel_total{{{own},reason=\"NoRoute\"}} 1\n"),
-        format!("sidestep_lane_frames_free{{{own},interface=\"veth0\"}} 0\n"),
-        format!("sidestep_socket_rx_packets_total{{{own},fd=\"14\",protocol=\"tcp\",local=\"10.0.0.1:80\","),
+        format!("sidestep_lane_frames_free{{{own},interface=\"veth0\",lane=\"0\"}} 0\n"),
+        format!("sidestep_lane_frames_free{{{own},interface=\"veth0\",lane=\"1\"}} 0\n"),
+        format!("sidestep_socket_rx_packets_total{{{own},{SOCKET}}} 1000\n"),
+        format!(
+            "sidestep_socket_info{{{own},{SOCKET},accelerated=\"true\",why=\"\",carrier=\"wire\",verdict=\"SmallCalls\"}} 1\n"
+        ),
         "# TYPE sidestep_socket_rx_packets_total counter\n".to_owned(),
         "# TYPE sidestep_socket_rx_queued_bytes gauge\n".to_owned(),
     ] {

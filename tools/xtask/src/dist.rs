@@ -102,18 +102,17 @@ fn commit_time() -> Result<String> {
     Ok(text.trim().to_owned())
 }
 
+/// Files alone, each with its mode: folders of a host that are in the archive would get those that it has, and a link
+/// that stands for one (/usr/sbin of Arch and Fedora) would be replaced.
+const PACK: &str = "find . -type f -print0 | LC_ALL=C sort -z | tar --null --no-recursion --files-from=- \
+                    --mode=u+rw,go+r,go-w,a-st --owner=0 --group=0 --numeric-owner --mtime=\"@$0\" \
+                    --transform=\"s,^\\.,$1,\" -czf \"$2\"";
+
 fn tarball(tree: &Path, out: &Path, epoch: &str) -> Result<PathBuf> {
     let name = format!("sidestep-{}-x86_64-linux", version());
     let path = out.join(format!("{name}.tar.gz"));
-    tool(
-        Command::new("tar")
-            .arg("-C")
-            .arg(tree)
-            .args(["--sort=name", "--owner=0", "--group=0", "--numeric-owner", &format!("--mtime=@{epoch}")])
-            .args([&format!("--transform=s,^\\.,{name},"), "-czf"])
-            .arg(&path)
-            .arg("."),
-    )?;
+    let path = std::path::absolute(&path).context(path.display())?;
+    tool(Command::new("sh").current_dir(tree).args(["-ec", PACK, epoch, &name]).arg(&path))?;
     Ok(path)
 }
 
@@ -192,6 +191,40 @@ mod tests {
         let weak = "0000000000000000  w   D  *UND*	0000000000000000              __gmon_start__";
         assert_eq!(read(weak), Some(("__gmon_start__", None, true)));
         assert_eq!(read("00000000000aefb0 g    DF .text	0000000000000187  Base        sendfile"), None);
+    }
+
+    /// As docs/install.md says it, over a host whose usr/sbin is a link, and whose folders have modes of their own.
+    #[test]
+    fn the_tarball_leaves_links_and_folders_of_the_host_as_they_are() {
+        use std::os::unix::fs::PermissionsExt;
+        let folder = std::env::temp_dir().join(format!("xtask-tarball-{}", std::process::id()));
+        let _ = std::fs::remove_dir_all(&folder);
+        let (tree, host) = (folder.join("tree"), folder.join("host"));
+        let mode = |path: &Path, mode| {
+            std::fs::set_permissions(path, std::fs::Permissions::from_mode(mode)).unwrap();
+        };
+        for (name, bits) in [("usr/sbin/sidestepd", 0o775), ("usr/share/doc/page", 0o600), ("etc/new", 0o666)]
+        {
+            let path = tree.join(name);
+            std::fs::create_dir_all(path.parent().unwrap()).unwrap();
+            std::fs::write(&path, name).unwrap();
+            mode(&path, bits);
+        }
+        std::fs::create_dir_all(host.join("usr/bin")).unwrap();
+        std::fs::create_dir_all(host.join("usr/share")).unwrap();
+        std::os::unix::fs::symlink("bin", host.join("usr/sbin")).unwrap();
+        mode(&host.join("usr/share"), 0o711);
+        let archive = tarball(&tree, &folder, "1000").unwrap();
+        let page = std::fs::read_to_string(build::root().join("docs/install.md")).unwrap();
+        let line = page.lines().find(|line| line.contains("tar -xzf")).unwrap();
+        let words = line.split("&&").next().unwrap().replace("-C /", &format!("-C {}", host.display()));
+        let words = words.replace("sidestep-*-x86_64-linux.tar.gz", &archive.to_string_lossy());
+        tool(Command::new("sh").args(["-c", &format!("umask 022; {words}")])).unwrap();
+        assert!(host.join("usr/sbin").is_symlink() && host.join("usr/bin/sidestepd").is_file());
+        let bits = |name: &str| std::fs::metadata(host.join(name)).unwrap().permissions().mode() & 0o7777;
+        assert_eq!((bits("usr/share"), bits("usr/bin/sidestepd")), (0o711, 0o755));
+        assert_eq!((bits("usr/share/doc/page"), bits("etc/new")), (0o644, 0o644));
+        std::fs::remove_dir_all(&folder).unwrap();
     }
 
     #[test]

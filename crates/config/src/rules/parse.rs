@@ -11,19 +11,20 @@ pub(super) enum Statement<'a> {
         program: &'a str,
         id: &'a str,
     },
-    Use(Rule),
+    /// With a word on what is read in another way than it stands there.
+    Use(Rule, Option<String>),
 }
 
 /// Reads one line; the error says what is wrong with it and what would be right.
 pub(super) fn line(text: &str) -> Result<Statement<'_>, String> {
-    let mut rest = Cursor { text };
+    let mut rest = Cursor { text, note: None };
     rest.blanks();
     if rest.at_end() {
         return Ok(Statement::Nothing);
     }
     match rest.word() {
         "application-id" => application(rest),
-        "use" => rule(rest).map(Statement::Use),
+        "use" => rule(rest),
         "log" => log(rest).map(|()| Statement::Nothing),
         other => Err(format!("{} begins no statement; expected use, application-id or log", quoted(other))),
     }
@@ -41,7 +42,7 @@ fn application(mut rest: Cursor<'_>) -> Result<Statement<'_>, String> {
     Ok(Statement::Application { program, id })
 }
 
-fn rule(mut rest: Cursor<'_>) -> Result<Rule, String> {
+fn rule(mut rest: Cursor<'_>) -> Result<Statement<'_>, String> {
     let word = rest.word();
     let transport = match word {
         "os" => Transport::Os,
@@ -59,7 +60,7 @@ fn rule(mut rest: Cursor<'_>) -> Result<Rule, String> {
     let first = half(&mut rest)?;
     let second = if rest.take(b':') { Some(half(&mut rest)?) } else { None };
     rest.end()?;
-    Ok(Rule { transport, role, first, second, line: 0 })
+    Ok(Statement::Use(Rule { transport, role, first, second, line: 0 }, rest.note))
 }
 
 /// `addr:ports`.
@@ -71,7 +72,8 @@ fn half(rest: &mut Cursor<'_>) -> Result<Half, String> {
     Ok(Half { network, ports: ports(rest)? })
 }
 
-/// `*`, or `A.B.C.D` with an optional `/N`; bits below the prefix are ignored, a prefix above 32 is 32.
+/// `*`, or `A.B.C.D` with an optional `/N`; bits below the prefix are ignored, a prefix above 32 is 32, as VMA
+/// has it, and told.
 fn network(rest: &mut Cursor<'_>) -> Result<Option<(u32, u32)>, String> {
     if rest.take(b'*') {
         return Ok(None);
@@ -85,7 +87,11 @@ fn network(rest: &mut Cursor<'_>) -> Result<Option<(u32, u32)>, String> {
         let octet = u8::try_from(octet).map_err(|_| format!("{octet} in an IPv4 address is above 255"))?;
         address = address << 8 | u32::from(octet);
     }
-    let prefix = if rest.take(b'/') { rest.number("the length of a prefix")?.min(32) } else { 32 };
+    let mut prefix = if rest.take(b'/') { rest.number("the length of a prefix")? } else { 32 };
+    if prefix > 32 {
+        rest.note = Some(format!("a prefix of {prefix} bits is read as 32: an IPv4 address has no more"));
+        prefix = 32;
+    }
     let mask = u32::MAX.checked_shl(32 - prefix).unwrap_or(0);
     Ok(Some((address & mask, mask)))
 }
@@ -140,6 +146,7 @@ fn log(mut rest: Cursor<'_>) -> Result<(), String> {
 /// What is left of the line.
 struct Cursor<'a> {
     text: &'a str,
+    note: Option<String>,
 }
 
 impl<'a> Cursor<'a> {

@@ -99,11 +99,31 @@ fn blanks_may_stand_between_all_tokens() {
 }
 
 #[test]
-fn prefixes_mask_host_bits_and_are_clamped() {
+fn prefixes_mask_host_bits() {
     assert_eq!(server("use os tcp_server 192.168.1.5/24:*", "192.168.1.200:9"), Transport::Os);
-    assert_eq!(server("use os tcp_server 192.168.1.5/40:*", "192.168.1.5:9"), Transport::Os);
-    assert_eq!(server("use os tcp_server 192.168.1.5/40:*", "192.168.1.6:9"), Transport::Vma);
     assert_eq!(server("use os tcp_server 9.9.9.9/0:*", "192.168.1.6:9"), Transport::Os);
+}
+
+#[test]
+fn a_prefix_that_is_longer_than_an_address_is_told_and_counts_as_one_address() {
+    let (rules, notices) = Rules::parse("file", "\nuse os tcp_server 192.168.1.5/33:*\n");
+    let told: Vec<&str> = notices.iter().map(|notice| notice.text.as_str()).collect();
+    let decide = |local| rules.decide(Role::TcpServer, "any", "", at(local), None);
+    assert_eq!(decide("192.168.1.5:9"), Transport::Os);
+    assert_eq!(decide("192.168.1.6:9"), Transport::Vma);
+    assert_eq!(told, ["file:2: a prefix of 33 bits is read as 32: an IPv4 address has no more"]);
+}
+
+#[test]
+fn a_mark_of_the_byte_order_is_passed_over_and_one_elsewhere_is_shown() {
+    let (rules, notices) =
+        Rules::parse("file", "\u{feff}use os tcp_server *:*\n\u{feff}use os tcp_server *:*\n");
+    let told: Vec<&str> = notices.iter().map(|notice| notice.text.as_str()).collect();
+    assert_eq!(
+        told,
+        ["file:2: '?use' begins no statement; expected use, application-id or log; line ignored"]
+    );
+    assert!(!rules.explain(Role::TcpServer, "any", "", None, None).accelerates);
 }
 
 #[test]

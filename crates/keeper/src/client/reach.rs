@@ -5,17 +5,16 @@ use crate::place::{self, Place};
 use crate::protocol::{Kind, Packet};
 use sys::Fd;
 
-/// Connects to the keeper.
-pub(super) fn call(place: &Place) -> Result<Fd> {
-    let address = place.path().and_then(|path| place::address(&path)).map_err(|_| Error::Absent)?;
-    let socket = sys::socket::socket(libc::AF_UNIX, libc::SOCK_SEQPACKET, 0).map_err(|_| Error::Absent)?;
-    bound(&socket)?;
-    match sys::socket::connect(socket.raw(), &address) {
-        Ok(()) => {}
-        Err(libc::EACCES) => return Err(Error::Denied),
-        Err(libc::EAGAIN) => return Err(Error::Silent),
-        Err(_) => return Err(Error::Absent),
-    }
+/// Connects to the keeper. Why it could not be reached goes to `errno`.
+pub(super) fn call(place: &Place, errno: &mut i32) -> Result<Fd> {
+    let socket = connect(place).map_err(|failure| {
+        *errno = failure;
+        match failure {
+            libc::EACCES => Error::Denied,
+            libc::EAGAIN => Error::Silent,
+            _ => Error::Absent,
+        }
+    })?;
     // Sockets are shown to it: not to anybody's, unless the user named it.
     let nobody = libc::ucred { pid: 0, uid: u32::MAX, gid: u32::MAX };
     let peer = sys::socket::option(socket.raw(), libc::SOL_SOCKET, libc::SO_PEERCRED, nobody)
@@ -25,6 +24,13 @@ pub(super) fn call(place: &Place) -> Result<Fd> {
         true => Ok(socket),
         false => Err(Error::Foreign),
     }
+}
+
+fn connect(place: &Place) -> sys::Result<Fd> {
+    let address = place::address(&place.path()?)?;
+    let socket = sys::socket::socket(libc::AF_UNIX, libc::SOCK_SEQPACKET, 0)?;
+    bound(&socket).map_err(|_| libc::EINVAL)?;
+    sys::socket::connect(socket.raw(), &address).map(|()| socket)
 }
 
 /// A connection for the child of a fork, by that of its parent.

@@ -16,6 +16,52 @@ fn say(connection: &Fd, answer: Packet) {
 }
 
 #[test]
+fn a_name_that_is_no_keepers_is_told_with_the_reason_and_a_missing_keeper_is_not() {
+    let path = |name: &str| Place::Path(name.to_owned());
+    for (place, told) in [
+        (path("/nonexist"), Some("/nonexist: No such file or directory")),
+        (path("/etc/passwd"), Some("/etc/passwd: Connection refused")),
+        (path(""), Some(": Invalid argument")),
+        (Place::Nowhere, None),
+    ] {
+        let mut client = Client::new(place);
+        assert_eq!(client.repair(0, 1), Err(Error::Absent));
+        assert_eq!(client.misnamed().as_deref(), told);
+        assert!(!client.is_not_there());
+    }
+    let mut own = Client::new(Place::Default);
+    if own.repair(0, 1) == Err(Error::Absent) {
+        assert!(own.is_not_there() && own.misnamed().is_none(), "{}", own.unreached());
+    }
+    if sys::process::user() == 0 {
+        let mut client = Client::new(Place::Start("/nonexist".to_owned()));
+        let attached = client.attach(u32::MAX, 0);
+        if matches!(attached, Err(Err(Error::Absent))) {
+            assert_eq!(client.misnamed().as_deref(), Some("start=/nonexist: there is no such program"));
+        }
+    }
+}
+
+#[test]
+fn a_keeper_that_comes_late_is_found_and_one_that_was_there_does_not_come() {
+    let path = std::env::temp_dir().join(format!("sidestep-late-keeper-{}", std::process::id()));
+    let path = path.to_str().unwrap().to_owned();
+    let _ = std::fs::remove_file(&path);
+    let mut client = Client::new(Place::Path(path.clone()));
+    assert!(!client.comes());
+    let door = sys::socket::socket(libc::AF_UNIX, libc::SOCK_SEQPACKET, 0).unwrap();
+    sys::socket::bind(door.raw(), &place::address(&path).unwrap()).unwrap();
+    sys::socket::listen(door.raw(), 1).unwrap();
+    client.failed = None;
+    assert!(client.comes() && !client.comes());
+    assert!(client.misnamed().is_none());
+    drop(door);
+    client.failed = None;
+    assert!(!client.comes(), "it is gone");
+    std::fs::remove_file(&path).unwrap();
+}
+
+#[test]
 fn who_forks_or_holds_a_lane_does_not_wait_for_an_interface_to_be_opened() {
     let path = std::env::temp_dir().join(format!("sidestep-slow-keeper-{}", std::process::id()));
     let path = path.to_str().unwrap().to_owned();

@@ -251,6 +251,10 @@ fn to_wire(runtime: &'static Runtime, object: &'static Object, fd: c_int, verdic
     };
     object.price.fetch_max(price, Ordering::SeqCst);
     object.set_kind(Kind::Carried);
+    // Before the first lane there is no worker that would say who it is.
+    if object.counts().remote.value() == 0 {
+        describe::describe(object);
+    }
     match refusal {
         Refusal::Later(what) => {
             judged(object, what, seen);
@@ -265,10 +269,6 @@ fn to_wire(runtime: &'static Runtime, object: &'static Object, fd: c_int, verdic
             runtime.count(why, format_args!("TCP connection (fd {fd})"));
         }
         Refusal::NotOpen(link) => {
-            // Before the first lane there is no worker that would say who it is.
-            if object.counts().remote.value() == 0 {
-                describe::describe(object);
-            }
             judged(object, Verdict::Opening, seen);
             OPENING.note(runtime, CALLS, &[link]);
         }

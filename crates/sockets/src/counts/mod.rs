@@ -103,7 +103,8 @@ fn memory(directory: &str, length: usize) -> Option<(NonNull<u8>, usize)> {
                     logger::write(
                         level,
                         format_args!(
-                            "VMA_STATS_SHMEM_DIR={directory}: no file for vma_stats can be made (errno {errno})"
+                            "VMA_STATS_SHMEM_DIR={directory}: no file for vma_stats can be made ({why})",
+                            why = sys::Errno(errno)
                         ),
                     );
                 }

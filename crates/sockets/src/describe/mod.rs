@@ -179,7 +179,10 @@ pub(crate) fn last_words(runtime: &Runtime, object: &'static Object) {
         Err(errno) => {
             static TOLD: logger::Once = logger::Once::new();
             if TOLD.first() {
-                logger::warning!("VMA_STATS_FILE={path}: cannot be opened (errno {errno}): not written");
+                logger::warning!(
+                    "VMA_STATS_FILE={path}: cannot be opened ({why}): not written",
+                    why = sys::Errno(errno)
+                );
             }
         }
     }

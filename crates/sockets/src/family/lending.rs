@@ -157,8 +157,8 @@ fn refused(because: &str) -> Attachment {
 }
 
 fn hand_out(inherited: &xdp::Inherited) -> Result<Given, String> {
-    let (monitor, has_policies) =
-        PolicyMonitor::for_another().map_err(|errno| format!("IPsec policies: errno {errno}"))?;
+    let (monitor, has_policies) = PolicyMonitor::for_another()
+        .map_err(|errno| format!("IPsec policies: {why}", why = sys::Errno(errno)))?;
     let handout = inherited.hand_out().map_err(|refusal| refusal.to_string())?;
     let description = handout.description.clone();
     let (descriptors, own) = handout.behind(monitor);

@@ -121,7 +121,8 @@ impl Leaving {
         {
             let _ = take_client(self.listener);
             logger::warning!(
-                "fork: a connection that was not accepted yet is closed: no room (errno {errno})"
+                "fork: a connection that was not accepted yet is closed: no room ({why})",
+                why = sys::Errno(errno)
             );
         }
         if fd_table::take_out(fd, client) {

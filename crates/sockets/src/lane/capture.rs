@@ -54,7 +54,11 @@ pub(crate) fn attend_lane(runtime: &Runtime, lane: &Lane, now: u64) {
             *running = Some(begun);
         }
         Err(errno) => {
-            logger::warning!("{}: frames cannot be captured: no file for them (errno {errno})", lane.name);
+            logger::warning!(
+                "{}: frames cannot be captured: no file for them ({why})",
+                lane.name,
+                why = sys::Errno(errno)
+            );
             control.end_capture(wish.word(), errno);
         }
     }

@@ -61,8 +61,9 @@ impl Lane {
         self.hook.of.put_on().map_err(|errno| {
             self.fenced.store(true, Ordering::Release);
             logger::warning!(
-                "{}: left to the kernel from now on: the program cannot be put on again (errno {errno})",
-                self.name
+                "{}: left to the kernel from now on: the program cannot be put on again ({why})",
+                self.name,
+                why = sys::Errno(errno)
             );
             match errno {
                 libc::EPERM | libc::EACCES => Why::NoPrivilege,

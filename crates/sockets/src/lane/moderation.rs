@@ -139,7 +139,11 @@ impl Moderator {
         match self.moderation.set(pace) {
             Ok(()) => show(lane.counts, pace),
             Err(errno) => {
-                logger::debug!("{}: its interrupts do not follow the traffic (errno {errno})", lane.name);
+                logger::debug!(
+                    "{}: its interrupts do not follow the traffic ({why})",
+                    lane.name,
+                    why = sys::Errno(errno)
+                );
             }
         }
     }

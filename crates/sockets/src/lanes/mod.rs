@@ -1,6 +1,8 @@
 //! Which lanes there are: an interface gets one when a socket first needs it, further ones as `runtime/allocation.rs`
-//! says, and a failure is remembered. `routes.rs` says where packets go, `fork.rs` what a fork needs.
+//! says, and a failure is remembered. `routes.rs` says where packets go, `fork.rs` what a fork needs, `again.rs` what a
+//! keeper changes that comes late.
 
+mod again;
 mod fork;
 mod routes;
 
@@ -39,6 +41,13 @@ impl Runtime {
     pub(crate) fn lane_for_link(&'static self, index: u32) -> Result<&'static Lane, Why> {
         let mut links = self.links.lock();
         if let Some((_, known)) = links.iter_mut().find(|(link, _)| *link == index) {
+            if *known == Err(Why::NoPrivilege) {
+                drop(links);
+                return match self.is_to_ask_again() {
+                    true => self.lane_for_link(index),
+                    false => Err(Why::NoPrivilege),
+                };
+            }
             let lane = known.and_then(|slot| self.lane(slot).ok_or(Why::DeviceFailed))?;
             return lane.put_program_on().map(|()| lane).inspect_err(|why| *known = Err(*why));
         }
@@ -72,6 +81,9 @@ impl Runtime {
     /// just now.
     pub(crate) fn known_lane(&self, index: u32) -> Option<Result<&'static Lane, Why>> {
         let (_, known) = *self.links.try_lock()?.iter().find(|(link, _)| *link == index)?;
+        if known == Err(Why::NoPrivilege) && self.is_to_ask_again() {
+            return None;
+        }
         let lane = known.and_then(|slot| self.lane(slot).ok_or(Why::DeviceFailed));
         (!lane.is_ok_and(|lane| lane.hook.is_off())).then_some(lane)
     }

@@ -54,8 +54,11 @@ impl Runtime {
         if to.is_multicast() || to.is_broadcast() {
             return Some(Decision::Kernel(Why::GroupAddress));
         }
-        if let Some(known) = self.routes.lock().get(&(to, asked)) {
-            return Some(*known);
+        let known = self.routes.lock().get(&(to, asked)).copied();
+        if let Some(known) = known
+            && (known != Decision::Kernel(Why::NoPrivilege) || !self.is_to_ask_again())
+        {
+            return Some(known);
         }
         let decision = self.ask_route(to, asked, lane_of)?;
         let mut routes = self.routes.lock();

@@ -42,21 +42,24 @@ pub(super) fn read(environment: &[(String, String)]) -> Sdp {
 }
 
 fn rules(named: Option<&str>) -> (Rules, Vec<Event>) {
-    let path = named.filter(|path| !path.is_empty()).unwrap_or(CONFIG_FILE);
+    // Set to nothing it names nothing.
+    let named = named.filter(|path| !path.is_empty());
+    let path = named.unwrap_or(CONFIG_FILE);
     let read = CString::new(path)
         .map_err(|_| libc::EINVAL)
-        .and_then(|path| sys::file::read_whole(&path, super::CONFIG_FILE_MAX));
+        .and_then(|path| sys::file::read_whole(&path, config::FILE_MAX));
     match read {
         Ok(bytes) => Rules::parse(path, &String::from_utf8_lossy(&bytes)),
+        Err(libc::ENOENT) if named.is_none() => {
+            logger::debug!("{path} is not there: no rules");
+            Rules::parse(path, "")
+        }
         Err(errno) => {
-            if named.is_some() {
-                logger::error!(
-                    "LIBSDP_CONFIG_FILE={path}: cannot be read (errno {errno}): no rules; SDP with peers that speak it, \
-                     TCP with the others"
-                );
-            } else {
-                logger::debug!("{path}: no rules read (errno {errno})");
-            }
+            let name = if named.is_some() { "LIBSDP_CONFIG_FILE=" } else { "" };
+            logger::error!(
+                "{name}{path}: cannot be read ({}): no rules; SDP with peers that speak it, TCP with the others",
+                sys::Errno(errno)
+            );
             Rules::parse(path, "")
         }
     }
@@ -76,13 +79,15 @@ fn start_log(program: &str, log: &Log, dialect: Option<Dialect>) {
     };
     if let Err(errno) = logger::libsdp::start(program, log.min_level, destination) {
         logger::error!(
-            "log destination syslog: /dev/log does not answer (errno {errno}); logging to standard error"
+            "log destination syslog: /dev/log does not answer ({}); logging to standard error",
+            sys::Errno(errno)
         );
     }
     if let Some((name, errno)) = refused {
         logger::error!(
-            "log destination file {name}: no file of this name can be opened that is this user's alone (errno {errno}); \
-             logging to standard error"
+            "log destination file {name}: no file of this name can be opened that is this user's alone ({}); \
+             logging to standard error",
+            sys::Errno(errno)
         );
     }
 }

@@ -97,7 +97,7 @@ pub(crate) fn connect_in_kernel(
     port::unshare(object, fd);
     runtime.count(why, format_args!("TCP connect (fd {fd})"));
     if let Err(errno) = address::connect(fd, remote) {
-        logger::fine!("fd {fd}: connects to {remote} in the kernel: errno {errno}");
+        logger::fine!("fd {fd}: connects to {remote} in the kernel: {why}", why = sys::Errno(errno));
     }
     offload::forget(runtime, object, why);
     true

@@ -66,7 +66,10 @@ pub(crate) fn put_back(runtime: &Runtime, inner: &Inner, object: &Object, fd: c_
     let measured = Measured::of(inner, object);
     match restore(runtime, fd, connection, &measured) {
         Ok(before) => go_on(runtime, fd, connection, before),
-        Err(errno) => logger::error!("fd {fd}: the kernel does not take its connection back: errno {errno}"),
+        Err(errno) => logger::error!(
+            "fd {fd}: the kernel does not take its connection back: {why}",
+            why = sys::Errno(errno)
+        ),
     }
 }
 
@@ -89,7 +92,10 @@ fn take_out(runtime: &Runtime, object: &'static Object, fd: c_int, becomes: Kind
     let before = match restore(runtime, fd, &connection, &measured) {
         Ok(before) => before,
         Err(errno) => {
-            logger::debug!("fd {fd}: the kernel does not take the connection: errno {errno}");
+            logger::debug!(
+                "fd {fd}: the kernel does not take the connection: {why}",
+                why = sys::Errno(errno)
+            );
             return None;
         }
     };
@@ -282,7 +288,10 @@ fn send_unsent(fd: c_int, bytes: &[u8]) {
     let bound = option(fd, IPPROTO_TCP, TCP_NOTSENT_LOWAT, 0 as c_int);
     let _ = tcp_option(fd, TCP_NOTSENT_LOWAT, -1);
     if let Err(errno) = write(fd, bytes) {
-        logger::error!("fd {fd}: the kernel does not take all that was to be sent: errno {errno}");
+        logger::error!(
+            "fd {fd}: the kernel does not take all that was to be sent: {why}",
+            why = sys::Errno(errno)
+        );
     }
     let _ = tcp_option(fd, TCP_NOTSENT_LOWAT, bound.unwrap_or(0));
 }

@@ -91,7 +91,8 @@ impl Inner {
         {
             let local = SocketAddrV4::new(to.into(), u16::from_be_bytes([high, low]));
             logger::debug!(
-                "{local}: clients whose route is another interface's: the kernel's (errno {errno})"
+                "{local}: clients whose route is another interface's: the kernel's ({why})",
+                why = sys::Errno(errno)
             );
             let protocol = libc::IPPROTO_TCP as u8;
             self.device.leave_new_to_kernel(&xdp::Flow { protocol, local, remote: None });

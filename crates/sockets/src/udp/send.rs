@@ -224,7 +224,7 @@ fn route(
                 runtime
                     .count(why, format_args!("UDP send to {to} (fd {})", object.fd.load(Ordering::Relaxed)));
             }
-            if runtime.parameters.strict && !matches!(why, Why::Rule | Why::Disabled) {
+            if runtime.refuses(why) {
                 return fail(libc::EPROTONOSUPPORT);
             }
             Err(Stop::Kernel(why))

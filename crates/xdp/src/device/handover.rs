@@ -42,21 +42,71 @@ impl Device {
     }
 }
 
+/// What a process passed to hand an interface over, after a look at it: a description, and descriptors each of which
+/// is of the kind that a keeper hands out in its place. Whoever looks at it lets go of it as well, however long that
+/// takes: what is made of it is made of copies, so that none of them is the last one of anything.
+pub struct Passed {
+    interface: u32,
+    description: Vec<u8>,
+    descriptors: Vec<Fd>,
+    /// Descriptors that all have: behind them are the process' own sockets, one for each queue.
+    common: usize,
+}
+
+impl Passed {
+    /// EPROTO, EPERM: it is not what a keeper of this interface handed out.
+    pub fn look_at(interface: u32, description: &[u8], descriptors: Vec<Fd>) -> Result<Passed, Refusal> {
+        let described = read(description).ok_or(refused(libc::EPROTO))?;
+        let (index, queues) = (described.interface.index, described.interface.queues as usize);
+        let common = described.common();
+        if index != interface || descriptors.len() != common + queues {
+            return Err(refused(libc::EPROTO));
+        }
+        let parts = (descriptors.first_chunk::<COMMON>(), &descriptors[COMMON..]);
+        let (Some([file, maker, link, program, maps @ ..]), behind) = parts else {
+            return Err(refused(libc::EPROTO));
+        };
+        let (anchors, behind) = behind.split_at(queues);
+        let (offloads, own) = behind.split_at(behind.len() - queues);
+        let is_right = is_memory(file)
+            && is_socket(maker, libc::AF_UNIX)
+            && Steering::are_of(interface, program, maps)
+            && Steering::is_link(interface, program, link)
+            && offloads.iter().all(|end| sys::pipe::is_pipe(end.raw()))
+            && anchors.iter().chain(own).all(|socket| is_socket(socket, libc::AF_XDP));
+        match is_right {
+            true => Ok(Passed { interface, description: description.to_vec(), descriptors, common }),
+            false => Err(refused(libc::EPERM)),
+        }
+    }
+
+    fn own_sockets(&self) -> Result<Vec<Fd>, Refusal> {
+        duplicates(&self.descriptors[self.common..])
+    }
+}
+
+// A look takes no call that a stranger's file could answer: seals, sizes of pipes, options of sockets and what bpf(2)
+// tells are the kernel's own.
+
+fn is_memory(file: &Fd) -> bool {
+    let seals = sys::fd::fcntl(file.raw(), libc::F_GET_SEALS, 0).unwrap_or(0);
+    seals as i32 & libc::F_SEAL_SHRINK != 0
+}
+
+/// (An AF_XDP socket tells nobody which queue it is bound to: getsockname(2) is not supported.)
+fn is_socket(socket: &Fd, domain: i32) -> bool {
+    sys::socket::option(socket.raw(), libc::SOL_SOCKET, libc::SO_DOMAIN, 0i32) == Ok(domain)
+}
+
 impl Kept {
     /// An interface that another keeper held, by what a process of its hands over.
-    pub fn restore(
-        interface: u32,
-        description: &[u8],
-        descriptors: Vec<Fd>,
-        process: i32,
-    ) -> Result<Kept, Refusal> {
-        let sockets = check(interface, description, &descriptors)?;
-        let handed = duplicates(&descriptors[sockets..])?;
-        let mut shared = Shared::received(description, descriptors)?;
+    pub fn restore(passed: &Passed, process: i32) -> Result<Kept, Refusal> {
+        let handed = passed.own_sockets()?;
+        let mut shared = Shared::received(&passed.description, duplicates(&passed.descriptors)?)?;
         if shared.arena.has_keeper() {
             return Err(refused(libc::EBUSY));
         }
-        shared.owner = Arc::new(Owner::claim(interface)?);
+        shared.owner = Arc::new(Owner::claim(passed.interface)?);
         shared.bound.lock().clear();
         let kept = Kept::of(Arc::new(shared), Vec::new());
         kept.has_handed(process, handed);
@@ -64,28 +114,14 @@ impl Kept {
     }
 
     /// Another process hands over the same.
-    pub fn join(&self, description: &[u8], descriptors: &[Fd], process: i32) -> Result<(), Refusal> {
-        let sockets = check(self.shared.interface.index, description, descriptors)?;
-        if !self.shared.arena.is_in(descriptors[0].raw()) || self.has_enough(process) {
+    pub fn join(&self, passed: &Passed, process: i32) -> Result<(), Refusal> {
+        let is_this = passed.interface == self.shared.interface.index
+            && self.shared.arena.is_in(passed.descriptors[0].raw());
+        if !is_this || self.has_enough(process) {
             return Err(refused(libc::EBUSY));
         }
-        self.has_handed(process, duplicates(&descriptors[sockets..])?);
+        self.has_handed(process, passed.own_sockets()?);
         Ok(())
-    }
-}
-
-/// Where the process' own sockets begin, one for each queue. EPROTO, EPERM: it is not what a keeper of this interface
-/// handed out.
-fn check(interface: u32, description: &[u8], descriptors: &[Fd]) -> Result<usize, Refusal> {
-    let described = read(description).ok_or(refused(libc::EPROTO))?;
-    let (index, queues) = (described.interface.index, described.interface.queues as usize);
-    if index != interface || descriptors.len() != described.common() + queues {
-        return Err(refused(libc::EPROTO));
-    }
-    let [_, _, _, program, maps @ ..] = descriptors.first_chunk::<COMMON>().ok_or(refused(libc::EPROTO))?;
-    match Steering::are_of(interface, program, maps) {
-        true => Ok(described.common()),
-        false => Err(refused(libc::EPERM)),
     }
 }
 

@@ -40,6 +40,18 @@ pub struct Kept {
     handed: Mutex<Vec<Handed>>,
 }
 
+/// Sockets of processes that are gone, of which this is the last copy. The kernel takes its time to close them, so they
+/// are dropped where nobody waits for that.
+#[must_use]
+pub struct Leftovers(Vec<Handed>);
+
+impl Leftovers {
+    /// Whether there are none.
+    pub fn is_empty(&self) -> bool {
+        self.0.is_empty()
+    }
+}
+
 /// The AF_XDP sockets of a process. What was in their rings when it died is to be had by them alone.
 struct Handed {
     process: i32,
@@ -148,7 +160,7 @@ impl Kept {
     /// Now and then, and when a process ended: lanes of dead processes are taken out of the steering, and after a while
     /// their frames are taken back. What was told to nobody is [half-open](Kept::half_open) then. Takes the kernel its
     /// time.
-    pub fn bury_dead(&self) {
+    pub fn bury_dead(&self) -> Leftovers {
         self.shared.owner.hear();
         let now = arena::seconds();
         // Before lanes are looked for: those of whoever is dead by now are among them.
@@ -157,8 +169,9 @@ impl Kept {
             handed.died = (!lives).then_some(now);
         }
         self.half_open.lock().extend(bury_those(&self.shared, Arena::find_dead_and_followed));
-        self.forget(|handed| handed.died.is_some_and(|died| now - died >= GRACE_S));
+        let gone = self.forget(|handed| handed.died.is_some_and(|died| now - died >= GRACE_S));
         self.shared.arena.take_back_left(now);
+        gone
     }
 
     /// So many, at the most, of the connections that died with their process, and whose peers are to be told by now.
@@ -168,11 +181,12 @@ impl Kept {
 }
 
 impl Kept {
-    /// Lets go of sockets that have long received and sent nothing, without making anybody wait for it.
-    fn forget(&self, is_gone: impl Fn(&Handed) -> bool) {
+    /// Sockets that have long received and sent nothing are nobody's any more.
+    fn forget(&self, is_gone: impl Fn(&Handed) -> bool) -> Leftovers {
         let gone: Vec<Handed> = self.handed.lock().extract_if(.., |handed| is_gone(handed)).collect();
         let unread = gone.iter().flat_map(|handed| handed.unread(&self.shared));
         self.shared.arena.take_back(unread);
+        Leftovers(gone)
     }
 }
 

@@ -4,6 +4,7 @@
 //! Reading order: `programs` (who is captured), `whose` (which socket a packet belongs to), `libpcap` (filters),
 //! `pcapng`.
 
+mod asked;
 mod libpcap;
 mod pcapng;
 mod programs;
@@ -109,7 +110,7 @@ pub(crate) fn run(options: &ArgMatches) -> Result<ExitCode, String> {
     if interfaces.iter().any(|name| name == "any") {
         interfaces.clear();
     }
-    let folder = options.get_one::<PathBuf>("directory").cloned();
+    let folder = options.get_one::<PathBuf>("directory").map(|folder| vma_stats::place::absolute(folder));
     let choice = Choice {
         folder: folder.unwrap_or_else(|| PathBuf::from(statistics_folder())),
         pids: options.get_many("pid").unwrap_or_default().copied().collect(),
@@ -125,6 +126,7 @@ pub(crate) fn run(options: &ArgMatches) -> Result<ExitCode, String> {
     };
     let wanted =
         Wanted { filter, expression, direction, snap, most: options.get_one::<u64>("count").copied() };
+    asked::check(&choice)?;
     let ended = signals()?;
     let mut output = Output::open(file, wanted)?;
     let programs = capture(&mut output, choice, &ended)?;

@@ -109,8 +109,15 @@ pub(crate) fn fix(report: &Report, journal: &str, dry: bool, yes: bool) -> Resul
         all.iter().for_each(|(check, mend)| println!("{check:15} {}", mend.command));
         return Ok(true);
     }
+    if !yes && !std::io::stdin().is_terminal() {
+        return Err(
+            "--fix asks before each change, and standard input is no terminal: -y (--yes) makes all, \
+                    --dry-run says which"
+                .to_owned(),
+        );
+    }
     let mut journal = Journal::open(journal)?;
-    let mut asks = std::io::stdin().is_terminal() && !yes;
+    let mut asks = !yes;
     let mut well = true;
     for (check, mend) in all {
         println!("{check:15} {}", mend.command);

@@ -84,7 +84,10 @@ pub(crate) fn command() -> Command {
                 .help("Where --fix writes down what it changes"),
         )
         .arg(flag("quick", "Look, and do not measure"))
-        .arg(flag("json", "Print JSON (docs/doctor.schema.json) instead of a page"))
+        .arg(
+            flag("json", "Print JSON (/usr/share/sidestep/doctor.schema.json) instead of a page")
+                .conflicts_with_all(["fix", "undo", "dry-run", "list"]),
+        )
         .arg(flag("verbose", "Say of good things, too, what was found").short('v'))
         .arg(flag("list", "List the checks and end"))
 }
@@ -95,7 +98,7 @@ pub(crate) fn run(options: &ArgMatches) -> Result<ExitCode, String> {
     // What takes time is left out where nobody waits for numbers, and where nobody has taken them.
     let measure = !["quick", "fix"].iter().any(|name| options.get_flag(name))
         && recording.as_ref().is_none_or(|recording| recording.has("loopback"));
-    let chosen = chosen(options, measure, program.is_some());
+    let chosen = chosen(options, measure, program.is_some())?;
     if options.get_flag("list") {
         chosen.iter().for_each(|check| println!("{:16} {}", check.id, check.title));
         return Ok(ExitCode::SUCCESS);
@@ -143,15 +146,22 @@ pub(crate) fn run(options: &ArgMatches) -> Result<ExitCode, String> {
 }
 
 /// The checks that the options mean.
-fn chosen(options: &ArgMatches, measure: bool, with_program: bool) -> Vec<&'static Check> {
-    if let Some(only) = options.get_many::<String>("only") {
-        let only: Vec<&String> = only.collect();
-        return checks::all().filter(|check| only.iter().any(|id| *id == check.id)).collect();
-    }
+fn chosen(options: &ArgMatches, measure: bool, with_program: bool) -> Result<Vec<&'static Check>, String> {
     if options.get_flag("list") {
-        return checks::all().collect();
+        return Ok(checks::all().collect());
     }
-    kinds(measure, with_program)
+    let Some(only) = options.get_many::<String>("only") else { return Ok(kinds(measure, with_program)) };
+    let only: Vec<&String> = only.collect();
+    let is_among = |checks: &[Check], id: &str| checks.iter().any(|check| check.id == id);
+    for id in &only {
+        if options.get_flag("quick") && is_among(checks::MEASUREMENTS, id) {
+            return Err(format!("--only {id} is a measurement, and --quick makes none"));
+        }
+        if !with_program && is_among(checks::OF_PROGRAMS, id) {
+            return Err(format!("--only {id} looks at a program: name it by --program PID"));
+        }
+    }
+    Ok(checks::all().filter(|check| only.iter().any(|id| *id == check.id)).collect())
 }
 
 fn kinds(measure: bool, with_program: bool) -> Vec<&'static Check> {
@@ -173,7 +183,11 @@ pub(crate) fn examine(host: &dyn Host) -> Result<(String, String), String> {
 
 fn recording(path: &str) -> Result<Recording, String> {
     let text = std::fs::read_to_string(path).map_err(|error| format!("cannot read {path}: {error}"))?;
-    Recording::parse(&text).map_err(|wrong| format!("{path}: {wrong}"))
+    let recording = Recording::parse(&text).map_err(|wrong| format!("{path}: {wrong}"))?;
+    match recording.is_empty() {
+        true => Err(format!("{path}: no recording: it has nothing of a host (host.txt of a bug report has)")),
+        false => Ok(recording),
+    }
 }
 
 #[cfg(test)]

@@ -31,6 +31,11 @@ pub(crate) struct Recording {
 }
 
 impl Recording {
+    /// Whether it says nothing.
+    pub(crate) fn is_empty(&self) -> bool {
+        self.files.is_empty() && self.links.is_empty() && self.lists.is_empty() && self.answers.is_empty()
+    }
+
     /// Reads a recording. The error names the line.
     pub(crate) fn parse(text: &str) -> Result<Recording, String> {
         let mut recording = Recording::default();

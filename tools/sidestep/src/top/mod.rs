@@ -84,7 +84,7 @@ pub(crate) fn command() -> Command {
 }
 
 pub(crate) fn run(options: &ArgMatches) -> Result<ExitCode, String> {
-    let folder = options.get_one::<PathBuf>("directory").cloned();
+    let folder = options.get_one::<PathBuf>("directory").map(|folder| vma_stats::place::absolute(folder));
     let folder = folder.unwrap_or_else(|| PathBuf::from(statistics_folder()));
     let mut watcher = Watcher::new(folder, options.get_one::<u32>("pid").copied());
     let seconds = options.get_one::<f64>("interval").copied().unwrap_or(1.0);

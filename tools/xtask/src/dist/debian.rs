@@ -32,7 +32,9 @@ pub(super) fn package(tree: &Path, out: &Path, epoch: &str, glibc: &str) -> Resu
     copy(&own.join("lintian-overrides"), &stage.join("usr/share/lintian/overrides/sidestep"), 0o644)?;
 
     let control = stage.join("DEBIAN");
-    copy(&own.join("postrm"), &control.join("postrm"), 0o755)?;
+    for script in ["postinst", "prerm", "postrm"] {
+        copy(&own.join(script), &control.join(script), 0o755)?;
+    }
     copy(&own.join("triggers"), &control.join("triggers"), 0o644)?;
     write(&control.join("conffiles"), &conffiles(&stage)?)?;
     write(&control.join("control"), &control_file(&stage, out, glibc)?)?;
@@ -93,13 +95,11 @@ fn for_glibc(depends: &str, glibc: &str) -> String {
 }
 
 fn conffiles(stage: &Path) -> Result<String> {
-    let mut names: Vec<String> = std::fs::read_dir(stage.join("etc"))
-        .context("etc")?
-        .flatten()
-        .map(|entry| format!("/etc/{}\n", entry.file_name().to_string_lossy()))
-        .collect();
-    names.sort();
-    Ok(names.concat())
+    tool(
+        Command::new("sh")
+            .current_dir(stage)
+            .args(["-c", "find etc -type f -printf '/%p\\n' | LC_ALL=C sort"]),
+    )
 }
 
 fn md5sums(stage: &Path) -> Result<String> {

@@ -37,7 +37,7 @@ enum Way {
 /// One file: where it is, where it goes, how.
 type Row = (&'static str, &'static str, Way);
 
-const FILES: [Row; 59] = [
+const FILES: [Row; 63] = [
     ("libvma.so", LIBRARIES, Way::Library),
     ("libsdp.so", LIBRARIES, Way::Library),
     ("vma_stats", "usr/bin", Way::Program),
@@ -92,11 +92,16 @@ const FILES: [Row; 59] = [
     ("examples/containers/compose.yaml", CONTAINERS, Way::Plain),
     ("examples/containers/pod.yaml", CONTAINERS, Way::Plain),
     ("examples/containers/daemonset.yaml", CONTAINERS, Way::Plain),
+    // By the documents that lead to them, too.
+    ("docs/doctor.schema.json", DOCUMENTS, Way::Plain),
+    ("docs/vma_stats.schema.json", DOCUMENTS, Way::Plain),
     ("docs/doctor.schema.json", "usr/share/sidestep", Way::Plain),
     ("docs/vma_stats.schema.json", "usr/share/sidestep", Way::Plain),
     ("conf/grafana-dashboard.json", "usr/share/sidestep", Way::Plain),
     ("conf/sidestepd.socket", "usr/lib/systemd/system", Way::Plain),
     ("conf/sidestepd.service", "usr/lib/systemd/system", Way::Plain),
+    ("conf/sysusers/sidestep.conf", "usr/lib/sysusers.d", Way::Plain),
+    ("conf/default/sidestepd", "etc/default", Way::Plain),
 ];
 
 /// Puts everything into `tree`.
@@ -191,18 +196,32 @@ mod tests {
         assert_eq!(links(text), ["one.md", "two.md"]);
     }
 
-    /// Who reads the installed documents comes to installed documents.
+    /// Who reads the installed documents comes to installed documents, from where they are installed.
     #[test]
     fn installed_documents_lead_to_installed_documents() {
         let root = build::root();
-        let installed: Vec<PathBuf> = FILES.iter().map(|row| root.join(row.0)).collect();
-        for document in installed.iter().filter(|path| path.extension().is_some_and(|kind| kind == "md")) {
-            let folder = document.parent().unwrap();
-            for link in links(&std::fs::read_to_string(document).unwrap()) {
-                let to = folder.join(link).canonicalize();
-                let is_there = to.as_ref().is_ok_and(|to| installed.contains(to));
-                assert!(is_there, "{}: {link} is not installed", document.display());
+        let place = |row: &Row| Path::new("/").join(row.1).join(Path::new(row.0).file_name().unwrap());
+        let installed: Vec<PathBuf> = FILES.iter().map(place).collect();
+        for row in FILES.iter().filter(|row| row.0.ends_with(".md")) {
+            let text = std::fs::read_to_string(root.join(row.0)).unwrap();
+            for link in links(&text) {
+                let to = resolved(&Path::new("/").join(row.1), link, row.0 == "README.md");
+                assert!(installed.contains(&to), "{}: {link} is not installed at {}", row.0, to.display());
             }
         }
+    }
+
+    /// Where a link leads. The README stands beside the documents here, and above them in the source.
+    fn resolved(folder: &Path, link: &str, is_above: bool) -> PathBuf {
+        let link = if is_above { link.strip_prefix("docs/").unwrap_or(link) } else { link };
+        let mut to = folder.to_owned();
+        for part in link.split('/') {
+            match part {
+                ".." => drop(to.pop()),
+                "." => {}
+                part => to.push(part),
+            }
+        }
+        to
     }
 }

@@ -18,7 +18,8 @@ impl Set {
         owed.add(One { fd, cookie: cookie(fd), events, data });
         self.owes.store(true, Ordering::SeqCst);
         logger::warning!(
-            "epoll: the kernel does not take fd {fd} into a set (errno {errno}): it is asked again while the set is waited on"
+            "epoll: the kernel does not take fd {fd} into a set ({why}): it is asked again while the set is waited on",
+            why = sys::Errno(errno)
         );
         self.moved();
     }
