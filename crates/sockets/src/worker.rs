@@ -246,6 +246,7 @@ impl Worker {
                     is_needed = true;
                 }
             }
+            keeper::ask_for_neighbours();
             self.patience = if is_needed { HURRY_NS } else { HURRY_LEAST_OFTEN_NS.min(self.patience * 2) };
             let next = self.turn_lanes(now);
             FAMILY.serve(self.runtime);
