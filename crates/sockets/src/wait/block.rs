@@ -375,7 +375,7 @@ fn sleep<T>(
     }
     wait.lanes.each().for_each(|lane| lane.before_sleep(now));
     let left = wait.deadline.map(|deadline| deadline.saturating_sub(now));
-    let _ = os.poll_all(fds.slice(), left, Some(wait.mask.unwrap_or(asleep.mask)));
+    let _ = os.poll_all(fds.slice(), asleep.sleeper.part(left), Some(wait.mask.unwrap_or(asleep.mask)));
     drop(asleep);
     let now = sys::clock::now();
     sharing::slept(now);
