@@ -153,8 +153,8 @@ pub(crate) fn resolve(runtime: &Runtime, link: u32, next_hop: Ipv4Addr) {
     }
 }
 
-/// By the background thread, which holds no lane. Without a keeper that may, the kernel does it when it has something to
-/// send there.
+/// By the background thread, which holds no lane. Without a keeper that may, the kernel does it when it has something
+/// to send there.
 pub(crate) fn ask_for_neighbours() {
     while let Some((link, next_hop)) = take_unasked() {
         if client::resolve(link, next_hop).is_err() {

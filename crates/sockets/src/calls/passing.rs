@@ -7,6 +7,7 @@ use crate::expel::expel;
 use crate::family::{self, FAMILY, Patience};
 use crate::fd_table;
 use crate::message::plausible;
+use crate::object::set::Set;
 use crate::object::{Kind, Object};
 use crate::runtime::{self, Runtime};
 use crate::udp_legs;
@@ -107,8 +108,12 @@ pub(super) fn is_close_on_exec(fd: c_int) -> bool {
 }
 
 /// The socket is the kernel's from now on, for `why`: somebody uses it there of whom nothing is seen here. A request of
-/// io_uring or of asynchronous I/O is about it, or a set of epoll that was made past every hook.
+/// io_uring or of asynchronous I/O is about it, or a set of epoll that was made past every hook. Of an epoll set: so is
+/// what is in it, from now on.
 pub fn used_by(fd: c_int, why: Why) {
+    if let Some(set) = fd_table::epoll(fd) {
+        return set_used_by(set, why);
+    }
     let (Some(object), Some(runtime)) = (fd_table::socket(fd), runtime::get()) else { return };
     match object.kind() {
         Kind::Udp => udp_legs::detach(object),
@@ -121,6 +126,16 @@ pub fn used_by(fd: c_int, why: Why) {
         _ => return hand_on(fd, why),
     }
     let _ = offload::fall_back::<()>(runtime, object, why, "socket");
+}
+
+fn set_used_by(set: &'static Set, why: Why) {
+    if set.is_unseen.swap(true, Ordering::SeqCst) {
+        return;
+    }
+    let inside: Vec<&Object> = set.items.lock().iter().map(|(_, item)| item.object).collect();
+    inside.into_iter().for_each(|object| used_by(object.fd.load(Ordering::Relaxed), why));
+    let inner = set.relations.lock().inner.clone();
+    inner.into_iter().for_each(|set| set_used_by(set, why));
 }
 
 /// The program has rings of io_uring whose requests are not seen: all sockets are the kernel's.
