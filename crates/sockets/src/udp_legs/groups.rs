@@ -93,10 +93,7 @@ pub(super) fn left(object: &'static Object, one: &Membership) {
 /// steering entries. They are gone when this returns; then [`Company::leave`].
 pub(super) fn part(object: &'static Object) -> Company {
     let local = object.control.lock().local.filter(|_| super::has_company(object));
-    let company: Vec<_> = local
-        .into_iter()
-        .flat_map(|local| shared(object, local).map(move |(other, one)| (other, one)))
-        .collect();
+    let company: Vec<_> = local.into_iter().flat_map(|local| shared(object, local)).collect();
     company.iter().for_each(|(other, one)| unsteer(other, one));
     Company(company)
 }
