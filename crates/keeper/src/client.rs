@@ -164,7 +164,12 @@ fn parents() -> impl Iterator<Item = Whom> {
 
 /// Asks the keeper, and where that cannot do it those that forked this process.
 fn ask_any(ask: impl Fn(&mut Client) -> Result<()>) -> Result<()> {
-    let of = |whom: Whom| whom.when_free(&ask).unwrap_or(Err(Error::Absent));
+    ask_each(|whom| whom.when_free(&ask))
+}
+
+/// The same with one way to ask.
+fn ask_each(ask: impl Fn(Whom) -> Option<Result<()>>) -> Result<()> {
+    let of = |whom: Whom| ask(whom).unwrap_or(Err(Error::Absent));
     let mut outcome = of(Whom::Keeper);
     if is_final(outcome) {
         return outcome;
@@ -236,14 +241,15 @@ pub fn attach_by_parent(interface: u32, socket: i32) -> core::result::Result<Att
     outcome
 }
 
-/// Has the kernel look for a neighbour, which takes CAP_NET_ADMIN. Who asks holds a lane, so a long answer to somebody
-/// else is not waited for.
+/// Has the kernel look for a neighbour, which takes CAP_NET_ADMIN. By who holds nothing that others wait for. Where
+/// somebody else waits for a long answer it is not asked for.
 pub fn resolve(interface: u32, address: Ipv4Addr) -> Result<()> {
-    let is_asked = |whom: Whom| whom.with(|client| client.is_asked) == Some(true);
-    if is_asked(Whom::Keeper) || parents().any(is_asked) {
-        return Err(Error::Silent);
-    }
-    ask_any(|client| client.resolve(interface, address))
+    ask_each(|whom| {
+        whom.with(|client| match client.is_asked {
+            true => Err(Error::Silent),
+            false => client.resolve(interface, address),
+        })
+    })
 }
 
 /// Hands an interface over that another keeper had handed out, which is gone.

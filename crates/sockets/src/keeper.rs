@@ -2,6 +2,8 @@
 //! where it may not, or the process that forked it (`family/lending.rs`). Why they did not do it is told once.
 
 use crate::address;
+use crate::background::BACKGROUND;
+use crate::locks::Rank;
 use crate::runtime::Runtime;
 use core::net::{Ipv4Addr, SocketAddrV4};
 use keeper::client::{self, Attached, Error, NotAttached};
@@ -128,18 +130,69 @@ pub(crate) fn restore(interface: u32, what: &HandOver) -> bool {
     }
 }
 
-/// Has the kernel look for a neighbour. Without a keeper that may, it does when it has something to send there.
+/// Neighbours that this process has no privilege to look for, until the background thread asks for them: who wants to
+/// know holds a lane, and nobody waits for another process with one.
+static UNASKED: sys::Mutex<Unasked> = Rank::Unasked.lock(Unasked { neighbours: [None; UNASKED_MAX] });
+/// The engine says once more what it did not learn, so the others' turn comes.
+const UNASKED_MAX: usize = 16;
+
+#[derive(Default)]
+struct Unasked {
+    neighbours: [Option<(u32, Ipv4Addr)>; UNASKED_MAX],
+}
+
+impl Unasked {
+    fn note(&mut self, link: u32, next_hop: Ipv4Addr) {
+        if !self.neighbours.contains(&Some((link, next_hop)))
+            && let Some(free) = self.neighbours.iter_mut().find(|place| place.is_none())
+        {
+            *free = Some((link, next_hop));
+        }
+    }
+
+    fn take(&mut self) -> Option<(u32, Ipv4Addr)> {
+        self.neighbours.iter_mut().find_map(Option::take)
+    }
+}
+
+/// Has the kernel look for a neighbour, at once or by [`ask_for_neighbours`]. Nothing is waited for.
 pub(crate) fn resolve(runtime: &Runtime, link: u32, next_hop: Ipv4Addr) {
+    match runtime.netlink(|netlink| netlink.resolve(link, next_hop)) {
+        Err(libc::EPERM) if BACKGROUND.is_running() => UNASKED.lock().note(link, next_hop),
+        Err(libc::EPERM) => speak_to(next_hop),
+        _ => {}
+    }
+}
+
+/// By the background thread, which holds no lane. Without a keeper that may, the kernel does it when it has something
+/// to send there.
+pub(crate) fn ask_for_neighbours() {
+    while let Some((link, next_hop)) = take_unasked() {
+        if client::resolve(link, next_hop).is_err() {
+            speak_to(next_hop);
+        }
+    }
+}
+
+/// Gives the kernel something to send there.
+fn speak_to(neighbour: Ipv4Addr) {
     /// Discard (RFC 863).
     const PORT: u16 = 9;
-    let asked = runtime.netlink(|netlink| netlink.resolve(link, next_hop));
-    if asked != Err(libc::EPERM) || client::resolve(link, next_hop).is_ok() {
-        return;
-    }
     if let Ok(socket) = sys::socket::socket(libc::AF_INET, libc::SOCK_DGRAM, 0) {
-        let to = address::to_sockaddr(SocketAddrV4::new(next_hop, PORT));
+        let to = address::to_sockaddr(SocketAddrV4::new(neighbour, PORT));
         let _ = sys::socket::send_to(socket.raw(), &[], libc::MSG_DONTWAIT, &to);
     }
+}
+
+/// Without the lock afterwards.
+fn take_unasked() -> Option<(u32, Ipv4Addr)> {
+    UNASKED.lock().take()
+}
+
+/// In the child of a fork: they are its parent's.
+pub(crate) fn after_fork(child: &sys::InChild) {
+    UNASKED.take_over(child);
+    *UNASKED.lock() = Unasked::default();
 }
 
 /// A process that has the privilege may be about to give it up, with the user by which the keeper admits it.
@@ -170,3 +223,19 @@ fn refused(error: Error) -> i32 {
 }
 
 const STAY: &str = "connections that the kernel has stay there: CAP_NET_ADMIN is missing";
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_neighbour_is_asked_for_once_however_often_it_is_wanted() {
+        let mut unasked = Unasked { neighbours: [None; UNASKED_MAX] };
+        let neighbour = |n: usize| Ipv4Addr::new(10, 0, 0, n as u8);
+        (0..UNASKED_MAX + 2).for_each(|n| unasked.note(1, neighbour(n)));
+        unasked.note(1, neighbour(0));
+        let mut asked: Vec<_> = core::iter::from_fn(|| unasked.take()).collect();
+        asked.sort_unstable();
+        assert_eq!(asked, (0..UNASKED_MAX).map(|n| (1, neighbour(n))).collect::<Vec<_>>());
+    }
+}

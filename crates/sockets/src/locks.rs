@@ -55,6 +55,8 @@ pub(crate) enum Rank {
     Policies,
     /// Questions to the kernel.
     Netlink,
+    /// Neighbours that somebody else is to look for.
+    Unasked,
     /// A trial of carriers.
     Trial,
     /// Objects for sockets to come.

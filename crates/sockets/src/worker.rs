@@ -66,11 +66,11 @@ static PARKED: sys::Mutex<Option<Worker>> = Rank::Parked.lock(None);
 
 /// Starts the worker on the first lane, tells it of further ones.
 pub(crate) fn wake_or_start(runtime: &'static Runtime) {
-    if BACKGROUND.running.swap(true, Ordering::AcqRel) {
+    sys::clock::prepare();
+    if !BACKGROUND.is_to_start(sys::clock::now()) {
         BACKGROUND.look();
         return;
     }
-    sys::clock::prepare();
     match sys::fd::eventfd() {
         Ok(wake) => {
             BACKGROUND.wake.store(wake.raw(), Ordering::Release);
@@ -91,12 +91,12 @@ fn spawn(worker: Worker) {
     }
 }
 
-/// It is tried again with the next lane.
+/// It is tried again with a lane, or a meeting, a while later.
 #[cold]
 fn not_started(errno: i32) {
-    BACKGROUND.wake.store(-1, Ordering::Release);
-    BACKGROUND.running.store(false, Ordering::Release);
-    logger::warning!(
+    BACKGROUND.is_not_started(sys::clock::now());
+    logger::once!(
+        Warning,
         "no background thread ({why}): protocol timers run only while the program calls",
         why = sys::Errno(errno)
     );
@@ -250,6 +250,7 @@ impl Worker {
                     is_needed = true;
                 }
             }
+            keeper::ask_for_neighbours();
             self.patience = if is_needed { HURRY_NS } else { HURRY_LEAST_OFTEN_NS.min(self.patience * 2) };
             let next = self.turn_lanes(now);
             FAMILY.serve(self.runtime);

@@ -203,6 +203,38 @@ pub fn send_to<A: Plain>(fd: i32, bytes: &[u8], flags: i32, address: &A) -> Resu
     }
 }
 
+/// sendmsg(2) of an IP packet to a group on an interface, from `source` (IP_PKTINFO).
+#[allow(clippy::unnecessary_cast, reason = "these lengths are u32 in other C libraries")]
+pub fn send_to_group(
+    fd: i32,
+    bytes: &[u8],
+    flags: i32,
+    group: &libc::sockaddr_in,
+    interface: u32,
+    source: libc::in_addr,
+) -> Result<usize> {
+    #[repr(C, align(8))]
+    struct Way {
+        header: libc::cmsghdr,
+        info: libc::in_pktinfo,
+    }
+    let mut iov = libc::iovec { iov_base: bytes.as_ptr().cast_mut().cast(), iov_len: bytes.len() };
+    // SAFETY: all-zero is a valid cmsghdr and in_pktinfo.
+    let mut way: Way = unsafe { MaybeUninit::zeroed().assume_init() };
+    way.header.cmsg_level = libc::IPPROTO_IP;
+    way.header.cmsg_type = libc::IP_PKTINFO;
+    way.header.cmsg_len = (size_of::<libc::cmsghdr>() + size_of::<libc::in_pktinfo>()) as _;
+    way.info.ipi_ifindex = interface as i32;
+    way.info.ipi_spec_dst = source;
+    let mut message = message(&mut iov);
+    message.msg_name = (&raw const *group).cast_mut().cast();
+    message.msg_namelen = size_of::<libc::sockaddr_in>() as u32;
+    message.msg_control = (&raw mut way).cast();
+    message.msg_controllen = size_of::<Way>() as _;
+    // SAFETY: message, address, iov, control and bytes live for the call, which only reads them.
+    unsafe { syscall(libc::SYS_sendmsg, [int(fd), &raw const message as usize, int(flags), 0, 0, 0]) }
+}
+
 /// sendmsg(2) of bytes in pieces, without an address.
 pub fn send_pieces(fd: i32, pieces: &[std::io::IoSlice<'_>], flags: i32) -> Result<usize> {
     let message = libc::msghdr {

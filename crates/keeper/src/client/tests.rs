@@ -62,7 +62,7 @@ fn a_keeper_that_comes_late_is_found_and_one_that_was_there_does_not_come() {
 }
 
 #[test]
-fn who_forks_or_holds_a_lane_does_not_wait_for_an_interface_to_be_opened() {
+fn who_forks_or_looks_for_a_neighbour_does_not_wait_for_an_interface_to_be_opened() {
     let path = std::env::temp_dir().join(format!("sidestep-slow-keeper-{}", std::process::id()));
     let path = path.to_str().unwrap().to_owned();
     let _ = std::fs::remove_file(&path);

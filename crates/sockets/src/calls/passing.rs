@@ -7,6 +7,7 @@ use crate::expel::expel;
 use crate::family::{self, FAMILY, Patience};
 use crate::fd_table;
 use crate::message::plausible;
+use crate::object::set::Set;
 use crate::object::{Kind, Object, Pin};
 use crate::runtime::{self, Runtime};
 use crate::udp_legs;
@@ -108,8 +109,12 @@ pub(super) fn is_close_on_exec(fd: c_int) -> bool {
 }
 
 /// The socket is the kernel's from now on, for `why`: somebody uses it there of whom nothing is seen here. A request of
-/// io_uring or of asynchronous I/O is about it, or a set of epoll that was made past every hook.
+/// io_uring or of asynchronous I/O is about it, or a set of epoll that was made past every hook. Of an epoll set: so is
+/// what is in it, from now on.
 pub fn used_by(fd: c_int, why: Why) {
+    if let Some(set) = fd_table::epoll(fd) {
+        return set_used_by(set, why);
+    }
     let (Some(object), Some(runtime)) = (fd_table::socket(fd), runtime::get()) else { return };
     if !matches!(object.kind(), Kind::Udp | Kind::Listener | Kind::TcpIdle) {
         return hand_on(fd, why);
@@ -125,6 +130,16 @@ pub fn used_by(fd: c_int, why: Why) {
         _ => {}
     }
     let _ = offload::fall_back::<()>(runtime, object, why, "socket");
+}
+
+fn set_used_by(set: &'static Set, why: Why) {
+    if set.is_unseen.swap(true, Ordering::SeqCst) {
+        return;
+    }
+    let inside: Vec<&Object> = set.items.lock().iter().map(|(_, item)| item.object).collect();
+    inside.into_iter().for_each(|object| used_by(object.fd.load(Ordering::Relaxed), why));
+    let inner = set.relations.lock().inner.clone();
+    inner.into_iter().for_each(|set| set_used_by(set, why));
 }
 
 /// The program has rings of io_uring whose requests are not seen: all sockets are the kernel's.

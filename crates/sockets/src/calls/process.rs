@@ -179,6 +179,7 @@ pub fn forked_child() {
     threads::THREADS.after_fork(child);
     ENDING.after_fork();
     worker::after_fork(child);
+    crate::keeper::after_fork(child);
     counts::after_fork(child);
     extra::after_fork(child);
 }

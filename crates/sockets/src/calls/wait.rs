@@ -13,6 +13,7 @@ use crate::runtime::{self, Runtime};
 use crate::sdp;
 use crate::wait::epoll::{self, Set};
 use crate::wait::poll;
+use core::sync::atomic::Ordering;
 use libc::{c_int, epoll_event, fd_set, nfds_t, pollfd, sigset_t, timespec};
 
 /// poll(2) is this with the timeout converted and no mask.
@@ -98,6 +99,9 @@ pub unsafe fn epoll_ctl(epoll: c_int, operation: c_int, fd: c_int, event: *mut e
     };
     if operation == libc::EPOLL_CTL_ADD {
         sdp::before_set(runtime, fd);
+        if set.is_unseen.load(Ordering::Relaxed) {
+            used_by(fd, Why::UnseenSet);
+        }
     }
     set.before_change(runtime, fd);
     let _ = hearing(fd);

@@ -24,6 +24,7 @@ use config::{Carrier, Role};
 use core::sync::atomic::{Ordering, fence};
 use libc::c_int;
 use netlink::RouteKind;
+use stack::udp::Heard;
 use stats::Verdict;
 use std::net::{Ipv4Addr, SocketAddrV4};
 
@@ -171,8 +172,13 @@ pub(super) fn tried(runtime: &'static Runtime, object: &'static Object) {
 /// True: the kernel goes on with the socket.
 fn to_kernel(runtime: &'static Runtime, object: &'static Object) -> bool {
     let Some(_pin) = Pin::known(object) else { return false };
+    // What waits of groups that others hear, too, would be lost on the way.
+    let has_groups = object.control.lock().multicast.has_groups();
+    if has_place(object) || has_groups && udp_legs::heard(object) == Heard::ByOthers {
+        return false;
+    }
     // One thread moves it.
-    let Some(_alone) = InFlight::alone(object).filter(|_| !has_place(object)) else { return false };
+    let Some(_alone) = InFlight::alone(object) else { return false };
     let stands = object.leg().is_some();
     if stands {
         let (local, remote) = {
@@ -201,7 +207,7 @@ pub(super) fn follow_thread(runtime: &'static Runtime, object: &'static Object, 
         || object.extra().is_some()
         || udp_legs::has_company(object)
         || has_place(object)
-        // What waits of a group would be lost on the way.
+        // What waits of a group would come without its TTL.
         || object.control.lock().multicast.has_groups()
         || runtime.lane_beside(lane).is_none()
     {

@@ -14,8 +14,9 @@ use crate::answer::Why;
 use crate::lane::Lane;
 use crate::object::{Kind, Object, Queue};
 use crate::runtime::Runtime;
+use crate::tcp::Established;
 use crate::wait::moves;
-use crate::{counts, fd_table, tcp};
+use crate::{counts, tcp};
 use config::Role;
 use core::sync::atomic::Ordering;
 use libc::{c_int, socklen_t};
@@ -93,8 +94,8 @@ impl Leaving {
         let mut goes_on = false;
         for (lane, id) in &self.legs {
             lane.turn(now);
-            while stands && let Some(Ok(fd)) = tcp::accept_ready(runtime, self.listener, lane, *id) {
-                self.hand_over(state, runtime, fd);
+            while stands && let Some(Ok(client)) = tcp::established(runtime, self.listener, lane, *id, 0) {
+                self.hand_over(state, runtime, &client);
             }
             goes_on |= stands && now < self.until && lane.lock().stack.tcp_handshakes(*id) > 0;
         }
@@ -108,8 +109,8 @@ impl Leaving {
     }
 
     /// A client becomes the kernel's connection, and waits for whoever accepts next. One that cannot is reset.
-    fn hand_over(&self, state: &mut State, runtime: &'static Runtime, fd: c_int) {
-        let Some(client) = fd_table::socket(fd) else { return };
+    fn hand_over(&self, state: &mut State, runtime: &'static Runtime, client: &Established) {
+        let Established { object: client, fd, .. } = *client;
         if !state.carry(runtime, client, fd) {
             tcp::detach(client);
             let why = Why::NoPrivilege.text();
@@ -125,9 +126,7 @@ impl Leaving {
                 why = sys::Errno(errno)
             );
         }
-        if fd_table::take_out(fd, client) {
-            client.release();
-        }
+        client.release();
         runtime.os.close_descriptor(fd);
     }
 

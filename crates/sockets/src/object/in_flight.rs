@@ -78,6 +78,16 @@ impl InFlight {
     }
 }
 
+impl InFlight {
+    /// As [`InFlight::changes`]; `None`: another thread does just now.
+    pub(crate) fn changes_now(object: &'static Object) -> Option<InFlight> {
+        let before = object.in_flight.load(Ordering::SeqCst);
+        let next = before.checked_add(LOOKS).filter(|_| before.is_multiple_of(SLEEPS))?;
+        let first = object.in_flight.compare_exchange(before, next, Ordering::SeqCst, Ordering::SeqCst);
+        first.is_ok().then(|| InFlight(object, LOOKS))
+    }
+}
+
 impl Drop for InFlight {
     #[inline]
     fn drop(&mut self) {

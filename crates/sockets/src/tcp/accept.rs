@@ -15,6 +15,7 @@ use crate::wait::block::{self, Stopped, Wait};
 use core::sync::atomic::Ordering;
 use libc::{c_int, pollfd};
 use stack::{Ready, SocketId};
+use std::net::SocketAddrV4;
 
 /// accept4(2).
 pub(crate) fn accept4(
@@ -109,8 +110,7 @@ pub(crate) fn accept_ready(
     take(runtime, listener, lane, id, Wanted::nothing(), 0)
 }
 
-/// Makes a descriptor for the oldest established connection. The descriptor first: a connection taken from the queue
-/// could not be put back. `None`: another thread was faster.
+/// The oldest established connection gets a number, and is known by it.
 fn take(
     runtime: &'static Runtime,
     listener: &'static Object,
@@ -119,6 +119,32 @@ fn take(
     name: Wanted,
     flags: c_int,
 ) -> Option<Answer<c_int>> {
+    let Established { object, fd, remote } = match established(runtime, listener, lane, id, flags)? {
+        Ok(established) => established,
+        Err(errno) => return Some(fail(errno)),
+    };
+    crate::closing::recycled(fd);
+    fd_table::enter_socket(fd, object);
+    Some(name.write(remote).map(|()| fd))
+}
+
+/// A connection that is accepted, and that nobody knows by its number yet: what had that one before may still be
+/// believed to. So it is had under locks that the end of a socket takes.
+pub(crate) struct Established {
+    pub object: &'static Object,
+    pub fd: c_int,
+    remote: SocketAddrV4,
+}
+
+/// Makes a descriptor for the oldest established connection. The descriptor first: a connection taken from the queue
+/// could not be put back. `None`: another thread was faster.
+pub(crate) fn established(
+    runtime: &'static Runtime,
+    listener: &'static Object,
+    lane: &'static Lane,
+    id: SocketId,
+    flags: c_int,
+) -> Option<Result<Established, c_int>> {
     let (inherited, linger, options) = {
         let control = listener.control.lock();
         (control.inherited.clone(), control.linger, control.tcp.clone())
@@ -126,7 +152,7 @@ fn take(
     let spare = SPARES.take(runtime, inherited.as_ref(), flags);
     let fd = match spare.map_or_else(|| shadow(runtime, inherited.as_deref(), flags), Ok) {
         Ok(fd) => fd,
-        Err(errno) => return Some(fail(errno)),
+        Err(errno) => return Some(Err(errno)),
     };
     let object = Object::new(Kind::TcpIdle, fd, flags & libc::SOCK_NONBLOCK != 0);
     let taken = {
@@ -162,9 +188,7 @@ fn take(
     // The exact flow, so that the connection outlives its listener. A full map leaves it to the listener's entry.
     let _ = offload::steer(object, lane, 0, libc::IPPROTO_TCP as u8, local, Some(remote));
     object.set_kind(Kind::Stream);
-    crate::closing::recycled(fd);
-    fd_table::enter_socket(fd, object);
-    Some(name.write(remote).map(|()| fd))
+    Some(Ok(Established { object, fd, remote }))
 }
 
 /// A new shadow with the options of its listener.

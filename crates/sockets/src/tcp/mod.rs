@@ -15,7 +15,7 @@ mod send;
 mod spares;
 mod splice;
 
-pub(crate) use accept::{accept_ready, accept4};
+pub(crate) use accept::{Established, accept_ready, accept4, established};
 pub(crate) use close::{abort, abort_in, close, detach, refuse_queued, shutdown};
 pub(crate) use connect::{connect, connect_in_kernel};
 pub(crate) use listen::listen;

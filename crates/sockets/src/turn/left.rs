@@ -6,6 +6,7 @@
 
 use crate::lane::{Inner, Lane};
 use crate::runtime::Runtime;
+use stack::udp::Heard;
 use stack::{Instant, SocketId};
 
 /// How long packets may be under way to the ring after their flow was taken out of the steering, nanoseconds: by far
@@ -18,10 +19,10 @@ const AT_ONCE: usize = 64;
 impl Inner {
     /// The kernel goes on with a UDP socket: it gets what waits here. The steering entry follows, then
     /// [`Inner::pass_on`].
-    pub(crate) fn begin_leaving(&mut self, id: SocketId) {
+    pub(crate) fn begin_leaving(&mut self, id: SocketId, heard: Heard) {
         let now = sys::clock::now();
         self.look_at_all(now);
-        while self.stack.udp_hand_over(id, AT_ONCE) {
+        while self.stack.udp_hand_over(id, AT_ONCE, heard) {
             self.deliver_events(now);
         }
         self.deliver_events(now);

@@ -76,20 +76,25 @@ impl Inner {
     }
 
     fn leave_one_to_kernel(&self, by_kernel: &Result<xdp::ByKernel, i32>, packet: &[u8]) {
-        let Some(to) = packet.get(16..20).and_then(|to| <[u8; 4]>::try_from(to).ok()) else { return };
+        let address = |at| packet.get(at..at + 4).and_then(|four| <[u8; 4]>::try_from(four).ok());
+        let (Some(from), Some(to)) = (address(12), address(16)) else { return };
+        let (from, to) = (Ipv4Addr::from(from), Ipv4Addr::from(to));
         // The kernel, which has it no longer, would reset it. Its peer sends again what was late.
         if connection(packet).is_some_and(|connection| self.device.is_of_another(&connection)) {
             return;
         }
         self.counts.left_to_kernel.one();
-        let sent = by_kernel.as_ref().map_err(|errno| *errno).and_then(|way| way.send(packet, to.into()));
+        let sent = by_kernel.as_ref().map_err(|errno| *errno).and_then(|way| match to.is_multicast() {
+            true => way.send_to_members(packet, from, to, self.link),
+            false => way.send(packet, to),
+        });
         let Err(errno) = sent else { return };
         // A process that gave up its privileges: the next try of a peer that connects goes to the kernel's listener.
         if packet[9] == libc::IPPROTO_TCP as u8
             && packet.get(33).is_some_and(|flags| flags & SYN != 0)
             && let Some(&[high, low]) = packet.get(22..24)
         {
-            let local = SocketAddrV4::new(to.into(), u16::from_be_bytes([high, low]));
+            let local = SocketAddrV4::new(to, u16::from_be_bytes([high, low]));
             logger::debug!(
                 "{local}: clients whose route is another interface's: the kernel's ({why})",
                 why = sys::Errno(errno)

@@ -34,6 +34,15 @@ impl Bound {
             bound.all.iter().filter(hears).count() > bound.ours.iter().filter(hears).count()
         })
     }
+
+    /// Whether no more than one socket of a port can hear groups.
+    pub(super) fn is_alone(&self, port: u16) -> bool {
+        let hears = |local: &&SocketAddrV4| {
+            local.port() == port && (local.ip().is_unspecified() || local.ip().is_multicast())
+        };
+        let bound = self.0.get_or_init(Endpoints::look).as_ref();
+        bound.is_some_and(|bound| bound.all.iter().filter(hears).count() <= 1)
+    }
 }
 
 impl Endpoints {
@@ -50,15 +59,13 @@ impl Endpoints {
     }
 }
 
-/// Where a socket is bound, if an engine has it there. Who is bound to a group stands where it has joined that.
+/// Where a socket is bound, if an engine has it there. Who is bound to a group stands where it has joined that, and
+/// stays there when it leaves it.
 fn hears_by_engine(object: &'static Object) -> Option<SocketAddrV4> {
     let control = object.control.lock();
     let local = control.local?;
-    let stands = match local.ip().is_multicast() {
-        true => control.multicast.has_joined(*local.ip()),
-        false => object.leg().is_some(),
-    };
-    stands.then_some(local)
+    let will_stand = local.ip().is_multicast() && control.multicast.has_joined(*local.ip());
+    (will_stand || object.leg().is_some()).then_some(local)
 }
 
 /// The local endpoints in /proc/net/udp.

@@ -1,8 +1,11 @@
 //! Where UDP sockets stand: legs in the engines of the lanes take what the steering maps send their way; groups; and
 //! the way back to the kernel. The calls that bind, connect, send and receive are in the room `udp`.
 
+mod groups;
 mod members;
 pub(crate) mod multicast;
+
+pub(crate) use groups::heard;
 
 use crate::answer::{Answer, Why};
 use crate::background::BACKGROUND;
@@ -292,17 +295,27 @@ pub(crate) fn detach(object: &'static Object) {
 
 /// As [`detach`], and the engines go on with what they send.
 pub(crate) fn detach_queue(object: &'static Object) {
+    let heard = groups::heard(object);
     for (lane, id) in object.legs() {
-        lane.lock().begin_leaving(id);
+        lane.lock().begin_leaving(id, heard);
     }
+    let company = groups::part(object);
     offload::unsteer(object);
+    rounds(object.legs());
+    company.leave();
+    if object.leg().is_some() {
+        // Somebody looks once more, soon.
+        BACKGROUND.hurry();
+    }
+}
+
+/// Steering entries have gone: the rings of these legs' lanes are looked at for what came by them.
+fn rounds(legs: impl Iterator<Item = (&'static Lane, stack::SocketId)>) {
     let until = sys::clock::now() + ROUND_NS;
-    for (lane, _) in object.legs() {
+    for (lane, _) in legs {
         while lane.lock().pass_on() < until {
             sys::thread::sleep(LOOKS_NS);
         }
-        // Somebody looks once more, soon.
-        BACKGROUND.hurry();
     }
 }
 

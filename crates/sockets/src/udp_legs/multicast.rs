@@ -9,6 +9,7 @@
 //! Sends go out by the lane unless the sender wants its own host to hear them (IP_MULTICAST_LOOP, the default) and
 //! somebody on it has joined: only the kernel can make that copy.
 
+use super::groups::{self, Changes};
 use super::members::{Audience, Bound, is_joined};
 use crate::answer::{Answer, Why};
 use crate::counts;
@@ -19,7 +20,6 @@ use crate::object::in_flight::InFlight;
 use crate::object::{Control, Kind, Membership, Object, Pin};
 use crate::offload;
 use crate::runtime::Runtime;
-use crate::wait::moves;
 use config::Role;
 use core::net::Ipv4Addr;
 use core::sync::atomic::{AtomicBool, Ordering};
@@ -91,9 +91,7 @@ pub(crate) fn set(runtime: &'static Runtime, object: &'static Object, fd: c_int,
     let _alone = InFlight::changes(object);
     if let Some(pin) = Pin::by(object, fd) {
         // A feed handler joins hundreds, one by one.
-        look_again(runtime, &pin, &Bound::default(), |one| {
-            changed.is_none_or(|(group, _)| one.group == group)
-        });
+        look_at_port(runtime, &pin, |one| changed.is_none_or(|(group, _)| one.group == group));
     }
 }
 
@@ -208,7 +206,7 @@ fn learn(object: &'static Object, fd: c_int, group: Ipv4Addr, link: u32) {
         }
         (None, Some(one)) => {
             if one.steered {
-                give_back(object, &one);
+                groups::left(object, &one);
             }
             object.control.lock().multicast.groups.retain(|one| !is_it(one));
         }
@@ -244,32 +242,55 @@ pub(crate) fn hears_by_kernel(runtime: &'static Runtime, local: SocketAddrV4) {
         return;
     }
     let bound = Bound::default();
-    let is_same = |one: &Membership| local.ip().is_unspecified() || *local.ip() == one.group;
-    for fd in 0..fd_table::end() {
-        let Some(object) = fd_table::socket(fd).filter(|object| object.kind() == Kind::Udp) else { continue };
-        let hears = {
-            let control = object.control.lock();
-            control.local.is_some_and(|other| other.port() == local.port())
-                && control.multicast.groups.iter().any(|one| one.steered && is_same(one))
-        };
-        if hears && let Some(pin) = Pin::by(object, fd) {
-            look_again(runtime, &pin, &bound, is_same);
-        }
+    let mut changes = Changes::default();
+    for (other, alone) in groups::others_at(None, local.port()) {
+        look_again(
+            runtime,
+            &other,
+            &bound,
+            |one| one.steered && groups::hears(local, one.group),
+            &mut changes,
+        );
+        changes.hold(alone);
+    }
+    changes.make(runtime);
+}
+
+/// Takes over the groups of a socket that can be ours now, and gives back those that no longer can; so do the others
+/// at its port, which hear by what it hears by.
+pub(crate) fn refresh(runtime: &'static Runtime, pin: &Pin) {
+    if pin.object().control.lock().multicast.has_groups() {
+        look_at_port(runtime, pin, |_| true);
     }
 }
 
-/// Takes over the groups of a socket that can be ours now, and gives back those that no longer can.
-pub(crate) fn refresh(runtime: &'static Runtime, pin: &Pin) {
-    look_again(runtime, pin, &Bound::default(), |_| true);
+/// The same with those groups that are `chosen`.
+fn look_at_port(runtime: &'static Runtime, pin: &Pin, chosen: impl Fn(&Membership) -> bool + Copy) {
+    let object = pin.object();
+    let bound = Bound::default();
+    let mut changes = Changes::default();
+    look_again(runtime, pin, &bound, chosen, &mut changes);
+    let port = object.control.lock().local.map(|local| local.port());
+    for (other, alone) in port.into_iter().flat_map(|port| groups::others_at(Some(object), port)) {
+        look_again(runtime, &other, &bound, chosen, &mut changes);
+        changes.hold(alone);
+    }
+    changes.make(runtime);
 }
 
-/// The same with those groups that are `chosen`.
-fn look_again(runtime: &'static Runtime, pin: &Pin, bound: &Bound, chosen: impl Fn(&Membership) -> bool) {
+/// What becomes of those groups of a socket that are `chosen`.
+fn look_again(
+    runtime: &'static Runtime,
+    pin: &Pin,
+    bound: &Bound,
+    chosen: impl Fn(&Membership) -> bool,
+    changes: &mut Changes,
+) {
     let object = pin.object();
     if super::waits(object) {
         return;
     }
-    let (groups, local) = {
+    let (memberships, local) = {
         let control = object.control.lock();
         if control.multicast.groups.is_empty() || control.remote.is_some() {
             return;
@@ -277,10 +298,9 @@ fn look_again(runtime: &'static Runtime, pin: &Pin, bound: &Bound, chosen: impl 
         (control.multicast.groups.clone(), control.local)
     };
     let Some(local) = local.filter(|local| local.port() != 0) else { return };
-    for one in groups.into_iter().filter(chosen) {
-        let hears = local.ip().is_unspecified() || *local.ip() == one.group;
+    for one in memberships.into_iter().filter(chosen) {
         let may = match decide(runtime, &one, local, bound) {
-            Ok(lane) if hears => Some(lane),
+            Ok(lane) if groups::hears(local, one.group) => Some(lane),
             Ok(_) => None,
             Err(why) => {
                 let told = core::mem::replace(&mut object.control.lock().told, true);
@@ -291,8 +311,8 @@ fn look_again(runtime: &'static Runtime, pin: &Pin, bound: &Bound, chosen: impl 
             }
         };
         match may {
-            Some(lane) if !one.steered => take_over(runtime, pin, lane, &one, local),
-            None if one.steered => give_back(object, &one),
+            Some(lane) if !one.steered => changes.taken.push((Pin::begin(object), lane, one, local)),
+            None if one.steered => changes.given.push((object, one)),
             _ => {}
         }
     }
@@ -311,44 +331,6 @@ fn decide(
     if bound.others_hear(at) { Err(Why::GroupAddress) } else { Ok(lane) }
 }
 
-fn take_over(
-    runtime: &'static Runtime,
-    pin: &Pin,
-    lane: &'static Lane,
-    one: &Membership,
-    local: SocketAddrV4,
-) {
-    let object = pin.object();
-    let mut lane = object.lane_beside(lane);
-    if object.leg_on(lane).is_none() {
-        // A socket bound to every address stands on every lane already; one bound to the group stands where it joined.
-        if local.ip().is_unspecified() {
-            return;
-        }
-        lane = super::lane_of_caller(runtime, object, lane, local);
-        if super::open_leg(runtime, pin, lane, local).is_err() {
-            return;
-        }
-        moves::changed(&runtime.os, object);
-    }
-    let Some((index, id)) =
-        object.legs().enumerate().find(|(_, (on, _))| core::ptr::eq(*on, lane)).map(|(i, (_, id))| (i, id))
-    else {
-        return;
-    };
-    lane.lock().stack.udp_join(id, one.group, one.sources.clone());
-    let at = SocketAddrV4::new(one.group, local.port());
-    let steered = {
-        let known =
-            object.control.lock().flows.iter().any(|(_, flow)| flow.local == at && flow.remote.is_none());
-        known || offload::steer(object, lane, index as u8, libc::IPPROTO_UDP as u8, at, None).is_ok()
-    };
-    mark(object, one, steered);
-    if !steered {
-        lane.lock().stack.udp_leave(id, one.group);
-    }
-}
-
 /// The interfaces of a socket's groups.
 pub(crate) fn links(object: &Object) -> Vec<u32> {
     let control = object.control.lock();
@@ -361,33 +343,6 @@ fn lane_on(runtime: &'static Runtime, link: u32) -> Result<&'static Lane, Why> {
         true => runtime.known_lane(link).unwrap_or(Err(Why::OtherInterface)),
         false => runtime.lane_for_link(link),
     }
-}
-
-fn mark(object: &Object, one: &Membership, steered: bool) {
-    let mut control = object.control.lock();
-    let same = |known: &&mut Membership| (known.group, known.link) == (one.group, one.link);
-    if let Some(known) = control.multicast.groups.iter_mut().find(same) {
-        known.steered = steered;
-    }
-}
-
-/// The kernel hears the group from now on.
-fn give_back(object: &'static Object, one: &Membership) {
-    for (lane, id) in object.legs().filter(|(lane, _)| lane.link == one.link) {
-        lane.lock().stack.udp_leave(id, one.group);
-    }
-    mark(object, one, false);
-    let flows: Vec<_> = {
-        let mut control = object.control.lock();
-        if control.multicast.groups.iter().any(|other| other.group == one.group && other.steered) {
-            return;
-        }
-        let flows = core::mem::take(&mut control.flows);
-        let (gone, kept) = flows.into_iter().partition(|(_, flow)| *flow.local.ip() == one.group);
-        control.flows = kept;
-        gone
-    };
-    offload::unsteer_flows(object, flows);
 }
 
 /// The lane and the source address for what a socket sends to a group.
@@ -456,15 +411,19 @@ fn pause_after(began: u64, ended: u64) -> u64 {
 /// Who else has joined meanwhile?
 fn recheck(runtime: &'static Runtime) {
     let bound = Bound::default();
+    let mut changes = Changes::default();
     for fd in 0..fd_table::end() {
         let Some(object) = fd_table::socket(fd).filter(|object| object.kind() == Kind::Udp) else { continue };
         if object.fd.load(Ordering::Relaxed) != fd {
             continue;
         }
         let Some(pin) = Pin::by(object, fd) else { continue };
-        // Who moves it looks again.
-        let Some(_alone) = InFlight::alone(object).filter(|_| object.kind() == Kind::Udp) else { continue };
-        look_again(runtime, &pin, &bound, |_| true);
+        // Who changes it looks again.
+        let Some(alone) = InFlight::changes_now(object).filter(|_| object.kind() == Kind::Udp) else {
+            continue;
+        };
+        look_again(runtime, &pin, &bound, |_| true, &mut changes);
+        changes.hold(alone);
         let to = object.control.lock().remote.filter(|to| to.ip().is_multicast());
         if let Some(to) = to
             && let Err(why) = way_out(runtime, object, *to.ip())
@@ -473,6 +432,7 @@ fn recheck(runtime: &'static Runtime) {
             let _: Answer<()> = offload::fall_back(runtime, object, why, "UDP send to a group");
         }
     }
+    changes.make(runtime);
 }
 
 #[cfg(test)]

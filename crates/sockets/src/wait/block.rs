@@ -377,6 +377,7 @@ fn sleep<T>(
     }
     wait.lanes.each().for_each(|lane| lane.before_sleep(now));
     let left = wait.deadline.map(|deadline| deadline.saturating_sub(now));
+    let left = asleep.sleeper.part(left);
     let _ = os.poll_all(&mut fds, left, Some(wait.mask.unwrap_or(asleep.mask)));
     drop(asleep);
     let now = sys::clock::now();

@@ -50,7 +50,7 @@ pub(crate) fn call<T>(
                 pollfd { fd: object.shadow(fd), events, revents: 0 },
                 pollfd { fd: sleeper.eventfd, events: libc::POLLIN, revents: 0 },
             ];
-            let _ = os.poll_all(&mut fds, counts::part(left), None);
+            let _ = os.poll_all(&mut fds, counts::part(sleeper.part(left)), None);
             if fds[1].revents != 0 {
                 sys::fd::clear(sleeper.eventfd);
             }
@@ -92,9 +92,9 @@ pub(super) fn poll(
         polled.push(asked(sleeper.eventfd, libc::POLLIN));
         let result = loop {
             let left = deadline.map(|deadline| deadline.saturating_sub(sys::clock::now()));
-            let part = counts::part(left);
+            let part = counts::part(sleeper.part(left));
             let result = runtime.os.poll_all(&mut polled, part, mask);
-            if result != Ok(0) || part == left {
+            if result != Ok(0) || part == left || watched.moves() != moves {
                 break result;
             }
             counts::in_use();

@@ -15,6 +15,7 @@
 //!
 //! A wait learns of a change by the count of moves of what it waits for: it reads that first, then who carries what.
 
+use super::LOOK_NS;
 use super::epoll::{self, Set};
 use super::presence::{Mark, Presence};
 use super::waker;
@@ -70,8 +71,30 @@ impl Sleeper {
         Sleeper { presence, eventfd }
     }
 
+    /// For how long it may sleep of what is `left`. Without an eventfd nobody wakes it: another thread may have taken
+    /// the ring, or the packets, that it sleeps for. Then it looks by itself.
+    pub(super) fn part(&self, left: Option<u64>) -> Option<u64> {
+        match self.eventfd {
+            0.. => left,
+            _ => Some(left.map_or(LOOK_NS, |left| left.min(LOOK_NS))),
+        }
+    }
+
     /// See [`Presence::has_left`].
     pub(super) fn has_left(&self) -> bool {
         self.presence.has_left()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn who_cannot_be_woken_looks_by_itself() {
+        let of = |eventfd| Sleeper { presence: Presence::begin(core::iter::empty()), eventfd };
+        assert_eq!((of(900).part(None), of(900).part(Some(LOOK_NS * 9))), (None, Some(LOOK_NS * 9)));
+        assert_eq!((of(-1).part(None), of(-1).part(Some(LOOK_NS * 9))), (Some(LOOK_NS), Some(LOOK_NS)));
+        assert_eq!(of(-1).part(Some(1)), Some(1));
     }
 }

@@ -17,7 +17,7 @@ thread_local! {
 static KEY: AtomicU32 = AtomicU32::new(0);
 
 /// The eventfd of the calling thread, made on first use. Without one (descriptors or keys exhausted) -1, which poll
-/// ignores: the wake-ups of packets remain.
+/// ignores; see `Sleeper::part`.
 pub(super) fn of_this_thread() -> i32 {
     match WAKE.get() {
         0 => make(),

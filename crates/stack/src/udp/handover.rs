@@ -13,32 +13,47 @@ const CHECKSUM_AT: usize = 6;
 
 impl<F: Frame> Stack<F> {
     /// From now on what waits in the socket is the kernel's ([`Stack::take_for_kernel`]), and what still comes for it
-    /// follows, in order. Leaves the oldest `most`; those to groups are lost, which the kernel would send to all their
-    /// members. Whether more wait.
-    pub fn udp_hand_over(&mut self, id: SocketId, most: usize) -> bool {
+    /// follows, in order. Leaves the oldest `most`; those to groups, which the kernel gives to all that hear them
+    /// there, only if nobody else does. Whether more wait.
+    pub fn udp_hand_over(&mut self, id: SocketId, most: usize, heard: Heard) -> bool {
         let Some(Socket::Udp(udp)) = self.sockets.get_mut(id) else { return false };
-        udp.is_handed_over = true;
+        udp.handed_over = Some(heard);
         for _ in 0..most {
             let Some(datagram) = udp.queue.pop_front() else { return false };
             udp.charged -= super::true_size(datagram.len);
             self.budget.release(&datagram.head, &mut udp.held);
             datagram.tail.iter().for_each(|frame| self.budget.release(frame, &mut udp.held));
-            pass_on(&mut self.net, &datagram);
+            pass_on(&mut self.net, &datagram, heard);
         }
         true
     }
 }
 
+/// Who hears the groups that a socket hears, of those whom the kernel gives what comes to its port.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Heard {
+    /// Nobody else.
+    Alone,
+    /// Others, too.
+    ByOthers,
+}
+
 /// The kernel is to have a datagram that came for a socket which it goes on with.
 #[cold]
-pub(super) fn pass_on<F: Frame>(net: &mut Net, datagram: &Datagram<F>) {
-    if net.is_local(*datagram.to.ip()) {
-        net.leave_to_kernel(packet(datagram));
+pub(super) fn pass_on<F: Frame>(net: &mut Net, datagram: &Datagram<F>, heard: Heard) {
+    let to = datagram.to.ip();
+    if net.is_local(*to) {
+        net.leave_to_kernel(packet(datagram, datagram.ttl));
+    } else if to.is_multicast() && heard == Heard::Alone {
+        net.leave_to_kernel(packet(datagram, OWN_HOST));
     }
 }
 
+/// The TTL of what goes to a group's members on this host, and to nobody else (RFC 1112, 6.1).
+const OWN_HOST: u8 = 0;
+
 /// The datagram as it came, but for options of its IP header.
-fn packet<F: Frame>(datagram: &Datagram<F>) -> Vec<u8> {
+fn packet<F: Frame>(datagram: &Datagram<F>, ttl: u8) -> Vec<u8> {
     let (src, dst): (Ipv4Addr, Ipv4Addr) = (*datagram.from.ip(), *datagram.to.ip());
     let len = HEADER_LEN + datagram.len;
     let fields = ipv4::Fields {
@@ -46,7 +61,7 @@ fn packet<F: Frame>(datagram: &Datagram<F>) -> Vec<u8> {
         dst,
         protocol: ipv4::UDP,
         tos: datagram.tos,
-        ttl: datagram.ttl,
+        ttl,
         ident: 0,
         fragment: ipv4::Fragment::DONT,
         payload_len: len,

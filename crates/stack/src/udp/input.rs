@@ -89,6 +89,7 @@ fn to_group<F: Frame>(stack: &mut Stack<F>, datagram: Datagram<F>) -> Result<(),
         };
         receivers.extend(candidates.chain(table.flow(datagram.to, datagram.from)).filter(wants));
     }
+    leave_out_handed_over(&stack.sockets, &mut receivers);
     let last = receivers.pop();
     for id in receivers.drain(..) {
         enqueue(stack, id, duplicate(&datagram));
@@ -96,6 +97,18 @@ fn to_group<F: Frame>(stack: &mut Stack<F>, datagram: Datagram<F>) -> Result<(),
     stack.receivers = receivers;
     enqueue(stack, last.ok_or(Drop::NoSocket)?, datagram);
     Ok(())
+}
+
+/// What the kernel is given for one of its sockets all of them hear: once is enough, and nothing where sockets here
+/// hear it, who would again.
+fn leave_out_handed_over<F: Frame>(sockets: &crate::slab::Slab<Socket<F>>, receivers: &mut Vec<SocketId>) {
+    let is_handed_over =
+        |id: &SocketId| matches!(sockets.get(*id), Some(Socket::Udp(udp)) if udp.handed_over.is_some());
+    if receivers.iter().all(is_handed_over) {
+        receivers.truncate(1);
+    } else {
+        receivers.retain(|id| !is_handed_over(id));
+    }
 }
 
 /// IP_MULTICAST_ALL, which concerns groups only.
@@ -116,8 +129,8 @@ fn duplicate<F: Frame>(datagram: &Datagram<F>) -> Datagram<F> {
 #[inline]
 fn enqueue<F: Frame>(stack: &mut Stack<F>, id: SocketId, mut datagram: Datagram<F>) {
     let Some(Socket::Udp(udp)) = stack.sockets.get_mut(id) else { return };
-    if udp.is_handed_over {
-        return pass_on(&mut stack.net, &datagram);
+    if let Some(heard) = udp.handed_over {
+        return pass_on(&mut stack.net, &datagram, heard);
     }
     if udp.charged > udp.options.receive_buffer {
         udp.dropped += 1;

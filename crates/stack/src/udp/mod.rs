@@ -7,6 +7,8 @@ mod output;
 #[cfg(test)]
 mod tests;
 
+pub use handover::Heard;
+
 use crate::net::Route;
 use crate::stack::Socket;
 use crate::{Endpoint, Frame, Instant, Query, Ready, RecvError, SocketError, SocketId, Stack};
@@ -275,7 +277,7 @@ pub(crate) struct Udp<F: Frame> {
     /// With a filter of the owner's: how many at the front of the queue it let pass. The others are not there yet.
     passed: Option<u32>,
     /// The kernel goes on with it: what comes is passed on.
-    is_handed_over: bool,
+    handed_over: Option<Heard>,
 }
 
 /// From whom a member of a multicast group hears (RFC 3376, 2).
@@ -314,7 +316,7 @@ impl<F: Frame> Udp<F> {
             route: Route::new(Query::new(Ipv4Addr::UNSPECIFIED, Ipv4Addr::UNSPECIFIED)),
             groups: Vec::new(),
             passed: None,
-            is_handed_over: false,
+            handed_over: None,
         }
     }
 

@@ -303,8 +303,8 @@ fn what_comes_for_a_socket_that_was_handed_over_follows_what_waited() {
     let id = open(&mut host, any(5));
     host.receive(NOW, frame(endpoint(1, 1), endpoint(2, 5), b"one"));
     host.receive(NOW, frame(endpoint(1, 1), endpoint(2, 5), b"two"));
-    assert!(host.stack.udp_hand_over(id, 1), "more wait");
-    assert!(!host.stack.udp_hand_over(id, 2));
+    assert!(host.stack.udp_hand_over(id, 1, Heard::ByOthers), "more wait");
+    assert!(!host.stack.udp_hand_over(id, 2, Heard::ByOthers));
     while host.stack.take_event().is_some() {}
     // The program on the interface had it before the flow was taken out of the steering.
     host.receive(NOW, frame(endpoint(1, 1), endpoint(2, 5), b"late"));
@@ -315,6 +315,26 @@ fn what_comes_for_a_socket_that_was_handed_over_follows_what_waited() {
     host.stack.udp_close(id);
     host.receive(NOW, frame(endpoint(1, 1), endpoint(2, 5), b"nobody's"));
     assert!(host.stack.take_for_kernel().is_none(), "its time is over");
+}
+
+#[test]
+fn what_a_group_sent_is_handed_over_where_nobody_else_hears_it() {
+    let mut host = Host::new(2);
+    let to = Endpoint::new(Ipv4Addr::new(239, 1, 2, 3), 5);
+    let (one, two) = (open(&mut host, any(5)), open(&mut host, any(5)));
+    host.stack.udp_configure(two, |options| options.multicast_all = false);
+    host.stack.udp_join(one, *to.ip(), Sources::ANY);
+    host.receive(NOW, frame(endpoint(1, 1), to, b"one"));
+    assert!(!host.stack.udp_hand_over(one, 2, Heard::Alone));
+    host.receive(NOW, frame(endpoint(1, 1), to, b"late"));
+    host.stack.udp_join(two, *to.ip(), Sources::ANY);
+    host.receive(NOW, frame(endpoint(1, 1), to, b"a new one's"));
+    let passed: Vec<_> = std::iter::from_fn(|| host.stack.take_for_kernel()).collect();
+    let payloads: Vec<_> = passed.iter().map(|packet| &packet[ipv4::HEADER_LEN + 8..]).collect();
+    assert_eq!(payloads, [&b"one"[..], b"late"]);
+    assert!(passed.iter().all(|packet| packet[8] == 0), "it is this host's alone");
+    assert_eq!(recv(&mut host, two).unwrap(), b"a new one's");
+    assert_eq!(recv(&mut host, two), Err(RecvError::WouldBlock));
 }
 
 #[test]

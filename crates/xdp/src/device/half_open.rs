@@ -101,14 +101,35 @@ impl ByKernel {
 
     /// Sends one, without waiting.
     pub fn send(&self, packet: &[u8], to: Ipv4Addr) -> Result<()> {
-        let address = libc::sockaddr_in {
-            sin_family: libc::AF_INET as u16,
-            sin_port: 0,
-            sin_addr: libc::in_addr { s_addr: to.to_bits().to_be() },
-            sin_zero: [0; 8],
-        };
-        sys::socket::send_to(self.0.raw(), packet, libc::MSG_DONTWAIT, &address).map(drop)
+        sys::socket::send_to(self.0.raw(), packet, libc::MSG_DONTWAIT, &name(to)).map(drop)
     }
+
+    /// Sends one that `from` sent to a group, to its members on this host alone, if its TTL is 0: those that have
+    /// joined it on this interface.
+    pub fn send_to_members(
+        &self,
+        packet: &[u8],
+        from: Ipv4Addr,
+        group: Ipv4Addr,
+        interface: u32,
+    ) -> Result<()> {
+        let (group, from) = (name(group), address(from));
+        sys::socket::send_to_group(self.0.raw(), packet, libc::MSG_DONTWAIT, &group, interface, from)
+            .map(drop)
+    }
+}
+
+fn name(of: Ipv4Addr) -> libc::sockaddr_in {
+    libc::sockaddr_in {
+        sin_family: libc::AF_INET as u16,
+        sin_port: 0,
+        sin_addr: address(of),
+        sin_zero: [0; 8],
+    }
+}
+
+fn address(of: Ipv4Addr) -> libc::in_addr {
+    libc::in_addr { s_addr: of.to_bits().to_be() }
 }
 
 #[cfg(test)]

@@ -29,6 +29,8 @@ pub(crate) struct Set {
     pub in_kernel: AtomicU32,
     /// Somebody polls this set through another one: readiness must show in the kernel.
     pub nested: AtomicBool,
+    /// Somebody polls this set past every hook: what is in it is the kernel's.
+    pub is_unseen: AtomicBool,
     /// There are sets in this one.
     pub has_inner: AtomicBool,
     /// The kernel owes something.
@@ -122,6 +124,7 @@ impl Set {
             in_kernel: AtomicU32::new(0),
             moves: AtomicU32::new(0),
             nested: AtomicBool::new(false),
+            is_unseen: AtomicBool::new(false),
             relations: Rank::Relations.lock(Relations::default()),
             has_inner: AtomicBool::new(false),
             spin: AtomicU32::new(0),
@@ -153,6 +156,7 @@ impl Set {
         self.secret.store(0, Ordering::Relaxed);
         self.lanes.store(0, Ordering::Relaxed);
         self.nested.store(false, Ordering::Relaxed);
+        self.is_unseen.store(false, Ordering::Relaxed);
         self.spin.store(0, Ordering::Relaxed);
         self.waits_without.store(0, Ordering::Relaxed);
         self.has_foreign.store(false, Ordering::Relaxed);
