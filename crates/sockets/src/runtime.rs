@@ -149,8 +149,8 @@ impl Runtime {
         }
     }
 
-    /// Why sockets must not leave the kernel: the program may wait for them, or use them, in a way that is not seen here.
-    /// It is looked for before the first one moves, and now and then, as a look is at every descriptor.
+    /// Why sockets must not leave the kernel: the program may wait for them, or use them, in a way that is not seen
+    /// here. It is looked for before the first one moves, and now and then, as a look is at every descriptor.
     pub(crate) fn unseen(&self) -> Option<Why> {
         let (next, again) = &self.looks_unseen;
         let now = sys::clock::now();

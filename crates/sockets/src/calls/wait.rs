@@ -64,8 +64,8 @@ fn has_sets(runtime: &'static Runtime) -> bool {
     runtime.sdp.is_none() || runtime.carries_in_memory()
 }
 
-/// Whether the program has sets that were not seen made: by an inline system call, as Rust's rustix and Go do. Who waits
-/// on such a one asks the kernel alone, and which sockets are in it nobody tells.
+/// Whether the program has sets that were not seen made: by an inline system call, as Rust's rustix and Go do. Who
+/// waits on such a one asks the kernel alone, and which sockets are in it nobody tells.
 pub fn has_unseen_sets() -> bool {
     let is_unseen = |fd| fd_table::epoll(fd).is_none() && !sys::own_fd::is_own(fd);
     runtime::get().is_some_and(has_sets) && sys::file::has_descriptor_of(b"anon_inode:[eventpoll]", is_unseen)

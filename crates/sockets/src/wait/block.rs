@@ -376,8 +376,7 @@ fn sleep<T>(
         lane.descriptors.iter().for_each(|fd| fds.push(asked(*fd, libc::POLLIN)));
     }
     wait.lanes.each().for_each(|lane| lane.before_sleep(now));
-    let left = wait.deadline.map(|deadline| deadline.saturating_sub(now));
-    let left = asleep.sleeper.part(left);
+    let left = asleep.sleeper.part(wait.deadline.map(|deadline| deadline.saturating_sub(now)));
     let _ = os.poll_all(&mut fds, left, Some(wait.mask.unwrap_or(asleep.mask)));
     drop(asleep);
     let now = sys::clock::now();
