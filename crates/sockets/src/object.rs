@@ -219,7 +219,8 @@ pub(crate) fn lock_free() -> sys::MutexGuard<'static, Vec<&'static Object>> {
 
 /// In the child of a fork: no thread is about to find that one of these is not what it looked for.
 pub(crate) fn after_fork(_: &sys::InChild) {
-    let free = FREE.lock();
+    // Held by nobody, unless what takes our locks before a fork has failed.
+    let Some(free) = FREE.try_lock() else { return };
     for object in free.iter().filter(|object| object.users.load(Ordering::Relaxed) != 0) {
         object.users.store(0, Ordering::Relaxed);
     }

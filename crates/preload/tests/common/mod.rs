@@ -100,6 +100,9 @@ pub(crate) fn run(mut command: Command) -> Output {
     let output = child.wait_with_output().unwrap();
     let _ = send.send(());
     guard.join().unwrap();
+    // The library goes on without itself, and the program would pass.
+    let said = String::from_utf8_lossy(&output.stderr);
+    assert!(!said.contains("internal error"), "{said}");
     output
 }
 

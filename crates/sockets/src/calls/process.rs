@@ -69,8 +69,7 @@ impl ForkLocks {
     /// `None`: somebody waits for a driver or a peer with one of them, and all others would wait with this thread.
     fn take(runtime: &'static Runtime, lends: bool) -> Option<ForkLocks> {
         let mut family = FAMILY.before_fork_begins();
-        let runtime = runtime.fork_begins()?;
-        let debts = in_memory::lock_debts();
+        let (runtime, debts) = runtime.fork_begins(in_memory::lock_debts)?;
         let (objects, sets, spares) = (object::lock_free(), epoll::lock_free(), tcp::SPARES.fork_begins());
         let keeper = keeper::client::fork_begins(sys::clock::now() + KEEPER_NS)?;
         FAMILY.fork_begins(&mut family, lends);

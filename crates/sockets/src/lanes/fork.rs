@@ -29,14 +29,15 @@ impl Runtime {
     }
 
     /// Before a fork, in the parent: takes them. Lanes and what they are opened from are ready for the child. `None`:
-    /// an interface is being opened.
-    pub(crate) fn fork_begins(&self) -> Option<Locks<'_>> {
+    /// an interface is being opened. `before_lanes` takes what stands before lanes in the table of locks.
+    pub(crate) fn fork_begins<G>(&self, before_lanes: impl FnOnce() -> G) -> Option<(Locks<'_>, G)> {
         let links = self.links.try_lock()?;
         let routes = self.routes.lock();
         let inherited = self.inherited.lock();
+        let taken = before_lanes();
         let lanes: Vec<_> = self.lanes().map(Lane::lock_beside).collect();
         lanes.iter().for_each(|inner| inner.device.before_fork());
-        Some(Locks {
+        let locks = Locks {
             _links: links,
             _routes: routes,
             _inherited: inherited,
@@ -44,7 +45,8 @@ impl Runtime {
             _rules: self.rules.lock(),
             _policies: self.policies.lock(),
             _netlink: self.netlink.lock(),
-        })
+        };
+        Some((locks, taken))
     }
 
     /// In the child: engines and netlink are the parent's; lanes are opened anew when a socket needs one.
