@@ -222,6 +222,17 @@ static inline void add_readable(int set, int fd)
     CHECK(epoll_ctl(set, EPOLL_CTL_ADD, fd, &event) == 0);
 }
 
+/* The one descriptor that is ready within so many milliseconds; 0: none, less: so many. */
+static inline int ready_in(int set, int timeout)
+{
+    struct epoll_event got[8];
+    int count;
+    do
+        count = epoll_wait(set, got, 8, timeout);
+    while (count < 0 && errno == EINTR);
+    return count == 1 ? got[0].data.fd : -count;
+}
+
 static inline int next_readable(int set)
 {
     struct epoll_event event;

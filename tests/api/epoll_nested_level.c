@@ -4,16 +4,6 @@
 
 enum { AT_ONCE = 0, PAUSE_US = 30000 };
 
-static int ready_in(int set, int timeout)
-{
-    struct epoll_event got[8];
-    int count;
-    do
-        count = epoll_wait(set, got, 8, timeout);
-    while (count < 0 && errno == EINTR);
-    return count == 1 ? got[0].data.fd : -count;
-}
-
 /* Reads `pieces` times, one byte or one datagram of what the peer has sent, and looks from outside before each. */
 static void taken_in_pieces(int set, int inner, int fd, int pieces)
 {

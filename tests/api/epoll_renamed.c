@@ -2,16 +2,6 @@
 #include "api.h"
 #include <fcntl.h>
 
-static int ready_in(int set, int timeout)
-{
-    struct epoll_event got[8];
-    int count;
-    do
-        count = epoll_wait(set, got, 8, timeout);
-    while (count < 0 && errno == EINTR);
-    return count == 1 ? got[0].data.fd : -count;
-}
-
 void server(struct place place)
 {
     int listener = tcp_listening(place.address, place.port);

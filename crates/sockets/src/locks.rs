@@ -57,6 +57,8 @@ pub(crate) enum Rank {
     Netlink,
     /// Neighbours that somebody else is to look for.
     Unasked,
+    /// Somebody looks for what is not seen here.
+    Unseen,
     /// A trial of carriers.
     Trial,
     /// Objects for sockets to come.

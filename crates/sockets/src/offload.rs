@@ -219,6 +219,8 @@ pub(crate) fn forget(runtime: &'static Runtime, object: &'static Object, why: Wh
 
 /// Calls that wait on the object look again, and find the kernel; the last of them lets go of it.
 fn release(object: &'static Object) {
+    // It does not end: the process has its descriptors, and is one of those that have it.
+    object.set_kind(Kind::Free);
     object.ending.store(true, Ordering::SeqCst);
     moves::moved(object);
     if object.users.load(Ordering::SeqCst) == 0 && object.ending.swap(false, Ordering::SeqCst) {

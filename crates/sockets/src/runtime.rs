@@ -80,8 +80,10 @@ pub(crate) struct Runtime {
     pub has_unseen_rings: AtomicBool,
     /// Likewise by sets of epoll that were made past every hook.
     pub has_unseen_sets: AtomicBool,
-    /// When such are looked for next, and how long after that again: nanoseconds.
-    looks_unseen: (AtomicU64, AtomicU64),
+    /// When such are looked for next, nanoseconds of the clock; 0: they were not yet.
+    unseen_due: AtomicU64,
+    /// How long after that again; held during a look.
+    pub(super) unseen_pause: sys::Mutex<u64>,
     /// In the child of a fork: what its lanes are opened from, beside the parent's.
     pub inherited: sys::Mutex<Vec<xdp::Inherited>>,
     /// IPsec policies, which are the kernel's to apply.
@@ -110,8 +112,9 @@ pub(crate) fn start(product: Product, os: Os) -> (&'static Runtime, bool) {
     (runtime, true)
 }
 
-/// After the first look for what is unseen the next one, nanoseconds; each pause is twice the one before.
-const LOOKS_UNSEEN_NS: u64 = 1_000_000_000;
+/// Between two looks for what is unseen, nanoseconds: each pause is twice the one before.
+const UNSEEN_FIRST_NS: u64 = 1_000_000_000;
+const UNSEEN_MOST_NS: u64 = 64 * UNSEEN_FIRST_NS;
 
 impl Runtime {
     fn new(os: Os, read: settings::Read) -> Runtime {
@@ -143,30 +146,48 @@ impl Runtime {
             confined: AtomicBool::new(false),
             has_unseen_rings: AtomicBool::new(false),
             has_unseen_sets: AtomicBool::new(false),
-            looks_unseen: (AtomicU64::new(0), AtomicU64::new(LOOKS_UNSEEN_NS)),
+            unseen_due: AtomicU64::new(0),
+            unseen_pause: Rank::Unseen.lock(0),
             inherited: Rank::Inherited.lock(Vec::new()),
             policies: Policies::new(),
         }
     }
 
     /// Why sockets must not leave the kernel: the program may wait for them, or use them, in a way that is not seen
-    /// here. It is looked for before the first one moves, and now and then, as a look is at every descriptor.
+    /// here. It is looked for before the first one moves, for which others wait, and now and then, as a look is at
+    /// every descriptor.
     pub(crate) fn unseen(&self) -> Option<Why> {
-        let (next, again) = &self.looks_unseen;
-        let now = sys::clock::now();
-        if now >= next.load(Ordering::Relaxed) {
-            let pause = again.load(Ordering::Relaxed);
-            next.store(now.saturating_add(pause), Ordering::Relaxed);
-            again.store(pause.saturating_mul(2), Ordering::Relaxed);
-            for (known, look) in [
-                (&self.has_unseen_rings, self.os.has_unseen_rings),
-                (&self.has_unseen_sets, self.os.has_unseen_sets),
-            ] {
-                if look() {
-                    known.store(true, Ordering::Relaxed);
-                }
+        let next = &self.unseen_due;
+        if sys::clock::now() >= next.load(Ordering::Acquire) {
+            let looks = match next.load(Ordering::Acquire) {
+                0 => Some(self.unseen_pause.lock()),
+                _ => self.unseen_pause.try_lock(),
+            };
+            if let Some(mut pause) = looks
+                && sys::clock::now() >= next.load(Ordering::Acquire)
+            {
+                self.look_for_unseen();
+                *pause = (*pause * 2).clamp(UNSEEN_FIRST_NS, UNSEEN_MOST_NS);
+                next.store(sys::clock::now() + *pause, Ordering::Release);
             }
         }
+        self.known_unseen()
+    }
+
+    /// The same, by a look now.
+    pub(crate) fn look_for_unseen(&self) -> Option<Why> {
+        for (known, look) in [
+            (&self.has_unseen_rings, self.os.has_unseen_rings),
+            (&self.has_unseen_sets, self.os.has_unseen_sets),
+        ] {
+            if !known.load(Ordering::Relaxed) && look() {
+                known.store(true, Ordering::Relaxed);
+            }
+        }
+        self.known_unseen()
+    }
+
+    fn known_unseen(&self) -> Option<Why> {
         match (self.has_unseen_rings.load(Ordering::Relaxed), self.has_unseen_sets.load(Ordering::Relaxed)) {
             (true, _) => Some(Why::IoUring),
             (_, true) => Some(Why::UnseenSet),

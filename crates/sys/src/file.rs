@@ -146,16 +146,16 @@ pub fn read_whole(path: &CStr, limit: usize) -> Result<Vec<u8>> {
 }
 
 /// Whether the process has a descriptor of this kind, as /proc/self/fd shows it ("anon_inode:[eventfd]"), that is
-/// `meant`.
-pub fn has_descriptor_of(kind: &[u8], meant: impl Fn(i32) -> bool) -> bool {
+/// `meant`: its number.
+pub fn descriptor_of(kind: &[u8], meant: impl Fn(i32) -> bool) -> Option<i32> {
     let Ok(folder) = open_briefly(c"/proc/self/fd", libc::O_DIRECTORY) else {
-        return false;
+        return None;
     };
     let mut entries = [0u8; 2048];
     loop {
         let arguments = [int(folder.raw()), entries.as_mut_ptr() as usize, entries.len(), 0, 0, 0];
         // SAFETY: the buffer is ours.
-        let Ok(length @ 1..) = (unsafe { syscall(libc::SYS_getdents64, arguments) }) else { return false };
+        let Ok(length @ 1..) = (unsafe { syscall(libc::SYS_getdents64, arguments) }) else { return None };
         let mut at = 0;
         // struct linux_dirent64: inode, offset, length (16 bits at 16), type, name (at 19).
         while at < length
@@ -167,9 +167,10 @@ pub fn has_descriptor_of(kind: &[u8], meant: impl Fn(i32) -> bool) -> bool {
             // SAFETY: the kernel ended the name with a null byte; the buffer is ours.
             if let Ok(found) = unsafe { syscall(libc::SYS_readlinkat, arguments) }
                 && target.get(..found) == Some(kind)
-                && number_at(&entries[at + 19..]).is_some_and(&meant)
+                && let Some(number) = number_at(&entries[at + 19..])
+                && meant(number)
             {
-                return true;
+                return Some(number);
             }
             at += usize::from(u16::from_ne_bytes([low, high])).max(1);
         }

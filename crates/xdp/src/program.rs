@@ -13,6 +13,10 @@ const OBJECT: &[u8] = include_bytes!("../../../bpf/steer.o");
 const SECTION: &[u8] = b"xdp.frags";
 const RELOCATIONS: &[u8] = b".relxdp.frags";
 
+/// The call of bpf_check_mtu, and what stands for it: opcode 8 | registers 8 | offset 16 | immediate 32.
+const CALL_CHECK_MTU: u64 = 163 << 32 | 0x85;
+const RESULT_IS_0: u64 = 0xb7;
+
 /// In the source register of a 64-bit load: the immediate is the descriptor of a map.
 const PSEUDO_MAP_FD: u64 = 1;
 /// `R_BPF_64_64`: the address of a symbol in a 64-bit load.
@@ -20,8 +24,22 @@ const RELOCATION_ADDRESS: u32 = 1;
 
 /// Loads the program over the maps that `map` has by their names.
 pub(crate) fn load(map: impl Fn(&[u8]) -> Option<i32>, multi_buffer: bool) -> Result<Fd> {
-    let instructions = link(OBJECT, map).ok_or(libc::ENOEXEC)?;
-    bpf::program_load(&instructions, multi_buffer)
+    let mut instructions = link(OBJECT, map).ok_or(libc::ENOEXEC)?;
+    match bpf::program_load(&instructions, multi_buffer) {
+        Err(libc::EINVAL) => {
+            without_mtu(&mut instructions);
+            bpf::program_load(&instructions, multi_buffer)
+        }
+        loaded => loaded,
+    }
+}
+
+/// For Linux before 5.12, which does not know the helper: each packet is as if it fitted the MTU. Datagrams that were
+/// sent as one then arrive as one.
+fn without_mtu(instructions: &mut [u64]) {
+    for one in instructions.iter_mut().filter(|one| **one == CALL_CHECK_MTU) {
+        *one = RESULT_IS_0;
+    }
 }
 
 /// The program's instructions with the descriptors of its maps filled in. `None`: not an object that we made.

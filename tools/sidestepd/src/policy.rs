@@ -27,8 +27,8 @@ pub(crate) struct Policy {
 /// Of those whose names are known.
 #[derive(Debug, PartialEq, Eq)]
 struct Numbers {
-    users: Vec<u32>,
-    groups: Vec<u32>,
+    users: Vec<Option<u32>>,
+    groups: Vec<Option<u32>>,
 }
 
 /// Who connected, as the kernel knows it.
@@ -65,7 +65,7 @@ impl Policy {
         let Ok(mut looked) = self.looked.try_lock() else { return };
         if looked.elapsed() >= AGAIN {
             if let Some(numbers) = names::apart(|| Numbers::of(&self.users, &self.groups)) {
-                *self.numbers() = numbers;
+                self.numbers().learn(&numbers);
             }
             *looked = Instant::now();
         }
@@ -73,8 +73,8 @@ impl Policy {
 
     pub(crate) fn admits(&self, who: &Who) -> bool {
         let numbers = self.numbers();
-        let is_member = || who.groups.iter().any(|group| numbers.groups.contains(group));
-        who.user == 0 || numbers.users.contains(&who.user) || is_member()
+        let is_member = || who.groups.iter().any(|group| numbers.groups.contains(&Some(*group)));
+        who.user == 0 || numbers.users.contains(&Some(who.user)) || is_member()
     }
 
     fn numbers(&self) -> MutexGuard<'_, Numbers> {
@@ -84,9 +84,17 @@ impl Policy {
 
 impl Numbers {
     fn of(users: &[String], groups: &[String]) -> Numbers {
-        let users = users.iter().filter_map(|name| names::user(name)).collect();
-        let groups = groups.iter().filter_map(|name| names::group(name)).collect();
+        let users = users.iter().map(|name| names::user(name)).collect();
+        let groups = groups.iter().map(|name| names::group(name)).collect();
         Numbers { users, groups }
+    }
+
+    /// What was known stays where nobody answers: a directory that is down takes nothing from anybody.
+    fn learn(&mut self, now: &Numbers) {
+        let known = self.users.iter_mut().chain(&mut self.groups);
+        for (known, found) in known.zip(now.users.iter().chain(&now.groups)) {
+            *known = found.or(*known);
+        }
     }
 }
 
@@ -138,7 +146,7 @@ mod tests {
     #[test]
     fn names_are_those_of_the_system_and_others_are_told() {
         let policy = Policy::new(["root"].into_iter(), ["root"].into_iter()).unwrap();
-        assert_eq!(*policy.numbers(), Numbers { users: vec![0], groups: vec![0] });
+        assert_eq!(*policy.numbers(), Numbers { users: vec![Some(0)], groups: vec![Some(0)] });
         let unknown = Policy::new(["no such user"].into_iter(), [].into_iter());
         assert_eq!(unknown.err().as_deref(), Some("there is no user no such user"));
         let unknown = Policy::new([].into_iter(), ["no such group"].into_iter());
@@ -146,9 +154,16 @@ mod tests {
     }
 
     #[test]
+    fn a_directory_that_is_down_takes_nothing_from_who_was_known() {
+        let mut known = Numbers { users: vec![Some(7), None], groups: vec![Some(8)] };
+        known.learn(&Numbers { users: vec![None, Some(9)], groups: vec![None] });
+        assert_eq!(known, Numbers { users: vec![Some(7), Some(9)], groups: vec![Some(8)] });
+    }
+
+    #[test]
     fn a_name_that_was_not_known_is_looked_for_again_and_not_at_once() {
         let policy = Policy::new([].into_iter(), ["root"].into_iter()).unwrap();
-        *policy.numbers() = Numbers { users: Vec::new(), groups: Vec::new() };
+        *policy.numbers() = Numbers { users: Vec::new(), groups: vec![None] };
         policy.look_again();
         assert!(!policy.admits(&who(1, &[0])), "just looked for");
         let long_ago = Instant::now().checked_sub(AGAIN).unwrap();

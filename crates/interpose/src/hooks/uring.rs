@@ -115,5 +115,5 @@ hooks! { running:
 pub(crate) fn are_unseen() -> bool {
     // SAFETY: a C string; looked for behind this library.
     let is_liburings = || !unsafe { libc::dlsym(libc::RTLD_NEXT, c"io_uring_submit".as_ptr()) }.is_null();
-    sys::file::has_descriptor_of(b"anon_inode:[io_uring]", |_| true) && !is_liburings()
+    sys::file::descriptor_of(b"anon_inode:[io_uring]", |_| true).is_some() && !is_liburings()
 }

@@ -116,7 +116,7 @@ unsafe fn receive_message(
 /// Behind the first message: whether another one is to be received. What befell the socket by then is the next call's
 /// to tell, so it is looked for, and waited for, before a receive would take it.
 fn goes_on(runtime: &'static Runtime, object: &'static Object, fd: c_int, flags: c_int) -> bool {
-    if flags & libc::MSG_ERRQUEUE != 0 {
+    if flags & (libc::MSG_ERRQUEUE | libc::MSG_OOB) != 0 {
         return true;
     }
     if object.may_wait(flags) {

@@ -67,9 +67,24 @@ fn has_sets(runtime: &'static Runtime) -> bool {
 /// Whether the program has sets that were not seen made: by an inline system call, as Rust's rustix and Go do. Who
 /// waits on such a one asks the kernel alone, and which sockets are in it nobody tells.
 pub fn has_unseen_sets() -> bool {
-    let is_unseen = |fd| fd_table::epoll(fd).is_none() && !sys::own_fd::is_own(fd);
-    runtime::get().is_some_and(has_sets) && sys::file::has_descriptor_of(b"anon_inode:[eventpoll]", is_unseen)
+    let unseen = |meant: &dyn Fn(c_int) -> bool| {
+        let is_unseen = |fd| meant(fd) && fd_table::epoll(fd).is_none() && !sys::own_fd::is_own(fd);
+        sys::file::descriptor_of(b"anon_inode:[eventpoll]", is_unseen)
+    };
+    let Some(found) = runtime::get().filter(|runtime| has_sets(runtime)).and_then(|_| unseen(&|_| true))
+    else {
+        return false;
+    };
+    // Another thread may make one just now, or close it, or do so for us.
+    (0..UNSEEN_LOOKS).all(|_| {
+        sys::thread::sleep(UNSEEN_PAUSE_NS);
+        unseen(&|fd| fd == found).is_some()
+    })
 }
+
+/// Looks that must find a set unseen before it is taken for one, and nanoseconds before each.
+const UNSEEN_LOOKS: u32 = 3;
+const UNSEEN_PAUSE_NS: u64 = 1_000_000;
 
 /// epoll_create1(2).
 pub unsafe fn epoll_create1(flags: c_int) -> Answer<c_int> {

@@ -51,6 +51,7 @@ impl Runtime {
 
     /// In the child: engines and netlink are the parent's; lanes are opened anew when a socket needs one.
     pub(crate) fn after_fork(&self, child: &sys::InChild) {
+        self.unseen_pause.take_over(child);
         {
             let mut all = self.inherited.lock();
             for inherited in all.iter() {

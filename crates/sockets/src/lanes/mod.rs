@@ -54,7 +54,7 @@ impl Runtime {
         if !self.is_here() {
             return Err(Why::Namespace);
         }
-        let opened = match self.unseen() {
+        let opened = match self.look_for_unseen() {
             Some(why) => Err(why),
             None => sys::thread::with_room(|| self.open_link(index)),
         };

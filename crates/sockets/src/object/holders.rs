@@ -54,7 +54,8 @@ impl Sharing {
         }
         let found = self.find(words);
         if let Some(at) = found {
-            object.holders_word.store(at as u32, Ordering::Relaxed);
+            // Before the kind is looked at: who moves it says so by the kind, then looks here.
+            object.holders_word.swap(at as u32, Ordering::SeqCst);
         }
         found.is_some()
     }
@@ -79,7 +80,7 @@ impl Sharing {
 /// Whether this process has the connection alone, as far as is known.
 #[inline]
 pub(crate) fn is_alone(object: &Object) -> bool {
-    match object.holders_word.load(Ordering::Relaxed) as usize {
+    match object.holders_word.load(Ordering::SeqCst) as usize {
         0 => true,
         at => words().is_some_and(|words| words[at].load(Ordering::Acquire) == 1),
     }

@@ -1,6 +1,7 @@
 //! Who changes what carries a socket holds a pin on it: the socket does not end meanwhile, nor does the number by which
 //! it is changed become another file's. A close of that number waits until the pins are gone, some ten microseconds;
-//! so nobody holds one while it waits for a peer or for the program.
+//! so nobody holds one while it waits for a peer or for the program. (Where the wire is demanded, an interface may be
+//! opened under one, and a close waits for that.)
 //!
 //! A socket that is left to the kernel while it is pinned becomes another one's with the last pin.
 //!

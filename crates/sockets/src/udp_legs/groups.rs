@@ -14,7 +14,6 @@ use crate::runtime::Runtime;
 use crate::wait::moves;
 use core::net::Ipv4Addr;
 use core::sync::atomic::Ordering;
-use libc::c_int;
 use stack::SocketId;
 use stack::udp::Heard;
 use std::net::SocketAddrV4;
@@ -31,9 +30,14 @@ pub(super) struct Changes {
 }
 
 impl Changes {
-    /// Until the changes are made.
+    /// Until the changes are made, if there are some of it.
     pub(super) fn hold(&mut self, alone: InFlight) {
-        self.held.push(alone);
+        let is_of_it = |object: &Object| core::ptr::eq(object, alone.object());
+        if self.taken.iter().any(|(pin, ..)| is_of_it(pin.object()))
+            || self.given.iter().any(|(object, _)| is_of_it(object))
+        {
+            self.held.push(alone);
+        }
     }
 
     pub(super) fn make(self, runtime: &'static Runtime) {
@@ -105,7 +109,9 @@ pub(super) fn left(object: &'static Object, one: &Membership) {
 pub(super) fn part(object: &'static Object) -> Company {
     let local = object.control.lock().local.filter(|_| super::has_company(object));
     let company: Vec<_> = local.into_iter().flat_map(|local| shared(object, local)).collect();
-    company.iter().for_each(|(other, one)| unsteer(other, one));
+    for (pin, _, memberships) in &company {
+        memberships.iter().for_each(|one| unsteer(pin.object(), one));
+    }
     Company(company)
 }
 
@@ -122,21 +128,26 @@ pub(crate) fn heard(object: &'static Object) -> Heard {
 fn shared(
     object: &'static Object,
     local: SocketAddrV4,
-) -> impl Iterator<Item = (&'static Object, Membership)> {
-    sockets_at(Some(object), local.port()).flat_map(move |(other, _)| {
-        let control = other.control.lock();
-        let all = control.multicast.groups.iter().filter(|one| one.steered && hears(local, one.group));
-        all.map(|one| (other, one.clone())).collect::<Vec<_>>()
+) -> impl Iterator<Item = (Pin, InFlight, Vec<Membership>)> {
+    others_at(Some(object), local.port()).map(move |(pin, alone)| {
+        let memberships = {
+            let control = pin.object().control.lock();
+            let all = control.multicast.groups.iter();
+            all.filter(|one| one.steered && hears(local, one.group)).cloned().collect()
+        };
+        (pin, alone, memberships)
     })
 }
 
-/// The other memberships of groups that a socket heard which left the engines.
-pub(super) struct Company(Vec<(&'static Object, Membership)>);
+/// The other memberships of groups that a socket heard which left the engines. Nobody else changes them meanwhile.
+pub(super) struct Company(Vec<(Pin, InFlight, Vec<Membership>)>);
 
 impl Company {
     /// The rings have what came by the steering entries.
     pub(super) fn leave(self) {
-        self.0.iter().for_each(|(other, one)| leave_engine(other, one));
+        for (pin, _, memberships) in &self.0 {
+            memberships.iter().for_each(|one| leave_engine(pin.object(), one));
+        }
     }
 }
 
@@ -145,21 +156,18 @@ pub(super) fn hears(local: SocketAddrV4, group: Ipv4Addr) -> bool {
     local.ip().is_unspecified() || *local.ip() == group
 }
 
-/// The UDP sockets at a port that are others than this one, with the numbers by which they know themselves.
-fn sockets_at(object: Option<&'static Object>, port: u16) -> impl Iterator<Item = (&'static Object, c_int)> {
+/// The UDP sockets at a port that are others than this one, each of which nobody else changes as long as the second
+/// lives: who does looks at its groups by himself.
+pub(super) fn others_at(object: Option<&'static Object>, port: u16) -> impl Iterator<Item = (Pin, InFlight)> {
     (0..fd_table::end()).filter_map(move |fd| {
         let other = fd_table::socket(fd)?;
         let is_other = object.is_none_or(|object| !core::ptr::eq(object, other))
             && other.kind() == Kind::Udp
             && other.fd.load(Ordering::Relaxed) == fd;
         let is_there = || other.control.lock().local.is_some_and(|local| local.port() == port);
-        (is_other && is_there()).then_some((other, fd))
-    })
-}
-
-/// Those of them that nobody else changes, as long as the second lives: who does looks at its groups by himself.
-pub(super) fn others_at(object: Option<&'static Object>, port: u16) -> impl Iterator<Item = (Pin, InFlight)> {
-    sockets_at(object, port).filter_map(|(other, fd)| {
+        if !is_other || !is_there() {
+            return None;
+        }
         let pin = Pin::by(other, fd)?;
         let alone = InFlight::changes_now(other).filter(|_| other.kind() == Kind::Udp)?;
         Some((pin, alone))

@@ -138,16 +138,7 @@ struct Poll<'a> {
     kernel: Few<pollfd>,
     has_kernel: bool,
     mask: Option<u64>,
-    /// When the kernel's descriptors were looked at last: by this call, or by an earlier one.
     looked: u64,
-    /// This call has done so.
-    has_looked: bool,
-}
-
-thread_local! {
-    /// The array in which this thread looked at the kernel's descriptors last, and when. Who polls one in a loop, of
-    /// which some of ours are ready each time, looks at the kernel's now and then, as a wait on an epoll set does.
-    static LOOKED: Cell<(usize, u64)> = const { Cell::new((0, 0)) };
 }
 
 impl<'a> Poll<'a> {
@@ -181,14 +172,7 @@ impl<'a> Poll<'a> {
             }
         }
         let has_kernel = kernel.iter().any(|polled| polled.fd >= 0);
-        // Of peers on one host the application may know the order in which they spoke: see `epoll/wait.rs`.
-        let has_order = ours.iter().any(|(_, object)| object.kind() == Kind::Memory);
-        let looked = match LOOKED.get() {
-            (array, looked) if array == fds.as_ptr().addr() && !has_order && mask.is_none() => looked,
-            _ => 0,
-        };
-        let sets = &found.sets;
-        Some(Poll { runtime, ours, sets, lanes, kernel, has_kernel, mask, looked, has_looked: false })
+        Some(Poll { runtime, ours, sets: &found.sets, lanes, kernel, has_kernel, mask, looked: 0 })
     }
 
     /// One look at everything. `None`: nothing is ready.
@@ -205,17 +189,12 @@ impl<'a> Poll<'a> {
             count += i32::from(fds[*i].revents != 0);
         }
         self.lanes.report(count as usize, now);
-        let is_recent = now.saturating_sub(self.looked) < LOOK_NS;
+        let due = (self.has_kernel || self.mask.is_some()) && now.saturating_sub(self.looked) >= LOOK_NS;
+        if count == 0 && !due {
+            return None;
+        }
         if self.has_kernel || self.mask.is_some() {
-            if is_recent && count == 0 && self.has_looked {
-                return None;
-            }
-            if is_recent && count > 0 {
-                self.clear_others(fds);
-                return Some(Ok(count));
-            }
-            (self.looked, self.has_looked) = (now, true);
-            LOOKED.set((fds.as_ptr().addr(), now));
+            self.looked = now;
             match self.ask_kernel(fds, count) {
                 Ok(total) => count = total,
                 Err(stop) if count == 0 => return Some(Err(stop)),

@@ -346,6 +346,17 @@ fn an_object_that_is_not_ours_is_an_error_and_no_crash() {
     }
 }
 
+/// Linux 5.10 and 5.11 do not know the helper.
+#[test]
+fn a_program_that_does_not_ask_for_the_mtu_is_the_same_without_that_call() {
+    let asks = link(OBJECT, |_| Some(3)).unwrap();
+    let mut other = asks.clone();
+    without_mtu(&mut other);
+    let differ: Vec<_> = asks.iter().zip(&other).filter(|(one, other)| one != other).collect();
+    assert_eq!(differ, [(&CALL_CHECK_MTU, &RESULT_IS_0)]);
+    assert!(asks.iter().all(|one| one & 0xff != 0x85 || one >> 32 < 164), "helpers of Linux 5.12 at most");
+}
+
 #[test]
 fn the_committed_object_is_what_the_source_compiles_to() {
     let bpf = concat!(env!("CARGO_MANIFEST_DIR"), "/../../bpf");

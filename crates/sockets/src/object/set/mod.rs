@@ -211,7 +211,17 @@ impl Set {
         self.show(&mut self.items.lock());
     }
 
-    /// Where another set or poll watches this one, its descriptor is readable exactly as long as something is queued:
+    /// The kernel told of the set's eventfd. It is quiet then, unless the set is watched and something is queued.
+    pub(crate) fn heard(&self) {
+        let mut items = self.items.lock();
+        if self.is_nested() {
+            return self.show(&mut items);
+        }
+        items.is_shown = false;
+        sys::fd::clear(self.wake.load(Ordering::Relaxed));
+    }
+
+    /// Where another set or poll watches this one, its descriptor is readable as long as something is queued:
     /// who comes from outside finds what nobody has taken, and sleeps where there is nothing. The lock is held
     /// meanwhile, so that no edge's signal is lost.
     fn show(&self, items: &mut Items) {

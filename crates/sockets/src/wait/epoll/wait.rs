@@ -333,11 +333,7 @@ impl Look {
             // SAFETY: the kernel filled these in.
             let event = unsafe { self.events.add(i).read_unaligned() };
             if secret != 0 && event.u64 == secret {
-                if self.set.is_nested() {
-                    self.set.look_over();
-                } else {
-                    sys::fd::clear(self.set.wake.load(Ordering::Relaxed));
-                }
+                self.set.heard();
                 self.set.hear_bells(self.runtime);
                 has_private = true;
                 continue;
