@@ -311,8 +311,10 @@ impl Talk {
                 assert!(forward >= 0, "acknowledgment went back by {}", -i64::from(forward));
                 if !tcp.has(SYN) {
                     let edge = tcp.ack.wrapping_sub(IRS) + (u32::from(tcp.window) << self.own_scale);
-                    assert!(edge >= self.own_edge, "the window went back from {} to {edge}", self.own_edge);
-                    self.own_edge = edge;
+                    // A scaled window cannot say each edge: less than a unit is what that takes (RFC 7323, 2.4).
+                    let told = edge + (1 << self.own_scale);
+                    assert!(told > self.own_edge, "the window went back from {} to {edge}", self.own_edge);
+                    self.own_edge = self.own_edge.max(edge);
                 }
             }
             self.acked = tcp.ack;
