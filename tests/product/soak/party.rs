@@ -184,10 +184,12 @@ fn total(said: &str, name: &str) -> u64 {
     value.and_then(|text| text.parse().ok()).unwrap_or(0)
 }
 
+/// What strict mode refuses while links and routes are away is said, and meant.
 fn no_complaint(label: &str, said: &str) {
-    for word in ["WRONG", "VMA ERROR", "VMA PANIC", "panicked"] {
-        assert!(!said.contains(word), "{label}:\n{said}");
-    }
+    let mut lines = said.lines().filter(|line| !line.contains("refused, as SIDESTEP_STRICT is set"));
+    let complains =
+        |line: &str| ["WRONG", "VMA ERROR", "VMA PANIC", "panicked"].iter().any(|word| line.contains(word));
+    assert!(!lines.any(complains), "{label}:\n{said}");
 }
 
 impl Party {
