@@ -132,8 +132,9 @@ impl Talker {
         }
         let moved = cx.ledger.conversations[self.conversation].ends[self.side].moves;
         // What arrives meanwhile is lost, and without timestamps a timeout that doubled stays long until new data is
-        // answered (RFC 6298, 5).
-        let may_move = moved < self.plan.moves_max && !self.done && !cx.healed;
+        // answered (RFC 6298, 5): such a connection stays where it is once the network is whole.
+        let measures = || cx.stack.tcp_info(cx.now, id).is_some_and(|info| info.timestamps);
+        let may_move = moved < self.plan.moves_max && !self.done && (!cx.healed || measures());
         if may_move && cx.chance.one_in(self.plan.move_lazy) {
             self.go_away(cx, id);
         }
